@@ -166,7 +166,7 @@ const LONG: &[&str] = &[
     "--trial=5s",
     "--trial-sum=40s",
     "--confirm=10s",
-    "--width=4%",
+    "--precision=4%",
     "--within=200s",
 ];
 
@@ -177,5 +177,5 @@ const SHORT: &[&str] = &[
     "--trial=1500ms",
     "--trial-sum=3s",
     "--confirm=2s",
-    "--width=4%",
+    "--precision=4%",
 ];

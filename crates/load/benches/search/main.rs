@@ -1,7 +1,8 @@
 //! How long a capacity search takes and how right it is, by kind of server, in virtual time.
 //!
 //! `make bench-search` prints the table of all kinds; `BENCH="--searches 20 --quick stall"` narrows
-//! it. `--truth` finds the load lines and the floors of the kinds by brute force.
+//! it. `--trace` prints each step too, `--first 7 --searches 1` makes one search again. `--truth`
+//! finds the load lines and the floors of the kinds by brute force.
 
 mod kinds;
 mod observe;
@@ -38,9 +39,10 @@ fn main() {
     let config = Config::default();
     let config = if has("--quick") { config.quick() } else { config };
     let (count, first) = (value("--searches", 100), value("--first", 1));
+    let trace = has("--trace");
     println!("{HEADINGS}");
     for kind in chosen {
-        println!("{}", row(kind, &searches::searches(kind, &config, first..first + count)));
+        println!("{}", row(kind, &searches::searches(kind, &config, first..first + count, trace)));
     }
 }
 

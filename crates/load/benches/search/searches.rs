@@ -71,7 +71,7 @@ struct World {
 }
 
 /// Runs a search against a server of this kind, and says how long it took.
-pub(crate) fn search(kind: &Kind, config: Config) -> (CapacityRecord, f64) {
+pub(crate) fn search(kind: &Kind, config: Config, trace: bool) -> (CapacityRecord, f64) {
     let within = config.within.as_secs_f64();
     let host = Host::new(kind.server, config.seed);
     let mut world = World { host, objective: kind.slo.objective(), within, now: 0.0 };
@@ -83,8 +83,24 @@ pub(crate) fn search(kind: &Kind, config: Config) -> (CapacityRecord, f64) {
             Step::Trial { rate, duration, seed, .. } => world.trial(rate, duration, seed),
             Step::CoolDown { at_rest } => world.cool_down(at_rest),
         };
+        if trace {
+            print(world.now, &search.next(), &observation);
+        }
         search.observe(seconds(world.now), observation);
     }
+}
+
+#[expect(clippy::print_stderr, reason = "what was asked for, beside the table")]
+fn print(now: f64, step: &Step, observation: &Observation) {
+    let step = match step {
+        Step::Ladder { users, duration } => format!("{users} users for {duration}"),
+        Step::Trial { rate, duration, purpose, .. } => format!("{purpose:?} {rate} for {duration}"),
+        Step::CoolDown { .. } | Step::Done(_) => return,
+    };
+    let Observation::Run(run) = observation else { return };
+    let spent = run.spent.iter().map(|it| format!("{:.2}", it.spent / it.allowed));
+    let spent = spent.collect::<Vec<_>>().join(", ");
+    eprintln!("{now:6.1} s {step}: {}, p99 {}, spent {spent}", run.achieved, run.response.p99);
 }
 
 impl World {
@@ -147,11 +163,16 @@ pub(crate) struct Found {
 }
 
 /// What searches with these seeds find.
-pub(crate) fn searches(kind: &Kind, config: &Config, seeds: std::ops::Range<u64>) -> Vec<Found> {
+pub(crate) fn searches(
+    kind: &Kind,
+    config: &Config,
+    seeds: std::ops::Range<u64>,
+    trace: bool,
+) -> Vec<Found> {
     let of = |rate: Rate| rate.as_per_sec_f64();
     let found = |seed| {
         let config = Config { seed, ..config.clone() };
-        let (record, took) = search(kind, config);
+        let (record, took) = search(kind, config, trace);
         let line = record.found.as_ref();
         let interval = line.map(|line| (of(line.interval.low), of(line.interval.high)));
         Found {

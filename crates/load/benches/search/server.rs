@@ -171,7 +171,8 @@ impl Host {
             let due = source.due();
             let end = self.station.next_end().map_or(f64::INFINITY, |end| pace.done(end));
             let next = due.min(end);
-            if next.min(cut).is_infinite() {
+            // The autoscaler must not live through the time until a `cut` that does not come.
+            if next.is_infinite() {
                 return now;
             }
             self.scale_until(next.min(cut));
@@ -181,7 +182,7 @@ impl Host {
                 let left = self.station.clear().into_iter();
                 let left = left.map(|id| Ended { came: came[id], at: cut, ending: Ending::CutOff });
                 left.for_each(&mut each);
-                return if due.min(at).is_finite() { cut } else { now };
+                return cut;
             }
             if at <= due {
                 let came = came[self.station.finish(end)];

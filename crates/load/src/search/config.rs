@@ -17,18 +17,19 @@ pub struct Config {
     pub arrivals: Arrivals,
     /// What the seeds of the trials come from.
     pub seed: u64,
-    /// How long a rung of the ladder lasts.
+    /// How long a rung of the ladder lasts at most; load that is to show whether the service grows
+    /// with it stays five times as long.
     pub rung: Duration,
     /// The most users of a rung.
     pub most_users: u32,
     /// How long the first, short trials last.
     pub first_trial: Duration,
-    /// How long a trial lasts that counts in full, where no slow cycle shows.
+    /// How long a trial lasts at most that counts in full, where no slow cycle shows.
     pub last_trial: Duration,
-    /// The least time of such trials before a load is confirmed.
+    /// The least time of such trials near the load line before a load is confirmed.
     pub duration_sum: Duration,
-    /// How narrow the interval is to become, as a share of the load line to either side.
-    pub width: Ratio,
+    /// How far from the load line what is found may be in 5 of 100 searches, as a share.
+    pub precision: Ratio,
     /// How long a confirming run lasts.
     pub confirm: Duration,
     /// The highest load that may be tried.
@@ -40,21 +41,21 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Three to five minutes for a service of some hundred requests per second or more, and ten at
-    /// most.
+    /// A minute and a half for a service of some thousand requests per second that is late evenly,
+    /// and ten minutes at most.
     fn default() -> Self {
         Self {
             target: String::new(),
             objective: String::new(),
             arrivals: Arrivals::Poisson,
             seed: 1,
-            rung: Duration::from_secs(3),
+            rung: Duration::from_millis(1_500),
             most_users: 1_024,
-            first_trial: Duration::from_secs(3),
+            first_trial: Duration::from_secs(1),
             last_trial: Duration::from_secs(10),
-            duration_sum: Duration::from_secs(80),
-            width: Ratio::percent(2),
-            confirm: Duration::from_secs(30),
+            duration_sum: Duration::from_secs(20),
+            precision: Ratio::percent(2),
+            confirm: Duration::from_secs(6),
             highest: Rate::per_sec(1_000_000),
             within: Duration::from_secs(600),
             headroom: Ratio::percent(20),
@@ -70,8 +71,8 @@ impl Config {
             rung: Duration::from_millis(500),
             first_trial: Duration::from_millis(500),
             last_trial: Duration::from_secs(1),
-            duration_sum: Duration::from_secs(8),
-            width: Ratio::percent(4),
+            duration_sum: Duration::from_secs(5),
+            precision: Ratio::percent(4),
             confirm: Duration::from_secs(2),
             within: Duration::from_secs(30),
             ..self

@@ -3,34 +3,34 @@
 //! A service that collects garbage, flushes or runs a batch every so often is late in bursts. A
 //! trial shorter than several such cycles sees none of them or too many, so its verdict is luck.
 //! Bursts are what lies late without a pause of [`PAUSE`]; those that together hold most of what
-//! was late count, and the time looked at over their number is the cycle. Where answers are late
-//! most of the time, or in one burst only, no cycle shows.
+//! was late count. They have a cycle if they are whole multiples of it apart, since one may have
+//! come while nobody looked; bursts that come by chance are not. Where answers are late most of the
+//! time no cycle shows.
 
 use loadline_core::time::Duration;
 
-/// What was late in runs near the load line, run by run.
+/// What was late in runs near the load line, in the order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     looked: Duration,
     late: Duration,
-    /// In which run, when in it and how much.
-    bursts: Vec<(u32, Duration, f64)>,
-    runs: u32,
+    /// When it came and how much.
+    bursts: Vec<(Duration, f64)>,
 }
 
 impl Lateness {
-    /// Adds a run of this length, in which so much was late at these instants, in their order.
-    pub(super) fn add(&mut self, lasts: Duration, late: &[(Duration, f64)]) {
+    /// Adds a run that began then and took so long, in which so much was late so long after its
+    /// beginning, in the order of time.
+    pub(super) fn add(&mut self, begun: Duration, lasts: Duration, late: &[(Duration, f64)]) {
         self.looked = self.looked + lasts;
-        self.runs += 1;
         let (mut from, mut last) = (Duration::ZERO, None);
         for (at, count) in late {
             match (self.bursts.last_mut(), last) {
-                (Some(burst), Some(last)) if at.saturating_sub(last) <= PAUSE => burst.2 += count,
+                (Some(burst), Some(last)) if at.saturating_sub(last) <= PAUSE => burst.1 += count,
                 _ => {
                     self.late = self.late + last.unwrap_or(from).saturating_sub(from);
                     from = *at;
-                    self.bursts.push((self.runs, *at, *count));
+                    self.bursts.push((begun + *at, *count));
                 }
             }
             last = Some(*at);
@@ -44,25 +44,33 @@ impl Lateness {
             return None;
         }
         let mut bursts = self.bursts.clone();
-        bursts.sort_by(|one, other| other.2.total_cmp(&one.2));
-        let enough = MOST * bursts.iter().map(|burst| burst.2).sum::<f64>();
+        bursts.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let enough = MOST * bursts.iter().map(|burst| burst.1).sum::<f64>();
         let mut sum = 0.0;
         bursts.retain(|burst| {
             let counts = sum < enough;
-            sum += burst.2;
+            sum += burst.1;
             counts
         });
         if bursts.len() < FEWEST {
             return None;
         }
-        bursts.sort_by_key(|burst| (burst.0, burst.1));
-        let pairs = bursts.windows(2).filter(|pair| pair[0].0 == pair[1].0);
-        let mut between: Vec<_> = pairs.map(|pair| pair[1].1.saturating_sub(pair[0].1)).collect();
-        between.sort_unstable();
-        // Runs that mostly hold one burst say how far two are apart by their number alone.
-        let seen = between.len() * 3 >= bursts.len();
-        Some(if seen { between[between.len() / 2] } else { self.looked / bursts.len() as u64 })
+        bursts.sort_by_key(|burst| burst.0);
+        let apart = |pair: &[(Duration, f64)]| pair[1].0.saturating_sub(pair[0].0).as_secs_f64();
+        let mut between: Vec<f64> = bursts.windows(2).map(apart).collect();
+        between.sort_unstable_by(f64::total_cmp);
+        whole_multiples(&between).map(|cycle| Duration::from_millis((cycle * 1e3) as u64))
     }
+}
+
+/// What nearly all of these times, shortest first, are whole multiples of.
+fn whole_multiples(between: &[f64]) -> Option<f64> {
+    let first = between[between.len() / 4];
+    let times: f64 = between.iter().map(|time| (time / first).round()).sum();
+    let cycle = between.iter().sum::<f64>() / times;
+    let off = |time: &&f64| ((*time / cycle) - (*time / cycle).round().max(1.0)).abs() <= OFF;
+    let whole = between.iter().filter(off).count();
+    (cycle.is_finite() && whole as f64 >= NEARLY_ALL * between.len() as f64).then_some(cycle)
 }
 
 /// Responses that are late this far from each other are so for reasons of their own.
@@ -74,8 +82,14 @@ const MOSTLY: f64 = 0.5;
 /// The bursts that hold this share of what was late count; small ones between them are chance.
 const MOST: f64 = 0.9;
 
-/// One burst is no cycle, and neither is what came twice by chance.
-const FEWEST: usize = 5;
+/// By chance a time is this near to a multiple in 3 of 10 cases ...
+const OFF: f64 = 0.15;
+
+/// ... and so many are in hardly any.
+const NEARLY_ALL: f64 = 0.75;
+
+/// One burst is no cycle, and neither is what came a few times by chance.
+const FEWEST: usize = 6;
 
 #[cfg(test)]
 mod tests {
@@ -91,7 +105,11 @@ mod tests {
                 let chance = (slice % 10 == 3).then_some(0.2);
                 Some((Duration::from_millis(slice * 100), burst.or(chance)?))
             });
-            lateness.add(Duration::from_secs(10), &late.collect::<Vec<_>>());
+            lateness.add(
+                Duration::from_secs(run * 10),
+                Duration::from_secs(10),
+                &late.collect::<Vec<_>>(),
+            );
         }
         lateness
     }
@@ -105,11 +123,23 @@ mod tests {
     }
 
     #[test]
+    fn bursts_that_come_by_chance_have_no_cycle() {
+        let gaps = [700, 5_200, 1_100, 9_400, 2_300, 800, 14_000, 3_600, 1_900, 6_700, 900, 4_300];
+        let late = gaps.iter().scan(0, |at, gap| {
+            *at += gap;
+            Some((Duration::from_millis(*at), 9.0))
+        });
+        let mut lateness = Lateness::default();
+        lateness.add(Duration::ZERO, Duration::from_secs(60), &late.collect::<Vec<_>>());
+        assert_eq!(lateness.cycle(), None);
+    }
+
+    #[test]
     fn what_is_late_always_or_once_has_no_cycle() {
         assert_eq!(lateness(500, 400).cycle(), None);
         assert_eq!(Lateness::default().cycle(), None);
         let mut once = Lateness::default();
-        once.add(Duration::from_secs(10), &[(Duration::from_secs(4), 50.0)]);
+        once.add(Duration::ZERO, Duration::from_secs(10), &[(Duration::from_secs(4), 50.0)]);
         assert_eq!(once.cycle(), None);
     }
 }

@@ -7,8 +7,9 @@
 //! come in bursts, of which a run holds few; taking each run as one draw counts them as what they
 //! are.
 //!
-//! The rates that the runs do not contradict are Fieller's interval (1954): those x where
-//! `(a + b x)^2 <= t^2 phi var(a + b x)`, phi the dispersion, t Student's quantile.
+//! Few runs say little of the power. It is taken to be lognormal before any was made
+//! ([`POWER`], [`POWER_SPREAD`]): runs round the line hardly need it, and where all of them lie to
+//! one side the interval is as wide as what is not known of it.
 
 use loadline_core::units::Rate;
 use loadline_measure::{objective::Spent, statistics::student_quantile};
@@ -19,11 +20,18 @@ use super::{rates::rate_of, runs::Run};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Crossing {
     pub(super) at: Rate,
+    /// The standard error, as a share of it.
+    pub(super) error: f64,
     /// The ends of the interval of 95 % confidence.
     pub(super) low: Rate,
     pub(super) high: Rate,
     /// By what power of the rate the spending grows.
     pub(super) slope: f64,
+    /// The coefficient of variation of what a run spends at the line.
+    pub(super) variation: f64,
+    /// How much more the first half of the runs spent than the second at the same rate, in standard
+    /// errors.
+    pub(super) drift: f64,
     /// From how many runs.
     pub(super) runs: usize,
 }
@@ -44,22 +52,19 @@ struct Fit {
     b: f64,
     /// The covariance of a and b: of a, of both, of b.
     var: [f64; 3],
+    drift: f64,
+    variation: f64,
     runs: usize,
 }
 
-/// The lowest crossing of any criterion; none where no criterion rises significantly with the
-/// rate, or with fewer than [`FEWEST`] runs.
-pub(super) fn crossing(runs: &[&Run]) -> Option<Crossing> {
-    lowest(runs, of_criterion)
-}
-
-/// The lowest crossing of any criterion if spending grew by the least power there is.
-pub(super) fn by_least_slope(runs: &[&Run]) -> Option<Crossing> {
-    lowest(runs, of_least_slope)
-}
-
-fn lowest(runs: &[&Run], line: impl Fn(&[Point]) -> Option<Crossing>) -> Option<Crossing> {
+/// The lowest crossing of any criterion; none with fewer than [`FEWEST`] runs, or where nothing was
+/// spent. `light` is what each criterion spends under light load.
+pub(super) fn crossing(runs: &[&Run], light: &[Spent]) -> Option<Crossing> {
     let criteria = runs.iter().map(|run| run.spent.len()).min()?;
+    let base = |criterion: usize| {
+        let known = light.get(criterion).filter(|light| light.allowed >= ENOUGH_LIGHT);
+        known.map_or(0.0, |light| (light.spent / light.allowed).min(MOST_BASE))
+    };
     let of = |criterion: usize| {
         let point = |run: &&Run| {
             let Spent { spent, allowed } = run.spent[criterion];
@@ -68,56 +73,32 @@ fn lowest(runs: &[&Run], line: impl Fn(&[Point]) -> Option<Crossing>) -> Option<
         let usable = |point: &Point| point.spent.is_finite() && point.allowed > 0.0;
         runs.iter().map(point).filter(usable).collect::<Vec<_>>()
     };
-    let crossings = (0..criteria).filter_map(|criterion| line(&of(criterion)));
+    let crossings =
+        (0..criteria).filter_map(|criterion| of_criterion(&of(criterion), base(criterion)));
     crossings.min_by_key(|crossing| crossing.at)
 }
 
 /// Fits all points, then those alone that the fit has nearer and nearer to the limit, as long as
-/// they show a rise: further off the power is another. Which they are depends on their rates and
-/// not on what they spent.
-fn of_criterion(points: &[Point]) -> Option<Crossing> {
-    let mut found = fit(points)?.crossing()?;
+/// there are enough of them: further off the power is another. Which they are depends on their
+/// rates and not on what they spent.
+fn of_criterion(points: &[Point], base: f64) -> Option<Crossing> {
+    let mut found = fit(points, base)?.crossing();
     for (times, widest) in NEARER {
         let at = found.at.as_per_sec_f64().ln();
         let reach = (times.ln() / found.slope).min(widest);
         let near = |point: &&Point| (point.x - at).abs() <= reach;
         let kept: Vec<Point> = points.iter().filter(near).copied().collect();
-        match fit(&kept).and_then(|fit| fit.crossing()) {
-            Some(crossing) => found = crossing,
+        match fit(&kept, base) {
+            Some(fit) => found = fit.crossing(),
             None => break,
         }
     }
     Some(found)
 }
 
-/// Where the runs show no significant rise: the crossing if spending grew by the least power there
-/// is, in proportion to the rate. What rises faster is crossed nearer to where the runs were made.
-fn of_least_slope(points: &[Point]) -> Option<Crossing> {
-    let freedom = points.len().checked_sub(1).filter(|freedom| *freedom >= 2)?;
-    let spent: f64 = points.iter().map(|point| point.spent).sum();
-    let at: f64 = points.iter().map(|point| point.allowed * point.x.exp()).sum();
-    if spent <= 0.0 {
-        return None;
-    }
-    let each = spent / at;
-    let squares = |point: &Point| {
-        let mean = point.allowed * point.x.exp() * each;
-        (point.spent - mean).powi(2) / mean
-    };
-    let dispersion = points.iter().map(squares).sum::<f64>() / freedom as f64;
-    let reach = (student(freedom) * (dispersion.max(1.0) / spent).sqrt()).min(2f64.ln());
-    let rate = |factor: f64| rate_of((factor.clamp(-FAR, FAR)).exp() / each);
-    Some(Crossing {
-        at: rate(0.0),
-        low: rate(-reach),
-        high: rate(reach),
-        slope: 1.0,
-        runs: points.len(),
-    })
-}
-
-/// Iteratively reweighted least squares for the logarithmic link.
-fn fit(points: &[Point]) -> Option<Fit> {
+/// Iteratively reweighted least squares for the logarithmic link, with what is known of the power
+/// before.
+fn fit(points: &[Point], base: f64) -> Option<Fit> {
     if points.len() < FEWEST {
         return None;
     }
@@ -127,61 +108,78 @@ fn fit(points: &[Point]) -> Option<Fit> {
         return None;
     }
     let centre = points.iter().map(|point| point.x * point.allowed).sum::<f64>() / allowed;
-    let (mut a, mut b) = ((spent / allowed).ln(), 1.0);
+    // What is expected, and of that what rises with the rate.
+    let mean = |a: f64, b: f64, point: &Point| {
+        let rises = (1.0 - base) * (a + b * (point.x - centre)).clamp(-FAR, FAR).exp();
+        if rises < FULL {
+            (point.allowed * (base + rises), point.allowed * rises)
+        } else {
+            (point.allowed * (base + FULL), 0.0)
+        }
+    };
+    let seen = |point: &Point| point.spent.min(point.allowed * (base + FULL));
+    let (mut a, mut b, mut dispersion) = ((spent / allowed).clamp(0.1, 2.0).ln(), POWER, 1.0);
     let mut information = [0.0; 3];
     for _ in 0..STEPS {
-        let mut score = [0.0; 2];
-        information = [0.0; 3];
+        // Of a, and of the logarithm of b, which is where the prior is normal.
+        let prior = dispersion / POWER_SPREAD.powi(2);
+        let mut score = [0.0, -(b / POWER).ln() * prior];
+        information = [0.0, 0.0, prior];
         for point in points {
-            let x = point.x - centre;
-            let mean = point.allowed * (a + b * x).clamp(-FAR, FAR).exp();
-            let missed = point.spent - mean;
+            let x = (point.x - centre) * b;
+            let (mean, rises) = mean(a, b, point);
+            let missed = (seen(point) - mean) * rises / mean;
             score = [score[0] + missed, score[1] + missed * x];
+            let weight = rises * rises / mean;
             let [i, j, k] = information;
-            information = [i + mean, j + mean * x, k + mean * x * x];
+            information = [i + weight, j + weight * x, k + weight * x * x];
         }
         let [i, j, k] = information;
         let det = i * k - j * j;
-        if det <= i * k * 1e-9 {
+        if det <= 0.0 {
             return None;
         }
         let step = [(k * score[0] - j * score[1]) / det, (i * score[1] - j * score[0]) / det];
         // Long steps leave the region where the expansion holds.
-        let short = (1.0 / step[0].abs()).min(STEEP / 4.0 / step[1].abs()).min(1.0);
+        let short = (1.0 / step[0].abs()).min(0.5 / step[1].abs()).min(1.0);
         a += short * step[0];
-        b = (b + short * step[1]).clamp(-STEEP, STEEP);
+        b = (b * (short * step[1]).exp()).clamp(FLAT, STEEP);
+        let squares = |point: &Point| {
+            let (mean, _) = mean(a, b, point);
+            (seen(point) - mean).powi(2) / mean
+        };
+        let freedom = points.len() - 2;
+        dispersion = (points.iter().map(squares).sum::<f64>() / freedom as f64).max(1.0);
     }
-    let squares = |point: &Point| {
-        let mean = point.allowed * (a + b * (point.x - centre)).clamp(-FAR, FAR).exp();
-        (point.spent - mean).powi(2) / mean
-    };
-    let freedom = points.len() - 2;
-    let dispersion = points.iter().map(squares).sum::<f64>() / freedom as f64;
     let [i, j, k] = information;
-    let scale = dispersion.max(1.0) / (i * k - j * j);
-    let fit = Fit { centre, a, b, var: [k * scale, -j * scale, i * scale], runs: points.len() };
+    let scale = dispersion / (i * k - j * j);
+    let var = [k * scale, -j * scale, i * scale];
+    let half = |points: &[Point]| {
+        let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
+        (sum(&|point| seen(point)), sum(&|point| mean(a, b, point).0))
+    };
+    let (early, late) = points.split_at(points.len() / 2);
+    let ((one, of_one), (other, of_other)) = (half(early), half(late));
+    let drift =
+        (one / of_one - other / of_other) / (dispersion * (1.0 / of_one + 1.0 / of_other)).sqrt();
+    let variation = (dispersion * points.len() as f64 / allowed).sqrt();
+    let fit = Fit { centre, a, b, var, drift, variation, runs: points.len() };
     (a.is_finite() && b.is_finite() && scale.is_finite()).then_some(fit)
 }
 
 impl Fit {
-    fn crossing(&self) -> Option<Crossing> {
-        let Self { a, b, var, .. } = *self;
-        let bound = student(self.runs - 2).powi(2);
-        // (a + b x)^2 <= bound (var0 + 2 var1 x + var2 x^2)
-        let square = b * b - bound * var[2];
-        let linear = 2.0 * (a * b - bound * var[1]);
-        let root = (linear * linear - 4.0 * square * (a * a - bound * var[0])).sqrt();
-        if !(b > 0.0 && square > 0.0 && root.is_finite()) {
-            return None;
-        }
-        let at = |x: f64| rate_of((self.centre + x).clamp(-FAR, FAR).exp());
-        Some(Crossing {
-            at: at(-a / b),
-            low: at((-linear - root) / (2.0 * square)),
-            high: at((-linear + root) / (2.0 * square)),
-            slope: b,
-            runs: self.runs,
-        })
+    /// The line crosses at `x = -a / b`; its error is that of both to the first order, times what a
+    /// lognormal b adds to the root of the mean of `1 / b^2`: a power that is not well known may be
+    /// a small one.
+    fn crossing(&self) -> Crossing {
+        let Self { centre, a, b, var, drift, variation, runs } = *self;
+        let x = -a / b;
+        let variance = (var[0] - 2.0 * a * var[1] + a * a * var[2]) / (b * b);
+        let error = variance.max(0.0).sqrt() * var[2].min(1.0).exp();
+        let reach = student(runs - 2) * error;
+        let at = |x: f64| rate_of((centre + x).clamp(-FAR, FAR).exp());
+        let (low, high) = (at(x - MISSED * reach), at(x + reach));
+        Crossing { at: at(x), error, low, high, slope: b, drift, variation, runs }
     }
 }
 
@@ -191,17 +189,38 @@ fn student(freedom: usize) -> f64 {
     student_quantile(0.995, freedom.max(1) as f64)
 }
 
+/// Few runs more often miss a rare burst than that they hold one too many: so much further down the
+/// line may lie than up.
+const MISSED: f64 = 1.5;
+
 /// Two of a line and one of a dispersion leave nothing to be sure by.
-const FEWEST: usize = 5;
+const FEWEST: usize = 4;
 
 /// Runs that spend between a part and a multiple of this of what is allowed lie on one power, at
 /// most so far apart as a logarithm of the rate.
-const NEARER: [(f64, f64); 5] = [(6.0, 0.6), (3.0, 0.35), (3.0, 0.35), (1.8, 0.2), (1.8, 0.2)];
+const NEARER: [(f64, f64); 4] = [(6.0, 0.6), (4.0, 0.35), (3.0, 0.35), (3.0, 0.2)];
+
+/// The power by which spending grows, before any run says it: services of many kinds are between 2
+/// (one that stalls now and then) and 100 (one that refuses what is over a rate) ...
+const POWER: f64 = 12.0;
+
+/// ... which is this standard deviation of its logarithm.
+const POWER_SPREAD: f64 = 1.0;
+
+/// What is spent beyond this multiple of what is allowed says only that it is much.
+const FULL: f64 = 4.0;
+
+/// Of an objective that light load alone nearly breaches so much is taken to be its own.
+const MOST_BASE: f64 = 0.8;
+
+/// What light load spends is not known from runs that allow less.
+const ENOUGH_LIGHT: f64 = 50.0;
 
 /// Steps of each fit.
 const STEPS: usize = 40;
 
-/// A steeper rise than this power is a wall.
+/// No power is smaller; a steeper rise is a wall.
+const FLAT: f64 = 0.5;
 const STEEP: f64 = 400.0;
 
 /// Exponents beyond this are out of the numbers that rates have.
@@ -218,46 +237,76 @@ mod tests {
             let rate = 900.0 + 28.0 * index as f64;
             let spent = 100.0 * (rate / 1_000.0).powi(10) * noise.exp();
             let spent = vec![Spent { spent, allowed: 100.0 }];
-            Run { rate: rate_of(rate), lasts: Duration::from_secs(10), spent, late: Vec::new() }
+            Run {
+                rate: rate_of(rate),
+                begun: Duration::ZERO,
+                lasts: Duration::from_secs(10),
+                spent,
+                late: Vec::new(),
+            }
         };
         noise.iter().enumerate().map(run).collect()
+    }
+
+    fn of(runs: &[Run], light: f64) -> Option<Crossing> {
+        let light = Spent { spent: light * 100.0, allowed: 100.0 };
+        crossing(&runs.iter().collect::<Vec<_>>(), &[light])
+    }
+
+    fn far_off(found: &Crossing) -> f64 {
+        (found.at.as_per_sec_f64() / 1_000.0 - 1.0).abs()
     }
 
     #[test]
     fn the_interval_holds_the_line_and_is_as_wide_as_the_noise_makes_it() {
         let noise = [1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0];
-        let of = |size: f64| {
-            let runs = runs(&noise.map(|one| size * one));
-            crossing(&runs.iter().collect::<Vec<_>>()).unwrap()
-        };
+        let of = |size: f64| of(&runs(&noise.map(|one| size * one)), 0.0).unwrap();
         let (quiet, loud) = (of(0.05), of(0.3));
         for found in [&quiet, &loud] {
             assert!(found.low < Rate::per_sec(1_000) && Rate::per_sec(1_000) < found.high);
             assert!(found.low < found.at && found.at < found.high);
-            assert!((found.at.as_per_sec_f64() / 1_000.0 - 1.0).abs() < 0.02, "{found:?}");
+            assert!(far_off(found) < 0.02, "{found:?}");
         }
-        let width = |found: &Crossing| found.high.as_per_sec_f64() - found.low.as_per_sec_f64();
-        assert!(width(&loud) > 1.5 * width(&quiet), "{quiet:?} {loud:?}");
+        assert!(loud.error > 1.5 * quiet.error, "{quiet:?} {loud:?}");
     }
 
     #[test]
-    fn noise_without_a_trend_gives_no_crossing() {
-        let flat = |rates: &[u64], spent: &[f64]| {
-            let run = |(rate, spent): (&u64, &f64)| Run {
-                rate: Rate::per_sec(*rate),
+    fn runs_far_beyond_the_line_say_no_more_than_that() {
+        let mut all = runs(&[0.1, -0.1, 0.1, -0.1, 0.1, -0.1, 0.1, -0.1]);
+        for (run, times) in all.iter_mut().zip([30.0, 20.0]) {
+            run.rate = rate_of(1_000.0 * (1.0 + 0.01 * times));
+            run.spent = vec![Spent { spent: 100.0 * times, allowed: 100.0 }];
+        }
+        let found = of(&all, 0.0).unwrap();
+        assert!(far_off(&found) < 0.03, "{found:?}");
+    }
+
+    #[test]
+    fn what_is_late_under_light_load_too_does_not_flatten_the_rise() {
+        let mut all = runs(&[0.0; 8]);
+        for run in &mut all {
+            let x = (run.rate.as_per_sec_f64() / 1_000.0).ln();
+            run.spent[0].spent = 40.0 + 60.0 * (40.0 * x).exp();
+        }
+        let found = of(&all, 0.4).unwrap();
+        assert!(far_off(&found) < 0.005 && found.slope > 25.0, "{found:?}");
+    }
+
+    #[test]
+    fn runs_of_one_rate_are_extrapolated_by_what_is_usual() {
+        let at = |spent: f64| {
+            let run = Run {
+                rate: Rate::per_sec(900),
+                begun: Duration::ZERO,
                 lasts: Duration::from_secs(10),
-                spent: vec![Spent { spent: *spent, allowed: 100.0 }],
+                spent: vec![Spent { spent, allowed: 100.0 }],
                 late: Vec::new(),
             };
-            rates.iter().zip(spent).map(run).collect::<Vec<_>>()
+            of(&vec![run; 6], 0.0)
         };
-        for runs in [
-            flat(&[10, 11, 12, 13, 14, 15], &[90.0, 10.0, 90.0, 10.0, 90.0, 10.0]),
-            flat(&[10, 11, 12], &[10.0, 100.0, 1_000.0]),
-            flat(&[10; 6], &[90.0, 10.0, 90.0, 10.0, 90.0, 10.0]),
-            flat(&[10, 11, 12, 13, 14, 15], &[0.0; 6]),
-        ] {
-            assert_eq!(crossing(&runs.iter().collect::<Vec<_>>()), None);
-        }
+        assert_eq!(at(0.0), None, "nothing was spent");
+        let found = at(50.0).unwrap();
+        assert!(found.at > Rate::per_sec(900) && found.high > Rate::per_sec(940), "{found:?}");
+        assert!(found.error > 0.015, "not known to be a power of 25: {found:?}");
     }
 }

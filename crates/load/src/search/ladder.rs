@@ -7,21 +7,36 @@
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::Rung;
 
-use super::{Config, Measured};
+use super::{Config, Measured, rates::scale};
 
 /// The rungs climbed so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ladder {
     pub(super) rungs: Vec<Rung>,
-    over: bool,
+    end: End,
+}
+
+/// Whether more users would tell more.
+#[derive(Clone, Copy, Debug, Default)]
+enum End {
+    #[default]
+    Open,
+    /// More users got no more; the same for longer may.
+    Level,
+    Over,
 }
 
 impl Ladder {
-    /// How many users the next rung has; none where the ladder has shown what it can.
-    pub(super) fn next(&self, config: &Config) -> Option<u32> {
-        let users = self.rungs.last().map_or(1, |rung| rung.users.saturating_mul(2));
-        let go_on = !self.over && users <= config.most_users;
-        go_on.then_some(users)
+    /// How many users the next rung has, and whether it is to show if the service grows when load
+    /// stays; none where the ladder has shown what it can.
+    pub(super) fn next(&self, config: &Config) -> Option<(u32, bool)> {
+        let last = self.rungs.last().map_or(0, |rung| rung.users);
+        let users = last.saturating_mul(2).max(1);
+        match self.end {
+            End::Open => (users <= config.most_users).then_some((users, false)),
+            End::Level => Some((last, true)),
+            End::Over => None,
+        }
     }
 
     /// Takes what was measured with so many users.
@@ -39,10 +54,23 @@ impl Ladder {
             suspect: !measured.faults.is_empty() || little_error.abs() > LITTLE + blur,
         };
         let before = self.best().as_per_sec_f64();
-        let grew = rung.throughput.as_per_sec_f64() >= before * (1.0 + GROWTH);
+        let responses = rung.response.count.max(1) as f64;
+        let growth = match self.end {
+            End::Level => STILL_GROWS.max(2.0 / responses.sqrt()),
+            _ => GROWTH,
+        };
+        let grew = rung.throughput.as_per_sec_f64() >= before * (1.0 + growth);
         let far = !measured.met && measured.pressure.is_none_or(|pressure| pressure > FAR);
-        self.over = far || !measured.faults.is_empty() || (self.rungs.len() >= RUNGS && !grew);
-        self.rungs.push(rung);
+        self.end = match self.end {
+            _ if !measured.faults.is_empty() => End::Over,
+            End::Level if !grew => End::Over,
+            End::Open if far || (self.rungs.len() >= RUNGS && !grew) => End::Level,
+            _ => End::Open,
+        };
+        match self.rungs.last_mut().filter(|last| last.users == users) {
+            Some(last) => *last = rung,
+            None => self.rungs.push(rung),
+        }
     }
 
     /// The highest throughput of any rung.
@@ -51,10 +79,26 @@ impl Ladder {
     }
 
     /// The load to begin an open-loop search with: the highest throughput at which users still saw
-    /// the objective met, else that of one user.
+    /// the objective met, else that of one user, and no more than a part of the highest.
     pub(super) fn guess(&self) -> Rate {
         let met = self.rungs.iter().filter(|rung| rung.met).map(|rung| rung.throughput).max();
-        met.or(self.rungs.first().map(|rung| rung.throughput)).unwrap_or_default()
+        let met = met.or(self.rungs.first().map(|rung| rung.throughput)).unwrap_or_default();
+        met.min(scale(self.best(), NEAR_BEST[1]))
+    }
+
+    /// The load to try where this one held: the line is likely a little below the highest
+    /// throughput.
+    pub(super) fn above(&self, lower: Rate) -> Rate {
+        let double = scale(lower, 2.0);
+        let parts = NEAR_BEST.map(|part| scale(self.best(), part));
+        parts.into_iter().find(|part| *part > lower && *part < double).unwrap_or(double)
+    }
+
+    /// The load to try where this one did not hold.
+    pub(super) fn below(&self, upper: Rate) -> Rate {
+        let half = scale(upper, 0.5);
+        let parts = NEAR_BEST.map(|part| scale(self.best(), part));
+        parts.into_iter().rfind(|part| *part < upper && *part > half).unwrap_or(half)
     }
 
     /// The part of the guess below which no load need be tried.
@@ -66,6 +110,11 @@ impl Ladder {
     pub(super) fn at_rest(&self) -> Duration {
         self.rungs.first().map_or(Duration::ZERO, |rung| rung.response.p50)
     }
+
+    /// What all but one of a hundred responses took of one user.
+    pub(super) fn slowest_at_rest(&self) -> Duration {
+        self.rungs.first().map_or(Duration::ZERO, |rung| rung.response.p99)
+    }
 }
 
 /// How far Little's law may be off in a sound run.
@@ -74,8 +123,14 @@ const LITTLE: f64 = 0.05;
 /// Throughput that grows by less than this has stopped growing.
 const GROWTH: f64 = 0.05;
 
+/// Of load that stays for some seconds less says that the service still warms up.
+const STILL_GROWS: f64 = 0.02;
+
 /// A pressure above this is far beyond the objective: more users tell nothing about it.
 const FAR: f64 = 3.0;
+
+/// Most lines lie between these parts of the highest throughput.
+const NEAR_BEST: [f64; 4] = [0.7, 0.85, 1.0, 1.15];
 
 /// A service that cannot meet its objective at this part of what users got cannot meet it.
 const DEEPEST: f64 = 64.0;

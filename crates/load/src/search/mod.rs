@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Ladder --> Bracket --> Measure --> Confirm --> Done
-//!                           ^           | breached: lower
+//!                           ^           | breached, or not sure yet
 //!   each breached trial: --> CoolDown --> back
 //! ```
 //! [`Search::next`] says what to run, [`Search::observe`] takes what came of it and how late it is;
@@ -10,14 +10,16 @@
 //! simulated queue.
 //!
 //! - ladder: a closed loop with 1, 2, 4 ... users, which cannot overload the service by much and
-//!   shows its throughput (`ladder`, and `scalability` for the law fitted to it);
-//! - bracket: short open-loop trials, doubling, halving, then bisecting;
+//!   shows its throughput (`ladder`, and `scalability` for the law fitted to it). Where more users
+//!   get no more, they stay for a while: caches warm up, and an autoscaler adds what it has;
+//! - bracket: short open-loop trials below the highest throughput, then bisecting;
 //! - measure: long trials on either side of the load line, each over several of the slowest cycle
 //!   that shows in what was late (`cycle`), until the line through all of them crosses the limit
-//!   in an interval that is narrow enough (`estimate`);
+//!   with an error that is small enough (`estimate`);
 //! - confirm: [`CONFIRMATIONS`] more trials at a load a little below the crossing. All long trials
 //!   at that load count together (`runs`): the objective must hold over all of them, and the
-//!   estimate of all trials must not lie below. Otherwise the next lower load is confirmed.
+//!   estimate of all trials must not lie below. Otherwise there are more long trials, if the error
+//!   asks for them, and the next load is confirmed.
 //!
 //! The search ends within the time it is given; what it could not measure in it makes the interval
 //! wider. A run whose generator was at fault decides nothing and is made again; three in a row end
@@ -38,6 +40,7 @@ use std::collections::VecDeque;
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::{Purpose, Trial, Verdict};
+use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 pub use config::Config;
 use cycle::Lateness;
@@ -55,11 +58,17 @@ pub struct Search {
     range: Option<Range>,
     stage: SearchPhase,
     runs: Runs,
+    /// How many runs were made before those that count for the line.
+    before: usize,
     trials: Vec<Trial>,
+    /// The loads that were to be confirmed and were not.
+    refused: Vec<Rate>,
     /// Loads well below the line still to be tried for the curve; none before it is their turn.
     curve: Option<VecDeque<Rate>>,
     /// The slowest cycle that shows in what was late near the line.
     cycle: Option<Duration>,
+    /// How often trials were made twice as long because they differed too much.
+    doubled: i32,
     /// Since the search began.
     elapsed: Duration,
     /// Whether the service is yet to come to rest after a breach.
@@ -87,7 +96,6 @@ enum SearchPhase {
     Confirm {
         rate: Rate,
         made: u32,
-        refused: u32,
     },
 }
 
@@ -102,9 +110,12 @@ impl Search {
             range: None,
             stage: SearchPhase::Bracket,
             runs: Runs::default(),
+            before: 0,
+            refused: Vec::new(),
             trials: Vec::new(),
             curve: None,
             cycle: None,
+            doubled: 0,
             elapsed: Duration::ZERO,
             hot: false,
             invalid: 0,
@@ -187,7 +198,8 @@ impl Search {
         let Measured { achieved, response, met, pressure, criteria, faults, spent, late } =
             measured;
         if valid {
-            self.runs.0.push(Run { rate, lasts, spent, late });
+            let begun = self.elapsed.saturating_sub(lasts);
+            self.runs.0.push(Run { rate, begun, lasts, spent, late });
             if let SearchPhase::Confirm { made, .. } = &mut self.stage {
                 *made += 1;
             }
@@ -225,9 +237,10 @@ impl Search {
         }
         if self.range.is_none()
             && self.elapsed < self.config.within.scale(LADDER_PART)
-            && let Some(users) = self.ladder.next(&self.config)
+            && let Some((users, stays)) = self.ladder.next(&self.config)
         {
-            return Step::Ladder { users, duration: self.config.rung };
+            let duration = if stays { self.config.rung * STAYS } else { self.rung() };
+            return Step::Ladder { users, duration };
         }
         let range = *self.range.get_or_insert_with(|| {
             let guess = self.ladder.guess().max(LOWEST).min(self.config.highest);
@@ -241,6 +254,20 @@ impl Search {
             return step;
         }
         self.look_for_cycle();
+        self.look_at_variation();
+        if let SearchPhase::Confirm { rate, made } = self.stage
+            && made >= CONFIRMATIONS
+        {
+            let holds = self.holds(rate);
+            if holds && (self.is_late() || self.is_known()) {
+                return self.end(Verdict::Found);
+            }
+            if !holds {
+                self.refused.push(rate);
+            }
+            self.stage = SearchPhase::Measure;
+        }
+        self.forget_another_service();
         if self.stage == SearchPhase::Measure
             && let Some(step) = self.measuring(&range)
         {
@@ -257,20 +284,20 @@ impl Search {
             (None, Some(upper)) if upper <= range.lowest => {
                 return Some(self.end(Verdict::NoLoadMeets));
             }
-            (None, Some(upper)) => scale(upper, 0.5).max(range.lowest),
+            (None, Some(upper)) => self.ladder.below(upper).max(range.lowest),
             (Some(lower), None) if lower >= range.highest => {
                 self.stage = SearchPhase::Measure;
                 return None;
             }
-            (Some(lower), None) => scale(lower, 2.0).min(range.highest),
+            (Some(lower), None) => self.ladder.above(lower).min(range.highest),
             (Some(lower), Some(upper)) => {
                 if let Some(point) = self.curve_point(lower) {
                     return Some(self.trial(point, self.config.first_trial, Purpose::Curve));
                 }
-                let close = self.step_of(BRACKET_STEPS);
                 let late = self.elapsed >= self.config.within.scale(BRACKET_PART);
-                if late || upper.as_per_sec_f64() <= lower.as_per_sec_f64() * close {
+                if late || upper.as_per_sec_f64() <= lower.as_per_sec_f64() * CLOSE {
                     self.stage = SearchPhase::Measure;
+                    self.before = self.runs.0.len();
                     return None;
                 }
                 between(lower, upper)
@@ -291,12 +318,9 @@ impl Search {
     fn measuring(&mut self, range: &Range) -> Option<Step> {
         let duration = self.long_trial();
         let long = self.long_runs();
-        let (bounds, crossing) = (runs::bounds(&long), estimate::crossing(&long));
+        let (bounds, crossing) = (runs::bounds(&long), self.crossing(&long));
         let made = long.len();
-        let lasted: Duration = long.iter().map(|run| run.lasts).sum();
-        let enough = made >= FEWEST_LONG && lasted >= self.config.duration_sum;
-        let narrow = crossing.is_some_and(|crossing| self.is_narrow(&crossing));
-        let late = self.elapsed + duration >= self.config.within.scale(MEASURE_PART);
+        let precise = crossing.is_some_and(|crossing| self.is_precise(&crossing));
         let all = self.bounds();
         let rate = match (bounds.lower, bounds.upper) {
             (Some(lower), _) if lower >= range.highest => {
@@ -304,76 +328,79 @@ impl Search {
                     .then(|| self.end(Verdict::AtLeast))
                     .or_else(|| Some(self.trial(range.highest, duration, Purpose::Bisection)));
             }
-            _ if late || (enough && narrow) => {
-                self.stage = self.next_to_confirm(None, 0);
+            _ if self.is_late() || precise => {
+                self.stage = self.next_to_confirm();
                 return None;
             }
-            (None, None) => all.lower.unwrap_or(range.guess),
-            (None, Some(upper)) => scale(upper, 1.0 / self.outward(made)).max(range.lowest),
-            (Some(lower), None) => scale(lower, self.outward(made)).min(range.highest),
+            (None, None) => match (all.lower, all.upper) {
+                (Some(lower), Some(upper)) => between(lower, upper),
+                (lower, _) => lower.unwrap_or(range.guess),
+            },
+            (None, Some(upper)) => match all.lower.filter(|lower| *lower < upper && made <= 2) {
+                Some(lower) => between(lower, upper),
+                None => scale(upper, 1.0 / self.outward(made)).max(range.lowest),
+            },
+            (Some(lower), None) => match all.upper.filter(|upper| lower < *upper && made <= 2) {
+                Some(upper) => between(lower, upper),
+                None => scale(lower, self.outward(made)).min(range.highest),
+            },
             (Some(lower), Some(upper)) => {
                 let at = crossing.map_or_else(|| between(lower, upper), |crossing| crossing.at);
-                let at = at.max(scale(lower, 0.9)).min(scale(upper, 1.1));
-                let reach = crossing.map_or(1.0, |crossing| APART.ln() / crossing.slope);
-                let step = self.step_of(0.5).ln();
-                let reach = reach.clamp(step, WIDEST);
-                let side = [-1.0, 1.0, 0.0][made % 3];
+                let at = at
+                    .max(scale(lower, 1.0 - self.precision()))
+                    .min(scale(upper, 1.0 + self.precision()));
+                let reach = crossing.map_or(0.0, |crossing| APART.ln() / crossing.slope);
+                let reach = reach.min(WIDEST);
+                let side = f64::from(self.draw().random_range(-1..=1));
                 scale(at, (side * reach).exp()).min(range.highest)
             }
         };
-        let rate = nearest(rate, self.width() / 2.0).max(LOWEST).min(range.highest);
+        let rate = nearest(rate, self.precision() / 2.0).max(LOWEST).min(range.highest);
         Some(self.trial(rate, duration, Purpose::Bisection))
     }
 
     /// How far beyond all long trials the next one is, further each time.
     fn outward(&self, made: usize) -> f64 {
         let doubled = 2f64.powi(made.saturating_sub(1).min(6) as i32);
-        (1.0 + 2.0 * self.width() * doubled).min(2.0)
+        (1.0 + 2.0 * self.precision() * doubled).min(2.0)
     }
 
     /// The next confirming run, or the end.
     fn confirming(&mut self) -> Step {
-        let SearchPhase::Confirm { rate, made, refused } = self.stage else {
-            return self.end(Verdict::Unconfirmed);
-        };
-        if made >= CONFIRMATIONS {
-            if self.holds(rate) {
-                return self.end(Verdict::Found);
-            }
-            self.stage = self.next_to_confirm(Some(rate), refused + 1);
-        }
-        let SearchPhase::Confirm { rate, made, .. } = self.stage else {
+        let SearchPhase::Confirm { rate, made } = self.stage else {
             return self.end(Verdict::Unconfirmed);
         };
         if rate < LOWEST {
             return self.end(Verdict::Unconfirmed);
         }
-        let wanted = self.config.confirm.max(self.long_trial());
+        let wanted = self.confirm();
         let missing = u64::from(CONFIRMATIONS.saturating_sub(made).max(1));
         let fits = self.left().scale(SAFE) / missing;
+        if fits < self.long_trial() / 4 {
+            return self.end_of_time();
+        }
         self.trial(rate, wanted.min(fits), Purpose::Confirmation)
     }
 
-    /// The load to confirm: a step below where the line crosses, and below what was refused.
-    fn next_to_confirm(&self, refused: Option<Rate>, times: u32) -> SearchPhase {
-        let (long, width) = (self.long_runs(), self.width());
+    /// The load to confirm: a little below where the line crosses, more so each time one was refused.
+    fn next_to_confirm(&self) -> SearchPhase {
+        let long = self.long_runs();
         let bounds = runs::bounds(&long);
         let all = self.bounds();
-        let lower = bounds.lower.or(all.lower);
-        let round = refused.or(lower).unwrap_or_default();
-        let at = match (self.line(&long, (round, round)), lower) {
-            // Once refused, the load that all runs leave little doubt about.
-            (Some(line), _) if times > 0 => line.low.max(scale(round, SURE)),
+        let times = self.refused.len() as f64;
+        let at = match (self.crossing(&long), bounds.lower.or(all.lower)) {
             (Some(line), _) => {
-                let low = between(line.low, line.at).max(scale(line.at, 1.0 - 2.0 * width));
-                low.min(scale(line.at, 1.0 - width / 4.0))
+                let late = if self.is_late() { SHADE_LATE } else { 0.0 };
+                let shade = SHADE + late + SHADE_MORE * times;
+                scale(line.at, 1.0 - (shade * line.error).min(0.5))
             }
-            (None, Some(lower)) => lower,
+            (None, Some(lower)) => {
+                let refused = self.refused.iter().min().copied().unwrap_or(lower);
+                lower.min(scale(refused, 1.0 - self.precision()))
+            }
             (None, None) => scale(bounds.upper.or(all.upper).unwrap_or(LOWEST), 0.9),
         };
-        let stride = (width * 2f64.powi(times as i32 - 2)).min(0.5);
-        let below = refused.map_or(at, |refused| at.min(scale(refused, 1.0 - stride)));
-        SearchPhase::Confirm { rate: at_most(below, width / 2.0), made: 0, refused: times }
+        SearchPhase::Confirm { rate: at_most(at, self.precision() / 8.0), made: 0 }
     }
 
     /// Whether the objective holds over all long runs at this rate, and all runs together do not
@@ -381,17 +408,15 @@ impl Search {
     fn holds(&self, rate: Rate) -> bool {
         let long = self.long_runs();
         let same = long.iter().copied().filter(|run| run.rate == rate);
-        let line = self.line(&long, (rate, rate)).map_or(rate, |line| line.at);
+        let line = self.crossing(&long).map_or(rate, |line| line.at);
         runs::pressure(same) <= 1.0 && rate <= scale(line, 1.0 + 1e-3)
     }
 
-    /// Where the line crosses; where `long` runs show no significant rise, what those round these
-    /// rates say together.
-    fn line(&self, long: &[&Run], (from, to): (Rate, Rate)) -> Option<Crossing> {
-        let range = scale(from, 1.0 - ROUND)..=scale(to, 1.0 + ROUND);
-        let near = || long.iter().copied().filter(|run| range.contains(&run.rate));
-        let least = || estimate::by_least_slope(&near().collect::<Vec<_>>());
-        estimate::crossing(long).or_else(least)
+    fn crossing(&self, long: &[&Run]) -> Option<Crossing> {
+        let lowest = long.iter().map(|run| run.rate).min()?;
+        let light = |run: &&Run| run.rate <= scale(lowest, LIGHT);
+        let light: Vec<&Run> = self.runs.0.iter().filter(light).collect();
+        estimate::crossing(long, &runs::spending(light))
     }
 
     fn bounds(&self) -> Bounds {
@@ -399,7 +424,7 @@ impl Search {
         let found = runs::bounds(&long);
         match (found.lower, found.upper) {
             (Some(_), Some(_)) => found,
-            _ => runs::bounds(&self.runs.long(Duration::ZERO)),
+            _ => runs::bounds(&self.runs.0.iter().collect::<Vec<_>>()),
         }
     }
 
@@ -408,14 +433,25 @@ impl Search {
         if self.stage == SearchPhase::Bracket {
             return Vec::new();
         }
-        self.runs.long(self.long_trial() / 2)
+        let long = self.long_trial() / 2;
+        self.runs.0[self.before..].iter().filter(|run| run.lasts >= long).collect()
     }
 
-    /// Long enough to hold several of the slowest cycle, as far as the time of the search goes.
+    /// Long enough to hold several of the slowest cycle, as far as the time of the search goes, and
+    /// many times what a request takes.
     fn long_trial(&self) -> Duration {
         let cycles = self.cycle.unwrap_or_default() * CYCLES;
-        let most = self.config.within.scale(TRIAL_PART).max(self.config.last_trial);
-        cycles.clamp(self.config.last_trial, most)
+        let most = self.config.last_trial;
+        let least = (self.ladder.slowest_at_rest() * RESPONSES).max(most.scale(LEAST_TRIAL));
+        let least = least.scale(2f64.powi(self.doubled)).min(most);
+        cycles.clamp(least, self.config.within.scale(TRIAL_PART).max(most))
+    }
+
+    /// Long enough for some hundreds of responses, by what the rung before had.
+    fn rung(&self) -> Duration {
+        let most = self.config.rung;
+        let enough = (self.ladder.best().interval() * RUNG_REQUESTS).clamp(most / 4, most);
+        if self.ladder.rungs.is_empty() { most } else { enough }
     }
 
     fn look_for_cycle(&mut self) {
@@ -423,30 +459,88 @@ impl Search {
         let mut lateness = Lateness::default();
         let range = scale(near, 1.0 - ROUND)..=scale(near, 1.0 + ROUND);
         for run in self.runs.0.iter().filter(|run| range.contains(&run.rate)) {
-            lateness.add(run.lasts, &run.late);
+            lateness.add(run.begun, run.lasts, &run.late);
         }
         // What was seen once is not forgotten when a few trials see less of it.
         self.cycle = lateness.cycle().max(self.cycle.map(|before| before.scale(0.8)));
     }
 
+    /// What short trials spend differs too much to say how sure a few of them are.
+    fn look_at_variation(&mut self) {
+        let varies = |line: Crossing| line.variation > MOST_VARIATION;
+        let varies = self.crossing(&self.long_runs()).is_some_and(varies);
+        if self.stage == SearchPhase::Measure
+            && varies
+            && self.long_trial() < self.config.last_trial
+        {
+            self.doubled += 1;
+        }
+    }
+
     fn near(&self) -> Option<Rate> {
         let bounds = self.bounds();
-        let line = estimate::crossing(&self.long_runs()).map(|line| line.at);
+        let line = self.crossing(&self.long_runs()).map(|line| line.at);
         line.or(bounds.lower).or(bounds.upper)
     }
 
-    fn is_narrow(&self, crossing: &Crossing) -> bool {
-        let (low, high) = (crossing.low.as_per_sec_f64(), crossing.high.as_per_sec_f64());
-        high <= low * self.step_of(2.0)
+    /// Whether it is time to confirm what is known.
+    fn is_late(&self) -> bool {
+        self.elapsed + self.long_trial() >= self.config.within.scale(MEASURE_PART)
     }
 
-    fn width(&self) -> f64 {
-        self.config.width.as_f64().max(1e-3)
+    /// Whether the line is known well enough.
+    fn is_known(&self) -> bool {
+        let long = self.long_runs();
+        self.crossing(&long).is_some_and(|line| {
+            line.runs >= FEWEST_NEAR
+                && line.error <= ERROR_CONFIRMED * self.precision()
+                && line.drift.abs() <= DRIFT
+        })
     }
 
-    /// The factor of so many steps of the width.
-    fn step_of(&self, steps: f64) -> f64 {
-        1.0 + self.width() * steps
+    /// Forgets the first half of the long runs where the second half shows that the service is not
+    /// any more what it was then: it warms up, grows, or fills.
+    fn forget_another_service(&mut self) {
+        let long = self.long_runs();
+        let another = self.crossing(&long).is_some_and(|line| {
+            self.stage == SearchPhase::Measure && line.drift.abs() > DRIFT && self.is_precise(&line)
+        });
+        if another && !self.is_late() {
+            self.before += (self.runs.0.len() - self.before) / 2;
+            self.note(
+                "the service changed while it was measured: earlier trials do not count".into(),
+            );
+        }
+    }
+
+    /// Whether the line will be known well enough once it is confirmed as well.
+    fn is_precise(&self, crossing: &Crossing) -> bool {
+        let near = crossing.runs - 2;
+        let lasted = self.long_trial() * crossing.runs as u64;
+        let confirm = self.confirm() * u64::from(CONFIRMATIONS);
+        let share = lasted.as_secs_f64() / (lasted + confirm).as_secs_f64();
+        let luck = 1.0 + LUCK / (2.0 * near as f64).sqrt();
+        crossing.runs >= FEWEST_NEAR
+            && lasted >= self.config.duration_sum
+            && crossing.error * share.sqrt() * luck <= ERROR * self.precision()
+    }
+
+    fn confirm(&self) -> Duration {
+        self.config.confirm.max(self.long_trial())
+    }
+
+    fn precision(&self) -> f64 {
+        self.config.precision.as_f64().max(1e-3)
+    }
+
+    /// A draw that no cycle of the service keeps step with.
+    fn draw(&self) -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(self.seed_of_next())
+    }
+
+    /// The seed of the next trial.
+    fn seed_of_next(&self) -> u64 {
+        self.config.seed.wrapping_mul(SEEDS).wrapping_add(self.trials.len() as u64)
     }
 
     fn left(&self) -> Duration {
@@ -454,7 +548,7 @@ impl Search {
     }
 
     fn trial(&self, rate: Rate, duration: Duration, purpose: Purpose) -> Step {
-        let seed = self.config.seed.wrapping_mul(SEEDS).wrapping_add(self.trials.len() as u64);
+        let seed = self.seed_of_next();
         let enough = rate.interval() * FEWEST_REQUESTS;
         let duration = duration.max(enough).min(self.left());
         Step::Trial { rate, duration, seed, purpose }
@@ -463,7 +557,7 @@ impl Search {
     /// The time is over: what was confirmed by then is found, the rest is what is known.
     fn end_of_time(&self) -> Step {
         match self.stage {
-            SearchPhase::Confirm { rate, made, .. } if made > 0 && self.holds(rate) => {
+            SearchPhase::Confirm { rate, made } if made > 0 && self.holds(rate) => {
                 self.end(Verdict::Found)
             }
             _ => self.end(Verdict::OutOfTime),
@@ -483,20 +577,53 @@ const LADDER_PART: f64 = 0.2;
 const BRACKET_PART: f64 = 0.3;
 const MEASURE_PART: f64 = 0.7;
 
-/// A load that was refused is followed by no less than this part of it.
-const SURE: f64 = 0.85;
-
 /// No trial takes more than this part of the time.
 const TRIAL_PART: f64 = 0.07;
 
 /// What is left is shared out less this, for what runs take beyond their plan.
 const SAFE: f64 = 0.9;
 
-/// Short trials bring the bounds so many widths together.
-const BRACKET_STEPS: f64 = 4.0;
+/// Short trials bring the bounds so near to each other.
+const CLOSE: f64 = 1.15;
 
-/// Long trials that must be there before their interval is trusted.
-const FEWEST_LONG: usize = 8;
+/// What is late at this share of the load and below is late by itself and not for others' sake.
+const LIGHT: f64 = 0.6;
+
+/// The standard error at which the line is known well enough to confirm it, and then, as shares of
+/// the precision: 95 of 100 searches are to be within all of it.
+const ERROR: f64 = 0.45;
+const ERROR_CONFIRMED: f64 = 0.54;
+
+/// An error of few runs is more often smaller than it looks when it is small: the share by which it
+/// is taken to be larger, times the standard error that a standard error has.
+const LUCK: f64 = 0.7;
+
+/// Trials that differ by more than this share of what they may spend are made longer.
+const MOST_VARIATION: f64 = 1.0;
+
+/// The halves of the runs that differ by more standard errors are of a service that changed.
+const DRIFT: f64 = 2.0;
+
+/// A load is confirmed so many standard errors below the line, and more for each that was refused.
+const SHADE: f64 = 0.4;
+const SHADE_MORE: f64 = 0.25;
+
+/// When there is no time for many more it is to hold at once.
+const SHADE_LATE: f64 = 0.3;
+
+/// A long trial lasts so many times what all but few requests take where nobody else asks, and at
+/// least this part of the longest.
+const RESPONSES: u64 = 150;
+const LEAST_TRIAL: f64 = 0.3;
+
+/// Load that stays to see whether the service grows stays so many rungs.
+const STAYS: u64 = 5;
+
+/// A rung of the ladder is as long as so many responses take.
+const RUNG_REQUESTS: u64 = 500;
+
+/// Long trials near the line that must be there before its error is trusted.
+const FEWEST_NEAR: usize = 7;
 
 /// A trial lasts over so many of the slowest cycle.
 const CYCLES: u64 = 5;
@@ -524,7 +651,7 @@ const AT_REST_LEAST: Duration = Duration::from_millis(1);
 const LOWEST: Rate = Rate::milli_per_sec(100);
 
 /// Shares of the first accepted load that are tried for the curve.
-const CURVE: [f64; 3] = [0.25, 0.5, 0.75];
+const CURVE: [f64; 2] = [0.3, 0.6];
 
 /// A trial is made longer where it would have fewer requests.
 const FEWEST_REQUESTS: u64 = 10;

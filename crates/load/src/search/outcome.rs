@@ -8,7 +8,12 @@ use loadline_measure::record::{
     Trial, Verdict,
 };
 
-use super::{Search, estimate, knee, rates::scale, runs, scalability};
+use super::{
+    Search, knee,
+    rates::scale,
+    runs::{Run, pressure},
+    scalability,
+};
 
 /// The record of `search` as it stands, ended by `verdict`.
 pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
@@ -26,8 +31,8 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
         seed: config.seed,
         verdict,
         found: found.map(|confirmed| load_line(search, confirmed.rate)),
-        accepted: bounds.lower.map(|rate| bound(search, rate, true)),
-        refused: bounds.upper.map(|rate| bound(search, rate, false)),
+        accepted: bounds.lower.and_then(|lower| nearest(search, true, |rate| rate <= lower)),
+        refused: bounds.upper.and_then(|upper| nearest(search, false, |rate| rate >= upper)),
         tried: tried(search),
         cycle: search.cycle,
         rungs: search.ladder.rungs.clone(),
@@ -47,17 +52,17 @@ fn tried(search: &Search) -> Vec<TestedRate> {
     for trial in search.trials.iter().filter(|it| it.faults.is_empty() && it.lasts >= long) {
         rates.entry(trial.rate).or_default().push(trial);
     }
-    let runs = search.runs.long(long);
+    let runs = search.long_runs();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let of = |(rate, trials): (Rate, Vec<&Trial>)| {
         let same = runs.iter().copied().filter(|run| run.rate == rate);
-        let pressure = runs::pressure(same);
+        let spent = pressure(same);
         TestedRate {
             rate,
             trials: count(trials.len()),
             passed: count(trials.iter().filter(|trial| trial.met).count()),
             lasted: trials.iter().map(|trial| trial.lasts).sum(),
-            spent_share: pressure.is_finite().then_some(pressure),
+            spent_share: spent.is_finite().then_some(spent),
         }
     };
     rates.into_iter().map(of).collect()
@@ -73,26 +78,42 @@ fn load_line(search: &Search, rate: Rate) -> LoadLine {
     }
 }
 
-/// The interval of the regression, or where there is none that of all runs near the bounds, each if
-/// spending grew by the least power there is; with the bounds and the confirmed load in it, and a
-/// width more to either side: what a power of the rate misses of the true curve.
+/// The interval of the regression, with the bounds and the confirmed load in it, and the precision
+/// more to either side: what a power of the rate misses of the true curve, and bursts that few
+/// trials have not seen. Where there is none, the bounds.
 fn interval(search: &Search, rate: Rate) -> Interval {
-    let (long, bounds, width) = (search.long_runs(), search.bounds(), search.width());
+    let (long, bounds, more) = (search.long_runs(), search.bounds(), search.precision());
     let lower = bounds.lower.map_or(rate, |lower| lower.min(rate));
     let upper = bounds.upper.map_or(rate, |upper| upper.max(rate));
-    let method = match estimate::crossing(&long) {
-        Some(_) => IntervalMethod::Regression95,
-        None => IntervalMethod::Bracket,
+    let (ends, method, trials) = match search.crossing(&long) {
+        Some(line) => {
+            let wider = if search.is_known() { 1.0 } else { UNKNOWN };
+            let end = |to: Rate| {
+                scale(line.at, (to.as_per_sec_f64() / line.at.as_per_sec_f64()).powf(wider))
+            };
+            let ends = (end(line.low).min(lower), end(line.high).max(upper));
+            (ends, IntervalMethod::Regression95, line.runs)
+        }
+        None => ((lower, upper), IntervalMethod::Bracket, long.len()),
     };
-    let line = search.line(&long, (lower, upper));
-    let ends = line.map_or((lower, upper), |line| (line.low.min(lower), line.high.max(upper)));
-    let trials = line.map_or(long.len(), |line| line.runs);
     Interval {
-        low: scale(ends.0, 1.0 - width),
-        high: scale(ends.1, 1.0 + width),
+        low: scale(ends.0, 1.0 - more),
+        high: scale(ends.1, 1.0 + more),
         method,
         trials: u32::try_from(trials).unwrap_or(u32::MAX),
     }
+}
+
+/// The rate nearest to the line, of those beyond a bound, whose own trials say what all do: neighbours
+/// count together in a bound, and one of them alone may say the opposite.
+fn nearest(search: &Search, met: bool, beyond: impl Fn(Rate) -> bool) -> Option<Bound> {
+    let mut spent: BTreeMap<Rate, Vec<&Run>> = BTreeMap::new();
+    for run in search.runs.0.iter().filter(|run| beyond(run.rate)) {
+        spent.entry(run.rate).or_default().push(run);
+    }
+    let says = |(_, runs): &(&Rate, &Vec<&Run>)| (pressure(runs.iter().copied()) <= 1.0) == met;
+    let found = if met { spent.iter().rfind(says) } else { spent.iter().find(says) };
+    found.map(|(rate, _)| bound(search, *rate, met))
 }
 
 fn bound(search: &Search, rate: Rate, met: bool) -> Bound {
@@ -162,6 +183,9 @@ fn few(search: &Search) -> Option<String> {
          trials longer (--trial)"
     ))
 }
+
+/// An error that could not be made small enough is less sure itself: the interval is so much wider.
+const UNKNOWN: f64 = 2.0;
 
 /// Trials over fewer cycles are too short for them.
 const ENOUGH: f64 = 3.0;

@@ -14,6 +14,8 @@ use loadline_measure::objective::Spent;
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) rate: Rate,
+    /// Since the search began.
+    pub(super) begun: Duration,
     pub(super) lasts: Duration,
     pub(super) spent: Vec<Spent>,
     /// When requests were late, and about how many.
@@ -31,20 +33,18 @@ pub(super) struct Bounds {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs(pub(super) Vec<Run>);
 
-impl Runs {
-    /// Those of at least this length.
-    pub(super) fn long(&self, least: Duration) -> Vec<&Run> {
-        self.0.iter().filter(|run| run.lasts >= least).collect()
-    }
-}
-
 /// What `runs` spent together, as a multiple of what they were allowed, by the worst criterion.
 pub(super) fn pressure<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
+    worst(&spending(runs))
+}
+
+/// What `runs` spent together of each criterion.
+pub(super) fn spending<'r>(runs: impl IntoIterator<Item = &'r Run>) -> Vec<Spent> {
     let mut sums: Vec<Spent> = Vec::new();
     for run in runs {
         add(&mut sums, &run.spent);
     }
-    worst(&sums)
+    sums
 }
 
 /// The bounds that `runs` show.
@@ -86,7 +86,13 @@ mod tests {
 
     fn run(rate: u64, late: f64) -> Run {
         let spent = vec![Spent { spent: late, allowed: 10.0 }];
-        Run { rate: Rate::per_sec(rate), lasts: Duration::from_secs(10), spent, late: Vec::new() }
+        Run {
+            rate: Rate::per_sec(rate),
+            begun: Duration::ZERO,
+            lasts: Duration::from_secs(10),
+            spent,
+            late: Vec::new(),
+        }
     }
 
     #[test]

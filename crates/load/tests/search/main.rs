@@ -314,7 +314,9 @@ fn each_breach_is_followed_by_a_rest_that_is_told_where_it_is_not_had() {
         ..Measured::default()
     };
     search.observe(Duration::from_secs(1), Observation::Run(Box::new(rest.clone())));
-    assert!(matches!(search.next(), Step::Trial { .. }), "far breached: the ladder ends");
+    assert!(matches!(search.next(), Step::Ladder { users: 1, .. }), "far breached: load stays");
+    search.observe(Duration::from_secs(1), Observation::Run(Box::new(rest.clone())));
+    assert!(matches!(search.next(), Step::Trial { .. }), "and shows no more: the ladder ends");
     search.observe(Duration::from_secs(1), Observation::Cooled { at_rest: true });
     assert!(matches!(search.next(), Step::Trial { .. }), "no answer to the step");
     search.observe(Duration::from_secs(1), Observation::Run(Box::new(rest)));

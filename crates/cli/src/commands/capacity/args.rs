@@ -21,8 +21,9 @@ use crate::commands::{
 /// load line from both sides, short ones first, then long ones on either side of it, each over
 /// several of the slowest cycle that shows in the latencies. More of them confirm a load: it holds
 /// if the objective holds over all long trials at it together. After a breach the search waits
-/// until the service is at rest again. Three to ten minutes, --within at most; --quick ends in half
-/// a minute and is as much less sure.
+/// until the service is at rest again. Some two minutes for thousands of requests per second, ten
+/// at most for 2 %; --precision 1% takes four times as long, --quick ends in half a minute and is as
+/// much less sure.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -70,25 +71,25 @@ struct SearchArgs {
     /// Which of the random plans; the same seed gives the same plans
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long a number of users is kept up [3s]
+    /// How long a number of users is kept up at most; five times as long where more get no more [1.5s]
     #[arg(long, value_name = "TIME")]
     rung: Option<Duration>,
-    /// How long the first trials last [3s]
+    /// How long the first trials last [1s]
     #[arg(long, value_name = "TIME")]
     first_trial: Option<Duration>,
-    /// How long the last ones last, where no slow cycle shows [10s]
+    /// How long the last ones last at most, where no slow cycle shows [10s]
     #[arg(long, value_name = "TIME")]
     trial: Option<Duration>,
-    /// The least time of such trials before a load is confirmed [eight of them]
+    /// The least time of such trials near the load line before a load is confirmed [20s]
     #[arg(long, value_name = "TIME")]
     trial_sum: Option<Duration>,
-    /// How long each of the two confirming runs lasts [30s]
+    /// How long each of the two confirming runs lasts at least [6s]
     #[arg(long, value_name = "TIME")]
     confirm: Option<Duration>,
-    /// How narrow the interval is to become, to either side [2%]
-    #[arg(long, value_name = "SHARE")]
-    width: Option<Ratio>,
-    /// End by then, whatever the service does [10m; with --quick 30s]
+    /// How far from the load line the result may be in 5 of 100 searches [2%; with --quick 4%]
+    #[arg(long, value_name = "SHARE", value_parser = precision)]
+    precision: Option<Ratio>,
+    /// End by then, whatever the service does [10m for 2 %, 40m for 1 %; with --quick 30s]
     #[arg(long, value_name = "TIME")]
     within: Option<Duration>,
     /// Try no higher rate than this
@@ -154,15 +155,21 @@ impl Args {
         };
         let base = if search.quick { base.quick() } else { base };
         let last_trial = search.trial.unwrap_or(base.last_trial);
-        let usual_sum = if search.trial.is_some() { last_trial * 8 } else { base.duration_sum };
+        let precision = search.precision.unwrap_or(base.precision);
+        // What is to be known twice as well takes four times as long.
+        let closer = (base.precision.as_f64() / precision.as_f64()).max(1.0).powi(2);
         Config {
             rung: search.rung.unwrap_or(base.rung),
             first_trial: search.first_trial.unwrap_or(base.first_trial).min(last_trial),
             last_trial,
-            duration_sum: search.trial_sum.unwrap_or(usual_sum),
+            duration_sum: search.trial_sum.unwrap_or(base.duration_sum),
             confirm: search.confirm.unwrap_or(base.confirm),
-            width: search.width.unwrap_or(base.width),
-            within: search.within.unwrap_or(base.within),
+            precision,
+            within: search.within.unwrap_or(if search.quick {
+                base.within
+            } else {
+                base.within.scale(closer)
+            }),
             ..base
         }
     }
@@ -202,6 +209,18 @@ impl Args {
 fn objective(text: &str) -> Result<Objective, loadline_measure::objective::ObjectiveError> {
     text.parse()
 }
+
+fn precision(text: &str) -> Result<Ratio, String> {
+    let ratio: Ratio = text.parse().map_err(|error| format!("{error}"))?;
+    let can_be = (MOST_PRECISE..=LEAST_PRECISE).contains(&ratio);
+    can_be.then_some(ratio).ok_or_else(|| format!("expected {MOST_PRECISE} to {LEAST_PRECISE}"))
+}
+
+/// Four hundred times as long as for 2 %: days.
+const MOST_PRECISE: Ratio = Ratio::ppm(1_000);
+
+/// Beyond this it is a guess.
+const LEAST_PRECISE: Ratio = Ratio::percent(20);
 
 /// A service that answers 503 at once keeps any limit of time.
 const NO_ERRORS: &str = "errors<1%";
@@ -252,17 +271,28 @@ mod tests {
     }
 
     #[test]
-    fn eight_trials_are_made_however_long_they_are() {
+    fn half_the_error_takes_four_times_as_long() {
         let config = |arguments: &[&str]| {
             let args = read(&[&["--slo", "p99<1s"], arguments].concat());
             args.config(&args.plan().unwrap())
         };
-        assert_eq!(config(&[]).duration_sum, Duration::from_secs(80));
-        assert_eq!(config(&["--trial", "20s"]).duration_sum, Duration::from_secs(160));
+        assert_eq!(config(&[]).within, Duration::from_secs(600));
+        assert_eq!(config(&["--precision", "1%"]).within, Duration::from_secs(2_400));
+        assert_eq!(config(&["--precision", "5%"]).within, Duration::from_secs(600));
+        let both = config(&["--precision", "1%", "--within", "3m"]);
+        assert_eq!((both.precision, both.within), (Ratio::percent(1), Duration::from_secs(180)));
         let quick = config(&["--quick", "--first-trial", "5s"]);
         assert_eq!(
-            (quick.first_trial, quick.last_trial),
-            (quick.last_trial, Duration::from_secs(1))
+            (quick.first_trial, quick.last_trial, quick.within),
+            (quick.last_trial, Duration::from_secs(1), Duration::from_secs(30))
         );
+    }
+
+    #[test]
+    fn a_precision_that_cannot_be_is_refused() {
+        for text in ["0", "0%", "0.01%", "60%", "1s"] {
+            let line = ["capacity", "localhost", "--slo", "p99<1s", "--precision", text];
+            assert!(Line::try_parse_from(line).is_err(), "{text}");
+        }
     }
 }
