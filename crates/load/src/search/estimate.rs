@@ -42,6 +42,8 @@ struct Point {
     x: f64,
     spent: f64,
     allowed: f64,
+    /// The share of what was late in the burst of a late request, on average of these.
+    burst: f64,
 }
 
 /// The line `a + b x` with x from `centre`, and how sure it is.
@@ -68,7 +70,7 @@ pub(super) fn crossing(runs: &[&Run], light: &[Spent]) -> Option<Crossing> {
     let of = |criterion: usize| {
         let point = |run: &&Run| {
             let Spent { spent, allowed } = run.spent[criterion];
-            Point { x: run.rate.as_per_sec_f64().ln(), spent, allowed }
+            Point { x: run.rate.as_per_sec_f64().ln(), spent, allowed, burst: run.burst() }
         };
         let usable = |point: &Point| point.spent.is_finite() && point.allowed > 0.0;
         runs.iter().map(point).filter(usable).collect::<Vec<_>>()
@@ -118,6 +120,10 @@ fn fit(points: &[Point], base: f64) -> Option<Fit> {
         }
     };
     let seen = |point: &Point| point.spent.min(point.allowed * (base + FULL));
+    // What is late in one burst is one event: the variance of a sum of bursts is that of their number
+    // times the mean of their squares.
+    let squares = points.iter().map(|point| seen(point).powi(2) * point.burst).sum::<f64>();
+    let of_bursts = squares / points.iter().map(seen).sum::<f64>();
     let (mut a, mut b, mut dispersion) = ((spent / allowed).clamp(0.1, 2.0).ln(), POWER, 1.0);
     let mut information = [0.0; 3];
     for _ in 0..STEPS {
@@ -149,7 +155,8 @@ fn fit(points: &[Point], base: f64) -> Option<Fit> {
             (seen(point) - mean).powi(2) / mean
         };
         let freedom = points.len() - 2;
-        dispersion = (points.iter().map(squares).sum::<f64>() / freedom as f64).max(1.0);
+        dispersion =
+            (points.iter().map(squares).sum::<f64>() / freedom as f64).max(of_bursts).max(1.0);
     }
     let [i, j, k] = information;
     let scale = dispersion / (i * k - j * j);

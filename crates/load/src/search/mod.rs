@@ -15,7 +15,7 @@
 //! - bracket: short open-loop trials below the highest throughput, then bisecting;
 //! - measure: long trials on either side of the load line, each over several of the slowest cycle
 //!   that shows in what was late (`cycle`), until the line through all of them crosses the limit
-//!   with an error that is small enough (`estimate`);
+//!   with an error that is small enough (`estimate`, `evidence`);
 //! - confirm: [`CONFIRMATIONS`] more trials at a load a little below the crossing. All long trials
 //!   at that load count together (`runs`): the objective must hold over all of them, and the
 //!   estimate of all trials must not lie below. Otherwise there are more long trials, if the error
@@ -28,6 +28,7 @@
 mod config;
 mod cycle;
 mod estimate;
+mod evidence;
 mod knee;
 mod ladder;
 mod outcome;
@@ -43,11 +44,9 @@ use loadline_measure::record::{Purpose, Trial, Verdict};
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 pub use config::Config;
-use cycle::Lateness;
-use estimate::Crossing;
 use ladder::Ladder;
 use rates::{at_most, between, nearest, scale};
-use runs::{Bounds, Run, Runs};
+use runs::{Run, Runs};
 pub use step::{Measured, Observation, Step};
 
 /// A search under way.
@@ -382,7 +381,7 @@ impl Search {
         self.trial(rate, wanted.min(fits), Purpose::Confirmation)
     }
 
-    /// The load to confirm: a little below where the line crosses, more so each time one was refused.
+    /// The load to confirm: a little below where the line crosses, more each time one was refused.
     fn next_to_confirm(&self) -> SearchPhase {
         let long = self.long_runs();
         let bounds = runs::bounds(&long);
@@ -412,121 +411,11 @@ impl Search {
         runs::pressure(same) <= 1.0 && rate <= scale(line, 1.0 + 1e-3)
     }
 
-    fn crossing(&self, long: &[&Run]) -> Option<Crossing> {
-        let lowest = long.iter().map(|run| run.rate).min()?;
-        let light = |run: &&Run| run.rate <= scale(lowest, LIGHT);
-        let light: Vec<&Run> = self.runs.0.iter().filter(light).collect();
-        estimate::crossing(long, &runs::spending(light))
-    }
-
-    fn bounds(&self) -> Bounds {
-        let long = self.long_runs();
-        let found = runs::bounds(&long);
-        match (found.lower, found.upper) {
-            (Some(_), Some(_)) => found,
-            _ => runs::bounds(&self.runs.0.iter().collect::<Vec<_>>()),
-        }
-    }
-
-    /// The runs that count for the line: at least half as long as trials are by now.
-    fn long_runs(&self) -> Vec<&Run> {
-        if self.stage == SearchPhase::Bracket {
-            return Vec::new();
-        }
-        let long = self.long_trial() / 2;
-        self.runs.0[self.before..].iter().filter(|run| run.lasts >= long).collect()
-    }
-
-    /// Long enough to hold several of the slowest cycle, as far as the time of the search goes, and
-    /// many times what a request takes.
-    fn long_trial(&self) -> Duration {
-        let cycles = self.cycle.unwrap_or_default() * CYCLES;
-        let most = self.config.last_trial;
-        let least = (self.ladder.slowest_at_rest() * RESPONSES).max(most.scale(LEAST_TRIAL));
-        let least = least.scale(2f64.powi(self.doubled)).min(most);
-        cycles.clamp(least, self.config.within.scale(TRIAL_PART).max(most))
-    }
-
     /// Long enough for some hundreds of responses, by what the rung before had.
     fn rung(&self) -> Duration {
         let most = self.config.rung;
         let enough = (self.ladder.best().interval() * RUNG_REQUESTS).clamp(most / 4, most);
         if self.ladder.rungs.is_empty() { most } else { enough }
-    }
-
-    fn look_for_cycle(&mut self) {
-        let Some(near) = self.near() else { return };
-        let mut lateness = Lateness::default();
-        let range = scale(near, 1.0 - ROUND)..=scale(near, 1.0 + ROUND);
-        for run in self.runs.0.iter().filter(|run| range.contains(&run.rate)) {
-            lateness.add(run.begun, run.lasts, &run.late);
-        }
-        // What was seen once is not forgotten when a few trials see less of it.
-        self.cycle = lateness.cycle().max(self.cycle.map(|before| before.scale(0.8)));
-    }
-
-    /// What short trials spend differs too much to say how sure a few of them are.
-    fn look_at_variation(&mut self) {
-        let varies = |line: Crossing| line.variation > MOST_VARIATION;
-        let varies = self.crossing(&self.long_runs()).is_some_and(varies);
-        if self.stage == SearchPhase::Measure
-            && varies
-            && self.long_trial() < self.config.last_trial
-        {
-            self.doubled += 1;
-        }
-    }
-
-    fn near(&self) -> Option<Rate> {
-        let bounds = self.bounds();
-        let line = self.crossing(&self.long_runs()).map(|line| line.at);
-        line.or(bounds.lower).or(bounds.upper)
-    }
-
-    /// Whether it is time to confirm what is known.
-    fn is_late(&self) -> bool {
-        self.elapsed + self.long_trial() >= self.config.within.scale(MEASURE_PART)
-    }
-
-    /// Whether the line is known well enough.
-    fn is_known(&self) -> bool {
-        let long = self.long_runs();
-        self.crossing(&long).is_some_and(|line| {
-            line.runs >= FEWEST_NEAR
-                && line.error <= ERROR_CONFIRMED * self.precision()
-                && line.drift.abs() <= DRIFT
-        })
-    }
-
-    /// Forgets the first half of the long runs where the second half shows that the service is not
-    /// any more what it was then: it warms up, grows, or fills.
-    fn forget_another_service(&mut self) {
-        let long = self.long_runs();
-        let another = self.crossing(&long).is_some_and(|line| {
-            self.stage == SearchPhase::Measure && line.drift.abs() > DRIFT && self.is_precise(&line)
-        });
-        if another && !self.is_late() {
-            self.before += (self.runs.0.len() - self.before) / 2;
-            self.note(
-                "the service changed while it was measured: earlier trials do not count".into(),
-            );
-        }
-    }
-
-    /// Whether the line will be known well enough once it is confirmed as well.
-    fn is_precise(&self, crossing: &Crossing) -> bool {
-        let near = crossing.runs - 2;
-        let lasted = self.long_trial() * crossing.runs as u64;
-        let confirm = self.confirm() * u64::from(CONFIRMATIONS);
-        let share = lasted.as_secs_f64() / (lasted + confirm).as_secs_f64();
-        let luck = 1.0 + LUCK / (2.0 * near as f64).sqrt();
-        crossing.runs >= FEWEST_NEAR
-            && lasted >= self.config.duration_sum
-            && crossing.error * share.sqrt() * luck <= ERROR * self.precision()
-    }
-
-    fn confirm(&self) -> Duration {
-        self.config.confirm.max(self.long_trial())
     }
 
     fn precision(&self) -> f64 {
@@ -577,32 +466,11 @@ const LADDER_PART: f64 = 0.2;
 const BRACKET_PART: f64 = 0.3;
 const MEASURE_PART: f64 = 0.7;
 
-/// No trial takes more than this part of the time.
-const TRIAL_PART: f64 = 0.07;
-
 /// What is left is shared out less this, for what runs take beyond their plan.
 const SAFE: f64 = 0.9;
 
 /// Short trials bring the bounds so near to each other.
 const CLOSE: f64 = 1.15;
-
-/// What is late at this share of the load and below is late by itself and not for others' sake.
-const LIGHT: f64 = 0.6;
-
-/// The standard error at which the line is known well enough to confirm it, and then, as shares of
-/// the precision: 95 of 100 searches are to be within all of it.
-const ERROR: f64 = 0.45;
-const ERROR_CONFIRMED: f64 = 0.54;
-
-/// An error of few runs is more often smaller than it looks when it is small: the share by which it
-/// is taken to be larger, times the standard error that a standard error has.
-const LUCK: f64 = 0.7;
-
-/// Trials that differ by more than this share of what they may spend are made longer.
-const MOST_VARIATION: f64 = 1.0;
-
-/// The halves of the runs that differ by more standard errors are of a service that changed.
-const DRIFT: f64 = 2.0;
 
 /// A load is confirmed so many standard errors below the line, and more for each that was refused.
 const SHADE: f64 = 0.4;
@@ -611,31 +479,17 @@ const SHADE_MORE: f64 = 0.25;
 /// When there is no time for many more it is to hold at once.
 const SHADE_LATE: f64 = 0.3;
 
-/// A long trial lasts so many times what all but few requests take where nobody else asks, and at
-/// least this part of the longest.
-const RESPONSES: u64 = 150;
-const LEAST_TRIAL: f64 = 0.3;
-
 /// Load that stays to see whether the service grows stays so many rungs.
 const STAYS: u64 = 5;
 
 /// A rung of the ladder is as long as so many responses take.
 const RUNG_REQUESTS: u64 = 500;
 
-/// Long trials near the line that must be there before its error is trusted.
-const FEWEST_NEAR: usize = 7;
-
-/// A trial lasts over so many of the slowest cycle.
-const CYCLES: u64 = 5;
-
 /// Long trials to either side of the line spend this many times more or less than is allowed ...
 const APART: f64 = 1.5;
 
 /// ... but are no further from it than this, as a logarithm.
 const WIDEST: f64 = 0.15;
-
-/// Runs within this share of the line show its cycle.
-const ROUND: f64 = 0.15;
 
 /// An invalid run may be an accident of the machine, and two when it is busy; three in a row are
 /// none.

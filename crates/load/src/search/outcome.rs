@@ -104,8 +104,8 @@ fn interval(search: &Search, rate: Rate) -> Interval {
     }
 }
 
-/// The rate nearest to the line, of those beyond a bound, whose own trials say what all do: neighbours
-/// count together in a bound, and one of them alone may say the opposite.
+/// The rate nearest to the line, of those beyond a bound, whose own trials say what all do:
+/// neighbours count together in a bound, and one of them alone may say the opposite.
 fn nearest(search: &Search, met: bool, beyond: impl Fn(Rate) -> bool) -> Option<Bound> {
     let mut spent: BTreeMap<Rate, Vec<&Run>> = BTreeMap::new();
     for run in search.runs.0.iter().filter(|run| beyond(run.rate)) {

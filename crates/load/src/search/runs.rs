@@ -22,6 +22,34 @@ pub(super) struct Run {
     pub(super) late: Vec<(Duration, f64)>,
 }
 
+impl Run {
+    /// The share of all that was late in the burst of a late request, on average of these; zero
+    /// where requests were late most of the time, so that bursts cannot be told apart.
+    pub(super) fn burst(&self) -> f64 {
+        let mut bursts: Vec<f64> = Vec::new();
+        let (mut last, mut busy) = (None::<Duration>, Duration::ZERO);
+        for (at, late) in &self.late {
+            let pause = last.map(|last| at.saturating_sub(last));
+            match (bursts.last_mut(), pause) {
+                (Some(burst), Some(pause)) if pause <= PAUSE => {
+                    *burst += late;
+                    busy = busy + pause;
+                }
+                _ => bursts.push(*late),
+            }
+            last = Some(*at);
+        }
+        let sum: f64 = bursts.iter().sum();
+        if sum <= 0.0 || busy > self.lasts / 2 {
+            return 0.0;
+        }
+        bursts.iter().map(|burst| (burst / sum).powi(2)).sum()
+    }
+}
+
+/// Requests that are late so soon after others are so for the same reason.
+const PAUSE: Duration = Duration::from_millis(250);
+
 /// The highest rate that holds and the lowest that does not; the first is below the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {

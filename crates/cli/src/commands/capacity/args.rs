@@ -22,8 +22,8 @@ use crate::commands::{
 /// several of the slowest cycle that shows in the latencies. More of them confirm a load: it holds
 /// if the objective holds over all long trials at it together. After a breach the search waits
 /// until the service is at rest again. Some two minutes for thousands of requests per second, ten
-/// at most for 2 %; --precision 1% takes four times as long, --quick ends in half a minute and is as
-/// much less sure.
+/// at most for 2 %; --precision 1% takes four times as long, --quick ends in half a minute and is
+/// as much less sure.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -71,7 +71,7 @@ struct SearchArgs {
     /// Which of the random plans; the same seed gives the same plans
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long a number of users is kept up at most; five times as long where more get no more [1.5s]
+    /// How long a number of users is kept up; five times as long where more get no more [1.5s]
     #[arg(long, value_name = "TIME")]
     rung: Option<Duration>,
     /// How long the first trials last [1s]
