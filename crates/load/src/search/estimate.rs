@@ -120,8 +120,8 @@ fn fit(points: &[Point], base: f64) -> Option<Fit> {
         }
     };
     let seen = |point: &Point| point.spent.min(point.allowed * (base + FULL));
-    // What is late in one burst is one event: the variance of a sum of bursts is that of their number
-    // times the mean of their squares.
+    // What is late in one burst is one event: the variance of a sum of bursts is their number times
+    // the mean of their squares.
     let squares = points.iter().map(|point| seen(point).powi(2) * point.burst).sum::<f64>();
     let of_bursts = squares / points.iter().map(seen).sum::<f64>();
     let (mut a, mut b, mut dispersion) = ((spent / allowed).clamp(0.1, 2.0).ln(), POWER, 1.0);
