@@ -235,11 +235,13 @@ impl Search {
             return Step::CoolDown { at_rest: at_rest.scale(AT_REST) + AT_REST_LEAST };
         }
         if self.range.is_none()
-            && self.elapsed < self.config.within.scale(LADDER_PART)
             && let Some((users, stays)) = self.ladder.next(&self.config)
         {
-            let duration = if stays { self.config.rung * STAYS } else { self.rung() };
-            return Step::Ladder { users, duration };
+            if self.elapsed < self.config.within.scale(LADDER_PART) {
+                let duration = if stays { self.config.rung * STAYS } else { self.rung() };
+                return Step::Ladder { users, duration };
+            }
+            self.note(STILL_GREW.into());
         }
         let range = *self.range.get_or_insert_with(|| {
             let guess = self.ladder.guess().max(LOWEST).min(self.config.highest);
@@ -481,6 +483,10 @@ const SHADE_LATE: f64 = 0.3;
 
 /// Load that stays to see whether the service grows stays so many rungs.
 const STAYS: u64 = 5;
+
+/// What a search says that had no time to wait for the service.
+const STILL_GREW: &str = "throughput still grew when there was no more time for more users: the \
+     service may carry more once it is warm; give it more time (--within, or no --quick)";
 
 /// A rung of the ladder is as long as so many responses take.
 const RUNG_REQUESTS: u64 = 500;

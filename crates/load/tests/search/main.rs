@@ -202,6 +202,17 @@ fn a_server_that_warms_up_slowly() {
 }
 
 #[test]
+fn a_quick_search_says_that_it_did_not_wait_until_the_service_was_warm() {
+    let even = Server::even(Kind::Exponential { cores: 4 }, 0.002, 0.016);
+    let notes = |server: &Server| {
+        let notes = run(server, Config::default().quick()).notes;
+        notes.iter().filter(|note| note.contains("throughput still grew")).count()
+    };
+    assert_eq!(notes(&Server { pace: Pace::Cold { warms: 20.0 }, ..even }), 1);
+    assert_eq!(notes(&even), 0);
+}
+
+#[test]
 fn trials_last_over_several_stalls_and_all_of_them_at_a_rate_count_together() {
     let record = run(&STALLING.0, Config { seed: 3, ..Config::default() });
     let cycle = record.cycle.expect("the stalls show").as_secs_f64();
