@@ -9,6 +9,31 @@
 
 use loadline_core::time::Duration;
 
+/// Requests that were late one soon after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Burst {
+    /// Since the run began.
+    at: Duration,
+    pub(super) lasts: Duration,
+    /// About how many.
+    pub(super) late: f64,
+}
+
+/// What was late at these instants, in their order, in bursts with more than a `pause` between.
+pub(super) fn bursts(late: &[(Duration, f64)], pause: Duration) -> Vec<Burst> {
+    let mut bursts: Vec<Burst> = Vec::new();
+    for (at, late) in late {
+        match bursts.last_mut() {
+            Some(burst) if at.saturating_sub(burst.at + burst.lasts) <= pause => {
+                burst.lasts = at.saturating_sub(burst.at);
+                burst.late += late;
+            }
+            _ => bursts.push(Burst { at: *at, lasts: Duration::ZERO, late: *late }),
+        }
+    }
+    bursts
+}
+
 /// What was late in runs near the load line, in the order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
@@ -23,19 +48,10 @@ impl Lateness {
     /// beginning, in the order of time.
     pub(super) fn add(&mut self, begun: Duration, lasts: Duration, late: &[(Duration, f64)]) {
         self.looked = self.looked + lasts;
-        let (mut from, mut last) = (Duration::ZERO, None);
-        for (at, count) in late {
-            match (self.bursts.last_mut(), last) {
-                (Some(burst), Some(last)) if at.saturating_sub(last) <= PAUSE => burst.1 += count,
-                _ => {
-                    self.late = self.late + last.unwrap_or(from).saturating_sub(from);
-                    from = *at;
-                    self.bursts.push((begun + *at, *count));
-                }
-            }
-            last = Some(*at);
+        for burst in bursts(late, PAUSE) {
+            self.late = self.late + burst.lasts;
+            self.bursts.push((begun + burst.at, burst.late));
         }
-        self.late = self.late + last.unwrap_or(from).saturating_sub(from);
     }
 
     /// From one burst to the next; none where there is no such thing.

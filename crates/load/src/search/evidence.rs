@@ -15,7 +15,7 @@ impl Search {
     pub(super) fn crossing(&self, long: &[&Run]) -> Option<Crossing> {
         let lowest = long.iter().map(|run| run.rate).min()?;
         let light = |run: &&Run| run.rate <= scale(lowest, LIGHT);
-        let light: Vec<&Run> = self.runs.0.iter().filter(light).collect();
+        let light: Vec<&Run> = self.runs.iter().filter(light).collect();
         estimate::crossing(long, &runs::spending(light))
     }
 
@@ -25,7 +25,7 @@ impl Search {
         let found = runs::bounds(&long);
         match (found.lower, found.upper) {
             (Some(_), Some(_)) => found,
-            _ => runs::bounds(&self.runs.0.iter().collect::<Vec<_>>()),
+            _ => runs::bounds(&self.runs.iter().collect::<Vec<_>>()),
         }
     }
 
@@ -35,7 +35,7 @@ impl Search {
             return Vec::new();
         }
         let long = self.long_trial() / 2;
-        self.runs.0[self.before..].iter().filter(|run| run.lasts >= long).collect()
+        self.runs[self.before..].iter().filter(|run| run.lasts >= long).collect()
     }
 
     /// Long enough to hold several of the slowest cycle, as far as the time of the search goes, and
@@ -53,7 +53,7 @@ impl Search {
         let Some(near) = self.near() else { return };
         let mut lateness = Lateness::default();
         let range = scale(near, 1.0 - ROUND)..=scale(near, 1.0 + ROUND);
-        for run in self.runs.0.iter().filter(|run| range.contains(&run.rate)) {
+        for run in self.runs.iter().filter(|run| range.contains(&run.rate)) {
             lateness.add(run.begun, run.lasts, &run.late);
         }
         // What was seen once is not forgotten when a few trials see less of it.
@@ -101,7 +101,7 @@ impl Search {
             self.stage == SearchPhase::Measure && line.drift.abs() > DRIFT && self.is_precise(&line)
         });
         if another && !self.is_late() {
-            self.before += (self.runs.0.len() - self.before) / 2;
+            self.before += (self.runs.len() - self.before) / 2;
             self.note(
                 "the service changed while it was measured: earlier trials do not count".into(),
             );

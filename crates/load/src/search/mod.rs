@@ -46,7 +46,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 pub use config::Config;
 use ladder::Ladder;
 use rates::{at_most, between, nearest, scale};
-use runs::{Run, Runs};
+use runs::Run;
 pub use step::{Measured, Observation, Step};
 
 /// A search under way.
@@ -56,7 +56,8 @@ pub struct Search {
     ladder: Ladder,
     range: Option<Range>,
     stage: SearchPhase,
-    runs: Runs,
+    /// All valid runs, in the order of time.
+    runs: Vec<Run>,
     /// How many runs were made before those that count for the line.
     before: usize,
     trials: Vec<Trial>,
@@ -108,7 +109,7 @@ impl Search {
             ladder: Ladder::default(),
             range: None,
             stage: SearchPhase::Bracket,
-            runs: Runs::default(),
+            runs: Vec::new(),
             before: 0,
             refused: Vec::new(),
             trials: Vec::new(),
@@ -198,7 +199,7 @@ impl Search {
             measured;
         if valid {
             let begun = self.elapsed.saturating_sub(lasts);
-            self.runs.0.push(Run { rate, begun, lasts, spent, late });
+            self.runs.push(Run { rate, begun, lasts, spent, late });
             if let SearchPhase::Confirm { made, .. } = &mut self.stage {
                 *made += 1;
             }
@@ -298,7 +299,7 @@ impl Search {
                 let late = self.elapsed >= self.config.within.scale(BRACKET_PART);
                 if late || upper.as_per_sec_f64() <= lower.as_per_sec_f64() * CLOSE {
                     self.stage = SearchPhase::Measure;
-                    self.before = self.runs.0.len();
+                    self.before = self.runs.len();
                     return None;
                 }
                 between(lower, upper)

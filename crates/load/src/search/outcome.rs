@@ -52,10 +52,9 @@ fn tried(search: &Search) -> Vec<TestedRate> {
     for trial in search.trials.iter().filter(|it| it.faults.is_empty() && it.lasts >= long) {
         rates.entry(trial.rate).or_default().push(trial);
     }
-    let runs = search.long_runs();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let of = |(rate, trials): (Rate, Vec<&Trial>)| {
-        let same = runs.iter().copied().filter(|run| run.rate == rate);
+        let same = search.runs.iter().filter(|run| run.rate == rate && run.lasts >= long);
         let spent = pressure(same);
         TestedRate {
             rate,
@@ -108,7 +107,7 @@ fn interval(search: &Search, rate: Rate) -> Interval {
 /// neighbours count together in a bound, and one of them alone may say the opposite.
 fn nearest(search: &Search, met: bool, beyond: impl Fn(Rate) -> bool) -> Option<Bound> {
     let mut spent: BTreeMap<Rate, Vec<&Run>> = BTreeMap::new();
-    for run in search.runs.0.iter().filter(|run| beyond(run.rate)) {
+    for run in search.runs.iter().filter(|run| beyond(run.rate)) {
         spent.entry(run.rate).or_default().push(run);
     }
     let says = |(_, runs): &(&Rate, &Vec<&Run>)| (pressure(runs.iter().copied()) <= 1.0) == met;

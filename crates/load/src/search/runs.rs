@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::objective::Spent;
 
+use super::cycle::bursts;
+
 /// A valid run.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
@@ -26,24 +28,13 @@ impl Run {
     /// The share of all that was late in the burst of a late request, on average of these; zero
     /// where requests were late most of the time, so that bursts cannot be told apart.
     pub(super) fn burst(&self) -> f64 {
-        let mut bursts: Vec<f64> = Vec::new();
-        let (mut last, mut busy) = (None::<Duration>, Duration::ZERO);
-        for (at, late) in &self.late {
-            let pause = last.map(|last| at.saturating_sub(last));
-            match (bursts.last_mut(), pause) {
-                (Some(burst), Some(pause)) if pause <= PAUSE => {
-                    *burst += late;
-                    busy = busy + pause;
-                }
-                _ => bursts.push(*late),
-            }
-            last = Some(*at);
-        }
-        let sum: f64 = bursts.iter().sum();
+        let bursts = bursts(&self.late, PAUSE);
+        let sum: f64 = bursts.iter().map(|burst| burst.late).sum();
+        let busy: Duration = bursts.iter().map(|burst| burst.lasts).sum();
         if sum <= 0.0 || busy > self.lasts / 2 {
             return 0.0;
         }
-        bursts.iter().map(|burst| (burst / sum).powi(2)).sum()
+        bursts.iter().map(|burst| (burst.late / sum).powi(2)).sum()
     }
 }
 
@@ -56,10 +47,6 @@ pub(super) struct Bounds {
     pub(super) lower: Option<Rate>,
     pub(super) upper: Option<Rate>,
 }
-
-/// All valid runs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Runs(pub(super) Vec<Run>);
 
 /// What `runs` spent together, as a multiple of what they were allowed, by the worst criterion.
 pub(super) fn pressure<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {

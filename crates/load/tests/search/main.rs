@@ -241,6 +241,18 @@ fn a_quick_search_ends_in_half_a_minute_whatever_the_server_does() {
 }
 
 #[test]
+fn a_rate_that_no_trial_met_is_not_said_to_have_spent_nothing() {
+    let warming = Server { pace: Pace::Cold { warms: 20.0 }, ..M_D_2.0 };
+    for record in [run(&M_D_2.0, Config::default().quick()), run(&warming, Config::default())] {
+        let missed: Vec<_> = record.tried.iter().filter(|tried| tried.passed == 0).collect();
+        assert!(!missed.is_empty());
+        for tried in missed {
+            assert!(tried.spent_share.is_none_or(|spent| spent > 0.0), "{tried:?}");
+        }
+    }
+}
+
+#[test]
 fn what_was_found_can_be_read_from_the_record() {
     let record = run(&M_D_2.0, Config::default());
     assert_eq!(record.verdict, Verdict::Found);
