@@ -23,7 +23,7 @@ use super::table::{Costs, RECORD};
 /// Draw what the number of servers costs, as SVG on the standard output
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What `run --json` wrote
+    /// What `run --json` or the benchmark of the simulator wrote
     file: PathBuf,
 }
 
@@ -32,10 +32,15 @@ pub(crate) fn print(args: &Args) -> Result<()> {
     let text =
         fs::read_to_string(&args.file).with_context(|| format!("read {}", args.file.display()))?;
     let record: Value = serde_json::from_str(&text).context("read the figures")?;
+    if let Some(rows) = record["figures"][SIMULATOR].as_array() {
+        let costs = [("time a request", 0.0), ("memory", 0.0)];
+        println!("{}", draw(&curves(&Vec::from_iter(rows), costs.into_iter()))?);
+        return Ok(());
+    }
     let rows = record["figures"][super::NAME][RECORD].as_array();
     let rows = rows.with_context(|| format!("no figures of `{}`", super::NAME))?;
     let rows: Vec<&Value> = rows.iter().filter(|row| row["each"] == 10).collect();
-    println!("{}", draw(&curves(&rows))?);
+    println!("{}", draw(&curves(&rows, Costs::names()))?);
     Ok(())
 }
 
@@ -46,7 +51,8 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
-fn curves(rows: &[&Value]) -> Vec<Curve> {
+/// A line for each cost, of which there is a resolution below which it is nothing.
+fn curves(rows: &[&Value], costs: impl Iterator<Item = (&'static str, f64)>) -> Vec<Curve> {
     let curve = |(name, resolution): (&'static str, f64)| {
         let figure = |row: &&Value| {
             Some((row["servers"].as_f64()?.log10(), row[name].as_f64()?.max(resolution).log10()))
@@ -56,7 +62,7 @@ fn curves(rows: &[&Value]) -> Vec<Curve> {
         points.iter_mut().for_each(|point| point.1 -= first);
         Curve { name: name.split(',').next().unwrap_or(name), points }
     };
-    Costs::names().map(curve).filter(|curve| curve.points.len() > 1).collect()
+    costs.map(curve).filter(|curve| curve.points.len() > 1).collect()
 }
 
 fn draw(curves: &[Curve]) -> Result<String> {
@@ -125,6 +131,9 @@ fn write(canvas: &Canvas<'_>, at: (i32, i32), text: &str, tone: RGBColor, side: 
 }
 
 /// Powers of ten of servers.
+/// Under which name the benchmark of the simulator writes its figures.
+const SIMULATOR: &str = "simulator";
+
 const FEWEST: f64 = 3.0;
 const MOST: f64 = 5.0;
 
@@ -167,7 +176,7 @@ mod tests {
             json!({ "servers": servers, start_s: start, idle_percent: idle })
         };
         let rows = [row(1_000, 0.1, 0.001), row(10_000, 1.0, 0.01), row(100_000, 10.0, 0.1)];
-        let curves = curves(&rows.iter().collect::<Vec<_>>());
+        let curves = curves(&rows.iter().collect::<Vec<_>>(), Costs::names());
         let named = |name: &str| curves.iter().find(|curve| curve.name == name).unwrap();
         let rises: Vec<f64> = named("start").points.iter().map(|point| point.1).collect();
         assert_eq!(rises, [0.0, 1.0, 2.0]);

@@ -222,7 +222,7 @@ impl Drop for Permit {
         if self.awaits.get() {
             self.server.group.auto.failed();
         }
-        release(&self.server.in_flight);
+        self.server.release();
         release(&self.server.group.in_flight);
     }
 }

@@ -460,7 +460,7 @@ impl GroupPlan {
         let untried = |server: &ServerPlan| !ask.tried.contains(&server.state.id());
         let server = self.chooser.choose(self, ask, untried)?;
         reserve(&self.state.in_flight, u32::MAX);
-        reserve(&server.state.in_flight, u32::MAX);
+        server.state.reserve(u32::MAX);
         if self.auto.is_some() {
             self.state.auto.enter(u32::MAX);
         }
@@ -551,20 +551,20 @@ impl ServerPlan {
     }
 
     pub(crate) fn reserve(&self, now: Instant) -> bool {
-        if !reserve(&self.state.in_flight, self.limits.in_flight) {
+        if !self.state.reserve(self.limits.in_flight) {
             return false;
         }
         let rate = self.limits.rate.as_ref();
         let taken = rate.is_none_or(|allowance| self.state.budget.take(allowance, now));
         if !taken {
-            release(&self.state.in_flight);
+            self.state.release();
         }
         taken
     }
 
     /// Gives back what [`ServerPlan::reserve`] took, for a request that is not sent.
     fn give_back(&self) {
-        release(&self.state.in_flight);
+        self.state.release();
         if let Some(allowance) = &self.limits.rate {
             self.state.budget.give_back(allowance);
         }

@@ -30,6 +30,13 @@ pub(super) struct Steps<'a> {
     pub longest: u32,
 }
 
+impl Steps<'_> {
+    /// That of the server at this place, and the longest.
+    pub(super) fn of(&self, place: usize) -> (u32, u32) {
+        (self.each.get(place).copied().unwrap_or(1), self.longest)
+    }
+}
+
 /// The open server of the least cost, where `cost` is below 2^63; it has had its turn then.
 pub(super) fn least<'a>(
     servers: &'a [ServerPlan],
@@ -42,17 +49,25 @@ pub(super) fn least<'a>(
     let best = Best { place: start, ..Best::NONE };
     let best = best.or_of(&servers[start..], start, &cost);
     let best = best.or_of(&servers[..start], 0, &cost);
-    let winner = servers.get(best.place)?;
-    let (place, winner) = match open(winner) {
-        true => (best.place, winner),
-        false => {
-            let cost_and_tag = |at, server: &ServerPlan| (cost(at, server), tag(server));
-            place_of_least(servers, draw, open, cost_and_tag)?
-        }
-    };
-    let step = steps.each.get(place).copied().unwrap_or(1);
-    take_turn(servers, winner, best.newest, (step, steps.longest));
+    let (winner, place) = best_or_open(servers, best.place, draw, open, cost)?;
+    take_turn(servers, winner, best.newest, steps.of(place));
     Some(winner)
+}
+
+/// The server at this place, or the best open one where it is closed, and its place.
+pub(super) fn best_or_open(
+    servers: &[ServerPlan],
+    place: usize,
+    draw: u64,
+    open: impl Fn(&ServerPlan) -> bool,
+    cost: impl Fn(usize, &ServerPlan) -> u64,
+) -> Option<(&ServerPlan, usize)> {
+    let best = servers.get(place)?;
+    if open(best) {
+        return Some((best, place));
+    }
+    let cost_and_tag = |at, server: &ServerPlan| (cost(at, server), tag(server));
+    place_of_least(servers, draw, open, cost_and_tag).map(|(place, server)| (server, place))
 }
 
 /// The next in order of those at these places; none where it is closed. It has had its turn then.
@@ -73,22 +88,24 @@ pub(super) fn next_of<'a>(
 }
 
 /// Moves the tag of who has been chosen on by its step, of which `longest` is the largest; `newest`
-/// is the largest tag of all.
-fn take_turn(
+/// is the largest tag of all, and what comes back is the largest then: zero where all begin anew.
+pub(super) fn take_turn(
     servers: &[ServerPlan],
     winner: &ServerPlan,
     newest: u64,
     (step, longest): (u32, u32),
-) {
+) -> u64 {
     let behind = newest.saturating_sub(TURNS_KEPT * u64::from(longest));
     let next = tag(winner).max(behind) + u64::from(step);
     winner.state.tag.store(next, Relaxed);
     if next > TAG_MAX {
         servers.iter().for_each(|server| server.state.tag.store(0, Relaxed));
+        return 0;
     }
+    newest.max(next)
 }
 
-fn tag(server: &ServerPlan) -> u64 {
+pub(super) fn tag(server: &ServerPlan) -> u64 {
     server.state.tag.load(Relaxed)
 }
 
@@ -119,19 +136,34 @@ fn place_of_least<C: PartialOrd>(
 
 /// The best so far.
 #[derive(Clone, Copy)]
-struct Best {
+pub(super) struct Best {
     /// Its cost, then its tag.
-    cost: u128,
-    place: usize,
+    pub cost: u128,
+    pub place: usize,
     /// The largest tag of all.
     newest: u64,
 }
 
 impl Best {
-    const NONE: Self = Self { cost: u128::MAX, place: usize::MAX, newest: 0 };
+    pub(super) const NONE: Self = Self { cost: u128::MAX, place: usize::MAX, newest: 0 };
+
+    /// The best of which no more is known than that.
+    pub(super) const fn at(place: usize, cost: u128) -> Self {
+        Self { cost, place, newest: 0 }
+    }
+
+    /// The better of both, without a branch that could be guessed wrong.
+    pub(super) fn better(self, other: Self) -> Self {
+        let less = other.cost < self.cost;
+        Self {
+            cost: select_unpredictable(less, other.cost, self.cost),
+            place: select_unpredictable(less, other.place, self.place),
+            newest: self.newest.max(other.newest),
+        }
+    }
 
     /// The better of it and the servers, which stand at `offset` on.
-    fn or_of(
+    pub(super) fn or_of(
         self,
         servers: &[ServerPlan],
         offset: usize,
@@ -146,12 +178,7 @@ impl Best {
         let full = server.state.in_flight() >= server.limits.in_flight;
         let tag = tag(server);
         let cost = (u128::from(cost | (u64::from(full) << 63)) << 64) | u128::from(tag);
-        let less = cost < self.cost;
-        Self {
-            cost: select_unpredictable(less, cost, self.cost),
-            place: select_unpredictable(less, at, self.place),
-            newest: self.newest.max(tag),
-        }
+        self.better(Self { cost, place: at, newest: tag })
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Chooses the open server with the least `in_flight / weight`; equals have their turns by weight
 //! ([`least`]), so that a group with nothing in flight is served round robin. It looks at every
-//! server: that is what keeps the longest queue of a group as short as one edge can keep it.
+//! server, or remembers what it saw ([`least_of_many`](crate::decide::policy::least_of_many)): that
+//! is what keeps the longest queue of a group as short as one edge can keep it.
 //!
 //! When all are full nobody is chosen. Not for many edges in front of few servers: each sees only
 //! its own requests, and all pick the same idle server at the same moment; use power of two.
@@ -17,6 +18,7 @@ use crate::decide::{
     policy::{
         About,
         least::{Steps, least},
+        least_of_many::LeastOfMany,
     },
 };
 
@@ -28,16 +30,47 @@ pub(super) const ABOUT: About = About {
     ..About::PLAIN
 };
 
-/// The weights in the form the comparison needs.
+/// The weights, and what is remembered of the loads where there are many.
 #[derive(Debug)]
 pub(crate) struct LeastRequests {
+    weights: Weights,
+    many: Option<LeastOfMany>,
+}
+
+impl LeastRequests {
+    pub(super) fn new(servers: &[ServerPlan]) -> Self {
+        let many = (servers.len() >= MANY).then(|| LeastOfMany::new(servers));
+        Self { weights: Weights::new(servers), many }
+    }
+
+    pub(super) fn choose<'a>(
+        &self,
+        servers: &'a [ServerPlan],
+        draw: u64,
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&'a ServerPlan> {
+        let costs = &self.weights.costs[..servers.len()];
+        let cost = |at: usize, server: &ServerPlan| {
+            u64::from(server.state.in_flight()) * u64::from(costs[at])
+        };
+        let steps = self.weights.steps();
+        match &self.many {
+            Some(many) => many.choose(servers, draw, open, cost, &steps),
+            None => least(servers, draw, open, cost, &steps),
+        }
+    }
+}
+
+/// The weights in the form a comparison needs.
+#[derive(Debug)]
+pub(super) struct Weights {
     /// `scale / weight`, so that loads are compared by multiplying. Exact where the least common
     /// multiple of the weights is below [`SCALE_MAX`].
     costs: Box<[u32]>,
     costliest: u32,
 }
 
-impl LeastRequests {
+impl Weights {
     pub(super) fn new(servers: &[ServerPlan]) -> Self {
         let weights: Vec<u64> = servers.iter().map(|server| u64::from(server.weight)).collect();
         let scale = common_multiple(&weights).unwrap_or(SCALE_MAX);
@@ -51,25 +84,14 @@ impl LeastRequests {
         &self.costs
     }
 
-    /// The most of these.
-    pub(super) fn costliest(&self) -> u32 {
-        self.costliest
-    }
-
-    pub(super) fn choose<'a>(
-        &self,
-        servers: &'a [ServerPlan],
-        draw: u64,
-        open: impl Fn(&ServerPlan) -> bool,
-    ) -> Option<&'a ServerPlan> {
-        let costs = &self.costs[..servers.len()];
-        let cost = |at: usize, server: &ServerPlan| {
-            u64::from(server.state.in_flight()) * u64::from(costs[at])
-        };
-        let steps = Steps { each: costs, longest: self.costliest };
-        least(servers, draw, open, cost, &steps)
+    /// How far tags move on.
+    pub(super) fn steps(&self) -> Steps<'_> {
+        Steps { each: &self.costs, longest: self.costliest }
     }
 }
+
+/// From so many servers on it is worth it to remember what blocks of them had.
+const MANY: usize = 24;
 
 /// The least common multiple; none where it is not below [`SCALE_MAX`].
 fn common_multiple(weights: &[u64]) -> Option<u64> {

@@ -32,6 +32,7 @@ mod bounded_hash;
 pub(crate) mod draw;
 mod latency_weighted;
 mod least;
+mod least_of_many;
 mod least_requests;
 mod lowest_latency;
 pub mod maglev;

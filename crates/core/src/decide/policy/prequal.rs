@@ -30,11 +30,7 @@ use crate::{
     decide::{
         ledger::GroupState,
         plan::ServerPlan,
-        policy::{
-            About,
-            least::{Steps, least},
-            least_requests::LeastRequests,
-        },
+        policy::{About, least::least, least_requests::Weights},
         probe_pool::POOL,
         relative_latency::TYPICAL,
     },
@@ -51,7 +47,7 @@ pub(super) const ABOUT: About = About {
 /// The weights, and where each server is.
 #[derive(Debug)]
 pub(crate) struct Prequal {
-    weights: LeastRequests,
+    weights: Weights,
     /// By the index of a server its place among those that can be chosen; [`NOWHERE`] for others.
     places: Box<[u16]>,
 }
@@ -63,7 +59,7 @@ impl Prequal {
         for (server, place) in servers.iter().zip(0..) {
             places[usize::from(server.index)] = place;
         }
-        Self { weights: LeastRequests::new(servers), places }
+        Self { weights: Weights::new(servers), places }
     }
 
     pub(super) fn choose<'a>(
@@ -90,8 +86,7 @@ impl Prequal {
             let slowness = slowness(server, now, usual);
             ((u64::from(in_flight) + 1) * slowness - PARTS) * u64::from(costs[place])
         };
-        let steps = Steps { each: costs, longest: self.weights.costliest() };
-        least(servers, draw, open, cost, &steps)
+        least(servers, draw, open, cost, &self.weights.steps())
     }
 }
 

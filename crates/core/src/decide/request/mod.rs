@@ -69,8 +69,9 @@ enum State {
     Waiting { since: Instant },
     /// It was sent to the server of this permit.
     Sent(Permit),
-    /// The same, and its response is given up for a place at another server.
-    Moving { from: Permit, to: Permit },
+    /// The same, and its response is given up for a place at another server: rare, so that the
+    /// second permit takes no room in every request.
+    Moving { from: Permit, to: Box<Permit> },
     /// It has ended.
     Over,
 }
@@ -136,7 +137,7 @@ impl Machine {
     /// All permits that it holds: two while it moves from one server to another.
     pub fn permits(&self) -> impl Iterator<Item = &Permit> {
         let further = match &self.state {
-            State::Moving { to, .. } => Some(to),
+            State::Moving { to, .. } => Some(&**to),
             _ => None,
         };
         self.permit().into_iter().chain(further)
@@ -233,7 +234,7 @@ impl Machine {
         };
         self.retries += 1;
         if let State::Sent(from) = core::mem::replace(&mut self.state, State::Over) {
-            self.state = State::Moving { from, to };
+            self.state = State::Moving { from, to: Box::new(to) };
         }
         Action::Discard
     }
@@ -241,7 +242,7 @@ impl Machine {
     /// The attempt has ended without a failure.
     fn ended(&mut self, at: &At<'_>, ending: Ending) -> Action {
         match core::mem::replace(&mut self.state, State::Over) {
-            State::Moving { to, .. } => self.send(at, to),
+            State::Moving { to, .. } => self.send(at, *to),
             State::Sent(permit) => {
                 // How long a tunnel stays open says nothing about how long requests take.
                 if ending == Ending::Complete || self.subject.kind == Kind::Stream {
