@@ -6,6 +6,7 @@ use std::{
     future::Future,
     pin::Pin,
     rc::Rc,
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
@@ -18,8 +19,6 @@ pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
 
 /// A stream that has come in, beside what h3 has of it.
 pub(super) struct Arrival {
-    /// For who waits for the client to take the response back, and to have it.
-    pub(super) stopped: [Stopped; 2],
     pub(super) control: Rc<StreamControl>,
     /// Whether its handshake was not over: what it says may have been recorded and sent again.
     pub(super) is_early: bool,
@@ -42,6 +41,16 @@ pub(super) struct StreamControl {
     is_websocket: Cell<bool>,
     /// What h3 was given last to send.
     payload: Cell<Bytes>,
+    taking: RefCell<Taking>,
+}
+
+/// Whether the client of a stream still takes it.
+enum Taking {
+    /// Nobody wants to know.
+    Unknown,
+    Going(Stopped),
+    /// It has taken everything, or wants no more: true.
+    Over(bool),
 }
 
 /// What the client of a connection has said of priorities after its requests, or before.
@@ -56,10 +65,10 @@ struct Updates {
 impl StreamControl {
     /// That of a stream of which nobody knows a priority.
     pub(super) fn new() -> Rc<Self> {
-        Self::of(0, Rc::default())
+        Self::of(0, Rc::default(), Taking::Unknown)
     }
 
-    fn of(id: u64, updates: Rc<Updates>) -> Rc<Self> {
+    fn of(id: u64, updates: Rc<Updates>, taking: Taking) -> Rc<Self> {
         Rc::new(Self {
             id,
             priorities: Cell::default(),
@@ -70,7 +79,20 @@ impl StreamControl {
             refusal: Cell::new(None),
             is_websocket: Cell::new(false),
             payload: Cell::default(),
+            taking: RefCell::new(taking),
         })
+    }
+
+    /// Ready when the client has taken everything, with false, or wants no more, with true.
+    pub(super) fn poll_stopped(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut taking = self.taking.borrow_mut();
+        let wants_no_more = match &mut *taking {
+            Taking::Unknown => return Poll::Pending,
+            Taking::Going(stopped) => ready!(stopped.as_mut().poll(cx)),
+            Taking::Over(wants_no_more) => *wants_no_more,
+        };
+        *taking = Taking::Over(wants_no_more);
+        Poll::Ready(wants_no_more)
     }
 
     /// What the head of the request says of its priority.
@@ -170,8 +192,8 @@ impl Arrivals {
     }
 
     /// What is decided of the stream `id`.
-    pub(super) fn control(&self, id: u64) -> Rc<StreamControl> {
-        StreamControl::of(id, self.updates.clone())
+    pub(super) fn control(&self, id: u64, stopped: Stopped) -> Rc<StreamControl> {
+        StreamControl::of(id, self.updates.clone(), Taking::Going(stopped))
     }
 
     /// The client wants the stream `id` to have this priority from now on. It may come before the

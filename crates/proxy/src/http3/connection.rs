@@ -37,7 +37,7 @@ use rustls::pki_types::CertificateDer;
 use tokio::{sync::watch, task::spawn_local};
 
 use super::{
-    arrivals::{Arrival, Arrivals, Stopped, StreamControl},
+    arrivals::{Arrival, Arrivals, StreamControl},
     quic::{BidiStream, Connection},
     stream::{Opened, Stream},
 };
@@ -269,8 +269,10 @@ impl Served {
         let (streaming, pending) = (self.streaming.clone(), self.pending.clone());
         // A task is moved as it begins and ends, so a large one is boxed.
         spawn_local(Box::pin(async move {
-            let taken = streaming.answer(resolver, arrival).await;
-            taken.await;
+            let control = arrival.control.clone();
+            streaming.answer(resolver, arrival).await;
+            // Its client may not have all of the response yet.
+            poll_fn(|cx| control.poll_stopped(cx)).await;
             drop(pending);
         }));
     }
@@ -319,15 +321,13 @@ struct NoRequest {
 }
 
 impl Streaming {
-    /// Has the request of a stream answered, once its head has come. Gives what tells when the
-    /// client has all of the response.
+    /// Has the request of a stream answered, once its head has come.
     async fn answer(
         &self,
         resolver: server::RequestResolver<Connection, Bytes>,
-        arrival: Arrival,
-    ) -> Stopped {
+        Arrival { control, is_early }: Arrival,
+    ) {
         let place = self.streams.enter();
-        let Arrival { stopped: [stopped, taken], control, is_early } = arrival;
         let timer = Timer::here(&self.origin.worker.timers).await;
         timer.arm(self.head);
         let parts = {
@@ -341,17 +341,15 @@ impl Streaming {
             Some(Err(none)) => {
                 let refused = || control.refusal().map(|_| NoRequest::BAD);
                 let none = none.or_else(refused);
-                none.into_iter().for_each(|it| self.origin.end_unread(it.ending, it.status));
-                return taken;
+                return none
+                    .into_iter()
+                    .for_each(|it| self.origin.end_unread(it.ending, it.status));
             }
-            None => {
-                self.origin.end_unread(Ending::ClientTimeout, 0);
-                return taken;
-            }
+            None => return self.origin.end_unread(Ending::ClientTimeout, 0),
         };
         timer.arm(END_WAIT);
         let random = &self.origin.worker.random;
-        let opening = Opened { stopped, place, control, draws: [random.draw(), random.draw()] };
+        let opening = Opened { place, control, draws: [random.draw(), random.draw()] };
         match Stream::open(request, stream, opening, &timer).await {
             Ok(stream) => {
                 drop(timer);
@@ -359,7 +357,6 @@ impl Streaming {
             }
             Err(_) => self.origin.end_unread(Ending::ClientGone, 0),
         }
-        taken
     }
 
     /// The head of a request. One that came before the handshake was over may have been recorded

@@ -71,7 +71,7 @@ impl quic::Connection<Bytes> for Connection {
         let of_uni = |quinn| {
             let mut stream = RecvStream::new(quinn, frames);
             let (quinn, arrivals) = (self.quinn.clone(), self.arrivals.clone());
-            stream.whole = Some(Whole { quinn, arrivals });
+            stream.0.whole = Some(Whole { quinn, arrivals });
             stream
         };
         come.map(|come| come.map(of_uni).map_err(of_connection))
@@ -91,17 +91,13 @@ impl quic::Connection<Bytes> for Connection {
                 );
             let (send, receive) = ready!(come).map_err(of_connection)?;
             let id = send.id().into();
-            let control = self.arrivals.control(id);
-            let arrival = Arrival {
-                stopped: [stopped(&send), stopped(&send)],
-                control: control.clone(),
-                is_early: receive.is_0rtt(),
-            };
+            let control = self.arrivals.control(id, stopped(&send));
+            let arrival = Arrival { control: control.clone(), is_early: receive.is_0rtt() };
             let mut receive = RecvStream::new(receive, Frames::of_request(self.frame_max()));
-            receive.opening = Some(Opening::new(self.arrivals.longest_head()));
-            receive.control = Some(control.clone());
+            receive.0.opening = Some(Opening::new(self.arrivals.longest_head()));
+            receive.0.control = Some(control.clone());
             let mut stream = BidiStream { receive, send: SendStream::new(send, control) };
-            stream.send.room = Some(self.room.share());
+            stream.send.0.room = Some(self.room.share());
             if self.arrivals.admits(id) {
                 self.arrivals.put(arrival);
                 return Poll::Ready(Ok(stream));
@@ -235,8 +231,11 @@ impl quic::SendStream<Bytes> for BidiStream {
     }
 }
 
-/// The receiving direction. What is not wanted any more is refused when it is dropped.
-pub(super) struct RecvStream {
+/// The receiving direction. What is not wanted any more is refused when it is dropped. It is a
+/// pointer, for h3 moves a stream several times for each request.
+pub(super) struct RecvStream(Box<Receiving>);
+
+struct Receiving {
     quinn: quinn::RecvStream,
     frames: Frames,
     /// Of a stream with a head.
@@ -255,14 +254,14 @@ struct Whole {
 
 impl RecvStream {
     fn new(quinn: quinn::RecvStream, frames: Frames) -> Self {
-        Self { quinn, frames, opening: None, control: None, whole: None }
+        Self(Box::new(Receiving { quinn, frames, opening: None, control: None, whole: None }))
     }
 
     /// Looks at what has come before h3 does.
     fn look(&mut self, bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
-        let taken = self.frames.take(bytes);
-        if let Some(Whole { arrivals, .. }) = &self.whole {
-            for (id, value) in self.frames.updates() {
+        let taken = self.0.frames.take(bytes);
+        if let Some(Whole { arrivals, .. }) = &self.0.whole {
+            for (id, value) in self.0.frames.updates() {
                 arrivals.update(id, Priority::of_value(&value));
             }
         }
@@ -270,7 +269,8 @@ impl RecvStream {
             Ok(()) => return Ok(()),
             Err(Breach::Stream(code) | Breach::Connection(code)) => code,
         };
-        if let (Err(Breach::Connection(_)), Some(Whole { quinn, arrivals })) = (taken, &self.whole)
+        if let (Err(Breach::Connection(_)), Some(Whole { quinn, arrivals })) =
+            (taken, &self.0.whole)
         {
             arrivals.breach();
             quinn.close(varint(code.value()), b"");
@@ -291,18 +291,18 @@ impl quic::RecvStream for RecvStream {
         loop {
             let mut space = [const { MaybeUninit::uninit() }; PIECE];
             let mut read = ReadBuf::uninit(&mut space);
-            ready!(self.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
+            ready!(self.0.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
             self.look(read.filled())?;
             let (filled, is_end) = (read.filled(), read.filled().is_empty());
-            let Some(opening) = &mut self.opening else {
+            let Some(opening) = &mut self.0.opening else {
                 return Poll::Ready(Ok((!is_end).then(|| Bytes::copy_from_slice(filled))));
             };
             let piece = if is_end { opening.rest() } else { opening.take(filled) };
-            if let Some(control) = &self.control {
+            if let Some(control) = &self.0.control {
                 control.set_websocket(opening.is_websocket);
             }
             if opening.is_over() {
-                self.opening = None;
+                self.0.opening = None;
             }
             if is_end || !piece.is_empty() {
                 return Poll::Ready(Ok((!piece.is_empty()).then_some(piece)));
@@ -311,26 +311,29 @@ impl quic::RecvStream for RecvStream {
     }
 
     fn stop_sending(&mut self, code: u64) {
-        if let Some(control) = self.control.as_ref().filter(|_| code != Code::H3_NO_ERROR.value()) {
+        if let Some(control) = self.0.control.as_ref().filter(|_| code != Code::H3_NO_ERROR.value())
+        {
             control.refuse(code);
         }
         // Fails where all of it has come.
-        let _ = self.quinn.stop(varint(code));
+        let _ = self.0.quinn.stop(varint(code));
     }
 
     fn recv_id(&self) -> StreamId {
-        id(self.quinn.id())
+        id(self.0.quinn.id())
     }
 }
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        let _ = self.quinn.stop(varint(Code::H3_NO_ERROR.value()));
+        let _ = self.0.quinn.stop(varint(Code::H3_NO_ERROR.value()));
     }
 }
 
-/// The sending direction.
-pub(super) struct SendStream {
+/// The sending direction, as small.
+pub(super) struct SendStream(Box<Sending>);
+
+struct Sending {
     quinn: quinn::SendStream,
     writing: Option<WriteBuf<Bytes>>,
     is_over: bool,
@@ -343,62 +346,64 @@ pub(super) struct SendStream {
 }
 
 impl SendStream {
-    const fn new(quinn: quinn::SendStream, control: Rc<StreamControl>) -> Self {
-        let (writing, room) = (None, None);
-        Self { quinn, writing, is_over: false, has_begun: false, control, order: 0, room }
+    fn new(quinn: quinn::SendStream, control: Rc<StreamControl>) -> Self {
+        let (writing, room, order) = (None, None, 0);
+        let (is_over, has_begun) = (false, false);
+        Self(Box::new(Sending { quinn, writing, is_over, has_begun, control, order, room }))
     }
 }
 
 impl quic::SendStream<Bytes> for SendStream {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        let order = self.control.order();
-        if order != std::mem::replace(&mut self.order, order) {
+        let this = &mut *self.0;
+        let order = this.control.order();
+        if order != std::mem::replace(&mut this.order, order) {
             // Fails where it has ended.
-            let _ = self.quinn.set_priority(order);
+            let _ = this.quinn.set_priority(order);
         }
-        while let Some(data) = self.writing.as_mut().filter(Buf::has_remaining) {
-            if self.room.as_mut().is_some_and(|room| room.yields(order, cx.waker())) {
+        while let Some(data) = this.writing.as_mut().filter(Buf::has_remaining) {
+            if this.room.as_mut().is_some_and(|room| room.yields(order, cx.waker())) {
                 return Poll::Pending;
             }
-            match poll_write(&mut self.quinn, cx, (data.chunk(), &self.control)) {
+            match poll_write(&mut this.quinn, cx, (data.chunk(), &this.control)) {
                 Poll::Ready(written) => {
                     data.advance(written.map_err(of_write)?);
-                    self.room.iter_mut().for_each(RoomShare::go_on);
+                    this.room.iter_mut().for_each(RoomShare::go_on);
                 }
-                Poll::Pending if self.room.as_ref().is_some_and(RoomShare::widen) => {}
+                Poll::Pending if this.room.as_ref().is_some_and(RoomShare::widen) => {}
                 Poll::Pending => {
-                    self.room.iter_mut().for_each(|room| room.wait(order, cx.waker()));
+                    this.room.iter_mut().for_each(|room| room.wait(order, cx.waker()));
                     return Poll::Pending;
                 }
             }
         }
-        self.writing = None;
-        self.control.set_payload(Bytes::new());
+        this.writing = None;
+        this.control.set_payload(Bytes::new());
         Poll::Ready(Ok(()))
     }
 
     fn send_data<T: Into<WriteBuf<Bytes>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
-        if self.writing.is_some() {
+        if self.0.writing.is_some() {
             return Err(unknown(io::Error::other("written to before it was ready")));
         }
-        self.writing = Some(data.into());
-        self.has_begun = true;
+        self.0.writing = Some(data.into());
+        self.0.has_begun = true;
         Ok(())
     }
 
     fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
-        self.is_over = true;
-        Poll::Ready(self.quinn.finish().map_err(unknown))
+        self.0.is_over = true;
+        Poll::Ready(self.0.quinn.finish().map_err(unknown))
     }
 
     fn reset(&mut self, code: u64) {
-        self.is_over = true;
+        self.0.is_over = true;
         // Fails where it has ended.
-        let _ = self.quinn.reset(varint(code));
+        let _ = self.0.quinn.reset(varint(code));
     }
 
     fn send_id(&self) -> StreamId {
-        id(self.quinn.id())
+        id(self.0.quinn.id())
     }
 }
 
@@ -420,10 +425,10 @@ fn poll_write(
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        let refusal = self.control.refusal();
+        let refusal = self.0.control.refusal();
         // What h3 has written by itself, as 431, is for the client to have.
-        let is_ended = self.control.ends() && (self.has_begun || refusal.is_none());
-        if !self.is_over && !is_ended {
+        let is_ended = self.0.control.ends() && (self.0.has_begun || refusal.is_none());
+        if !self.0.is_over && !is_ended {
             quic::SendStream::reset(self, refusal.unwrap_or(Code::H3_INTERNAL_ERROR.value()));
         }
     }

@@ -13,8 +13,7 @@ use http::{HeaderMap, Response};
 
 use super::quic::SendStream;
 
-/// It is larger than a pointer by far, and goes in and out of what sends.
-type Half = Box<RequestStream<SendStream, Bytes>>;
+type Half = RequestStream<SendStream, Bytes>;
 
 type Sending = Pin<Box<dyn Future<Output = (Half, Result<(), StreamError>)>>>;
 

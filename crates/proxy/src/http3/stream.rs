@@ -16,7 +16,7 @@ use loadline_core::decide::reason::Reason;
 use loadline_http1::{self as http1, BodyReader, Framing, ResponseHead, Status};
 
 use super::{
-    arrivals::{Stopped, StreamControl},
+    arrivals::StreamControl,
     priority::Priority,
     quic::BidiStream,
     receive::Receiver,
@@ -36,16 +36,12 @@ pub(crate) struct Stream {
     send: Sender,
     /// Bytes that were taken and have not been reported as written.
     owed: usize,
-    /// None when the client has taken everything.
-    stopped: Option<Stopped>,
     place: Place,
     control: Rc<StreamControl>,
 }
 
 /// What belongs to a stream whose head has come.
 pub(super) struct Opened {
-    /// Resolves when its client has taken everything, or wants no more.
-    pub(super) stopped: Stopped,
     pub(super) place: Place,
     pub(super) control: Rc<StreamControl>,
     /// 128 random bits.
@@ -76,7 +72,7 @@ impl Stream {
         opened: Opened,
         timer: &Timer,
     ) -> Result<Box<Self>, Reason> {
-        let Opened { stopped, place, control, draws } = opened;
+        let Opened { place, control, draws } = opened;
         let (parts, ()) = request.into_parts();
         control.set_client_priority(Priority::of(&parts.headers));
         let (send, receive) = stream.split();
@@ -91,9 +87,8 @@ impl Stream {
             request: Incoming::new(text, coding, receiver),
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
             answer: ResponseState::Awaited,
-            send: Sender::Ready(Box::new(send)),
+            send: Sender::Ready(send),
             owed: 0,
-            stopped: Some(stopped),
             place,
             control,
         }))
@@ -130,9 +125,7 @@ impl Stream {
 
     /// Ready when the client has taken the stream back, or is gone.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(stopped) = &mut self.stopped else { return Poll::Pending };
-        let is_gone = ready!(stopped.as_mut().poll(cx));
-        self.stopped = None;
+        let is_gone = ready!(self.control.poll_stopped(cx));
         if is_gone { Poll::Ready(()) } else { Poll::Pending }
     }
 
