@@ -175,7 +175,7 @@ async fn run(
     let timer = Timer::here(&worker.timers).await;
     let mut nobody = Peer::new(Socket::NOBODY);
     let at = (worker, listener, view, listener_context);
-    let mut exchange = Exchange::new(at, (&mut nobody, &timer), request);
+    let mut exchange = Exchange::new(at, (&mut nobody, &timer), Box::new(request));
     exchange.run_unless_cut().await;
     let record = &exchange.record;
     fetch.end(record.ending.unwrap_or(Ending::Drained), record.reason);

@@ -66,7 +66,9 @@ pub(crate) struct Exchange<'a> {
     pub(crate) listener_context: &'a ListenerContext,
     pub(crate) client: &'a mut Peer,
     pub(crate) timer: &'a Timer,
-    pub(crate) request: Request,
+    /// In memory of its own: it would be moved, and take its place, once more in each future that
+    /// it passes through.
+    pub(crate) request: Box<Request>,
     pub(crate) driver: Driver,
     pub(crate) record: Record,
     /// How the client's connection has to go, where it has seen part of a response that broke off.
@@ -125,7 +127,7 @@ impl<'a> Exchange<'a> {
             &'a ListenerContext,
         ),
         (client, timer): (&'a mut Peer, &'a Timer),
-        request: Request,
+        request: Box<Request>,
     ) -> Self {
         let route = Route::new(view.clone(), request.service);
         let subject = Subject {
@@ -300,7 +302,7 @@ impl<'a> Exchange<'a> {
 
     /// Begins the span of an attempt, and tells its server.
     fn begin_span(&mut self, place: &Place) {
-        let Request { trace: Some(trace), text, .. } = &mut self.request else { return };
+        let Request { trace: Some(trace), text, .. } = &mut *self.request else { return };
         let route = &self.driver.route;
         let group = route.settings().groups.get(place.group);
         let scheme = if route.service_context().tls.is_some() { "https" } else { "http" };

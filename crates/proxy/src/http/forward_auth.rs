@@ -78,7 +78,7 @@ impl Check {
         let timer = Timer::here(&worker.timers).await;
         let mut client = Peer::new(Socket::taking());
         let at = (worker, listener, view, listener_context);
-        let mut exchange = Exchange::new(at, (&mut client, &timer), request);
+        let mut exchange = Exchange::new(at, (&mut client, &timer), Box::new(request));
         exchange.run_unless_cut().await;
         let is_complete = exchange.record.ending == Some(Ending::Complete);
         drop(exchange);

@@ -102,7 +102,7 @@ impl Copy {
         let timer = Timer::here(&worker.timers).await;
         let mut nobody = Peer::new(Socket::NOBODY);
         let at = (worker, listener, &view, listener_context);
-        let mut exchange = Exchange::new(at, (&mut nobody, &timer), request);
+        let mut exchange = Exchange::new(at, (&mut nobody, &timer), Box::new(request));
         exchange.run_unless_cut().await;
         fate.result = match exchange.record.ending {
             Some(Ending::Complete) => CopyResult::Answered,

@@ -118,7 +118,7 @@ impl Request {
         head: &RequestHead,
         buffer: &mut Buffer,
         from: From<'_>,
-    ) -> Result<Self, ParseError> {
+    ) -> Result<Box<Self>, ParseError> {
         let bytes = buffer.filled();
         let mut text = server_head(worker, listener_context, (head, bytes), from);
         let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
@@ -152,7 +152,7 @@ impl Request {
             body.write_trailers(&mut text);
         }
         let used = head.head_len() + progress.consumed;
-        let mut request = Self {
+        let mut request = Box::new(Self {
             is_whole: body.is_finished(),
             text,
             body,
@@ -179,7 +179,7 @@ impl Request {
             tls: from.tls.cloned(),
             wanted,
             fetch: None,
-        };
+        });
         if let Some(copies) = routed.copies {
             let seen = (head, &bytes[..used]);
             request.copy = request.copy(&copies, (worker, view), seen, (from, &id));

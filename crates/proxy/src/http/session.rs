@@ -300,7 +300,7 @@ impl Session {
 
     /// Does what the request, or the lack of one, asks for, in memory that is free again while
     /// the connection waits.
-    fn respond(&mut self, request: Result<(Rc<View>, Request), Stop>) -> Answering<'_, Next> {
+    fn respond(&mut self, request: Result<(Rc<View>, Box<Request>), Stop>) -> Answering<'_, Next> {
         match request {
             Ok((view, request)) => Box::pin(self.answer(view, request)),
             Err(Stop::Over) => Box::pin(ready(Next::Close)),
@@ -314,7 +314,10 @@ impl Session {
     }
 
     /// Reads until a request is complete.
-    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<(Rc<View>, Request), Stop>> {
+    fn poll_request(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(Rc<View>, Box<Request>), Stop>> {
         loop {
             let mut buffer = ready!(self.poll_bytes(cx))?;
             let Self { origin, client, timer, partial, is_new, .. } = self;
@@ -399,13 +402,13 @@ impl Session {
         self.origin.worker.buffers.take_with(&std::mem::take(&mut self.client.rest))
     }
 
-    async fn answer(&mut self, view: Rc<View>, request: Request) -> Next {
+    async fn answer(&mut self, view: Rc<View>, request: Box<Request>) -> Next {
         let Self { origin: Origin { worker, listener, .. }, client, timer, .. } = self;
         let Some(listener_context) = view.listener_context(listener) else { return Next::Close };
         let at = (&*worker, &*listener, &view, listener_context);
         let mut exchange = Exchange::new(at, (client, timer), request);
         let next = exchange.run_unless_cut().await;
-        timer.arm(listener_context.timeouts.keep_alive);
+        exchange.timer.arm(exchange.listener_context.timeouts.keep_alive);
         next
     }
 
