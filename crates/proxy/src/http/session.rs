@@ -55,6 +55,9 @@ pub(crate) struct Session {
     is_hurried: bool,
 }
 
+/// A request, and the view of the configuration by which it was taken.
+type Received = (Rc<View>, Box<Request>);
+
 /// The part of a session that is in memory of its own.
 type Answering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
@@ -300,7 +303,7 @@ impl Session {
 
     /// Does what the request, or the lack of one, asks for, in memory that is free again while
     /// the connection waits.
-    fn respond(&mut self, request: Result<(Rc<View>, Box<Request>), Stop>) -> Answering<'_, Next> {
+    fn respond(&mut self, request: Result<Received, Stop>) -> Answering<'_, Next> {
         match request {
             Ok((view, request)) => Box::pin(self.answer(view, request)),
             Err(Stop::Over) => Box::pin(ready(Next::Close)),
@@ -314,10 +317,7 @@ impl Session {
     }
 
     /// Reads until a request is complete.
-    fn poll_request(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(Rc<View>, Box<Request>), Stop>> {
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Result<Received, Stop>> {
         loop {
             let mut buffer = ready!(self.poll_bytes(cx))?;
             let Self { origin, client, timer, partial, is_new, .. } = self;
