@@ -488,3 +488,18 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sizes of the allocator go in steps: behind this one comes 2,048.
+    #[test]
+    fn a_request_that_waits_takes_1792_bytes_beside_itself() {
+        fn size<F: Future>(_: impl Fn(&'static mut Session, Rc<View>, Box<Request>) -> F) -> usize {
+            size_of::<F>()
+        }
+        let bytes = size(|session, view, request| session.answer(view, request));
+        assert!(bytes <= 1_792, "{bytes}");
+    }
+}
