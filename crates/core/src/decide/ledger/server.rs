@@ -119,6 +119,12 @@ impl ServerState {
         self.group.changes.count(self.id);
     }
 
+    /// Its tag is that of a server that has never been chosen.
+    pub(crate) fn begin_turns_anew(&self) {
+        self.tag.store(0, Relaxed);
+        self.group.changes.count(self.id);
+    }
+
     /// Its number.
     #[must_use]
     pub fn id(&self) -> ServerId {

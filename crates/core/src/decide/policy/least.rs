@@ -30,13 +30,6 @@ pub(super) struct Steps<'a> {
     pub longest: u32,
 }
 
-impl Steps<'_> {
-    /// That of the server at this place, and the longest.
-    pub(super) fn of(&self, place: usize) -> (u32, u32) {
-        (self.each.get(place).copied().unwrap_or(1), self.longest)
-    }
-}
-
 /// The open server of the least cost, where `cost` is below 2^63; it has had its turn then.
 pub(super) fn least<'a>(
     servers: &'a [ServerPlan],
@@ -45,29 +38,42 @@ pub(super) fn least<'a>(
     cost: impl Fn(usize, &ServerPlan) -> u64,
     steps: &Steps<'_>,
 ) -> Option<&'a ServerPlan> {
+    choose_best(servers, best_of_all(servers, draw, &cost), draw, open, cost, steps)
+}
+
+/// The best, found by looking at all.
+pub(super) fn best_of_all(
+    servers: &[ServerPlan],
+    draw: u64,
+    cost: impl Fn(usize, &ServerPlan) -> u64,
+) -> Best {
     let start = part(draw, servers.len() as u64) as usize;
     let best = Best { place: start, ..Best::NONE };
     let best = best.or_of(&servers[start..], start, &cost);
-    let best = best.or_of(&servers[..start], 0, &cost);
-    let (winner, place) = best_or_open(servers, best.place, draw, open, cost)?;
-    take_turn(servers, winner, best.newest, steps.of(place));
-    Some(winner)
+    best.or_of(&servers[..start], 0, &cost)
 }
 
-/// The server at this place, or the best open one where it is closed, and its place.
-pub(super) fn best_or_open(
-    servers: &[ServerPlan],
-    place: usize,
+/// The server that has been found to be the best, or the best of the open ones where it is closed;
+/// it has had its turn then.
+pub(super) fn choose_best<'a>(
+    servers: &'a [ServerPlan],
+    best: Best,
     draw: u64,
     open: impl Fn(&ServerPlan) -> bool,
     cost: impl Fn(usize, &ServerPlan) -> u64,
-) -> Option<(&ServerPlan, usize)> {
-    let best = servers.get(place)?;
-    if open(best) {
-        return Some((best, place));
-    }
-    let cost_and_tag = |at, server: &ServerPlan| (cost(at, server), tag(server));
-    place_of_least(servers, draw, open, cost_and_tag).map(|(place, server)| (server, place))
+    steps: &Steps<'_>,
+) -> Option<&'a ServerPlan> {
+    let winner = servers.get(best.place)?;
+    let (place, winner) = match open(winner) {
+        true => (best.place, winner),
+        false => {
+            let cost_and_tag = |at, server: &ServerPlan| (cost(at, server), tag(server));
+            place_of_least(servers, draw, open, cost_and_tag)?
+        }
+    };
+    let step = steps.each.get(place).copied().unwrap_or(1);
+    take_turn(servers, winner, best.newest, (step, steps.longest));
+    Some(winner)
 }
 
 /// The next in order of those at these places; none where it is closed. It has had its turn then.
@@ -88,21 +94,20 @@ pub(super) fn next_of<'a>(
 }
 
 /// Moves the tag of who has been chosen on by its step, of which `longest` is the largest; `newest`
-/// is the largest tag of all, and what comes back is the largest then: zero where all begin anew.
-pub(super) fn take_turn(
+/// is the largest tag of all. It is counted as a change when a place is taken on the server, which
+/// is next.
+fn take_turn(
     servers: &[ServerPlan],
     winner: &ServerPlan,
     newest: u64,
     (step, longest): (u32, u32),
-) -> u64 {
+) {
     let behind = newest.saturating_sub(TURNS_KEPT * u64::from(longest));
     let next = tag(winner).max(behind) + u64::from(step);
     winner.state.tag.store(next, Relaxed);
     if next > TAG_MAX {
-        servers.iter().for_each(|server| server.state.tag.store(0, Relaxed));
-        return 0;
+        servers.iter().for_each(|server| server.state.begin_turns_anew());
     }
-    newest.max(next)
 }
 
 pub(super) fn tag(server: &ServerPlan) -> u64 {
@@ -141,16 +146,11 @@ pub(super) struct Best {
     pub cost: u128,
     pub place: usize,
     /// The largest tag of all.
-    newest: u64,
+    pub newest: u64,
 }
 
 impl Best {
     pub(super) const NONE: Self = Self { cost: u128::MAX, place: usize::MAX, newest: 0 };
-
-    /// The best of which no more is known than that.
-    pub(super) const fn at(place: usize, cost: u128) -> Self {
-        Self { cost, place, newest: 0 }
-    }
 
     /// The better of both, without a branch that could be guessed wrong.
     pub(super) fn better(self, other: Self) -> Self {

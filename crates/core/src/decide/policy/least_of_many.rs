@@ -1,10 +1,10 @@
-//! The open server of the least cost among many, by looking at those that have changed.
+//! The server of the least cost among many, found by looking at those that have changed.
 //!
-//! It chooses as [`least`](super::least) does, among equals of equal tags by chance too. The
-//! servers are in blocks; of each its best is remembered, with the count of its changes at that
-//! time ([`Changes`]). A choice looks again at blocks of another count, then at the best of each:
-//! with a hundred servers at some thirty places instead of a hundred, with a thousand at two
-//! hundred, and at fewer cache lines still.
+//! It is as good as that of [`best_of_all`](super::least::best_of_all), among equals of equal tags
+//! by chance too. The servers are in blocks; of each its best is remembered, with the count of its
+//! changes at that time ([`Changes`]). A choice looks again at blocks of another count, then at the
+//! best of each: with a hundred servers at some thirty places, with a thousand at some three
+//! hundred.
 //!
 //! While one worker looks at a block, others that need it look for themselves.
 
@@ -20,18 +20,13 @@ use core::{
 use crate::decide::{
     ledger::changes::{Changes, block},
     plan::ServerPlan,
-    policy::{
-        draw::part,
-        least::{Best, Steps, best_or_open, tag, take_turn},
-    },
+    policy::{draw::part, least::Best},
 };
 
 /// What is remembered of the servers of a group.
 #[derive(Debug)]
 pub(crate) struct LeastOfMany {
     blocks: Box<[Block]>,
-    /// The largest tag of all.
-    newest: AtomicU64,
 }
 
 impl LeastOfMany {
@@ -44,20 +39,19 @@ impl LeastOfMany {
             begin = places.end;
             Block::new(of(&chunk[0]), places)
         });
-        let newest = servers.iter().map(tag).max().unwrap_or(0);
-        Self { blocks: blocks.collect(), newest: AtomicU64::new(newest) }
+        Self { blocks: blocks.collect() }
     }
 
-    /// The open server of the least cost, where `cost` is below 2^63; it has had its turn then.
-    pub(super) fn choose<'a>(
+    /// The best, where `cost` is below 2^63; it depends on the server alone, and changes only when
+    /// a change is counted.
+    pub(super) fn best(
         &self,
-        servers: &'a [ServerPlan],
+        servers: &[ServerPlan],
         draw: u64,
-        open: impl Fn(&ServerPlan) -> bool,
         cost: impl Fn(usize, &ServerPlan) -> u64,
-        steps: &Steps<'_>,
-    ) -> Option<&'a ServerPlan> {
-        let changes = &servers.first()?.state.group.changes;
+    ) -> Best {
+        let Some(server) = servers.first() else { return Best::NONE };
+        let changes = &server.state.group.changes;
         let better = |best: Best, block: &Block| {
             best.better(block.best(changes, || block.look(servers, draw, &cost)))
         };
@@ -65,15 +59,7 @@ impl LeastOfMany {
         let first = part(draw, servers.len() as u64);
         let start = self.blocks.partition_point(|block| u64::from(block.end) <= first);
         let best = self.blocks[start..].iter().fold(Best::NONE, better);
-        let best = self.blocks[..start].iter().fold(best, better);
-        let (winner, place) = best_or_open(servers, best.place, draw, open, cost)?;
-        // The turn is counted as a change when a place is taken on the winner, which is next.
-        let newest = take_turn(servers, winner, self.newest.load(Relaxed), steps.of(place));
-        self.newest.store(newest, Relaxed);
-        if newest == 0 {
-            self.blocks.iter().for_each(Block::forget);
-        }
-        Some(winner)
+        self.blocks[..start].iter().fold(best, better)
     }
 }
 
@@ -92,6 +78,8 @@ struct Block {
     number: u32,
     cost: AtomicU64,
     tag: AtomicU64,
+    /// The largest tag of the block.
+    newest: AtomicU64,
 }
 
 impl Block {
@@ -104,11 +92,8 @@ impl Block {
             number: number as u32,
             cost: AtomicU64::new(0),
             tag: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
         }
-    }
-
-    fn forget(&self) {
-        self.seen.store(UNKNOWN, Relaxed);
     }
 
     /// The best of its servers, by `look` where they have changed since they were looked at.
@@ -116,9 +101,12 @@ impl Block {
         let count = changes.of(self.number as usize);
         let is_known = count < LOOKING;
         if is_known && count == self.seen.load(Acquire) {
-            let cost = u128::from(self.cost.load(Relaxed)) << 64;
-            let place = self.place.load(Relaxed) as usize;
-            return Best::at(place, cost | u128::from(self.tag.load(Relaxed)));
+            let (cost, tag) = (self.cost.load(Relaxed), self.tag.load(Relaxed));
+            return Best {
+                cost: u128::from(cost) << 64 | u128::from(tag),
+                place: self.place.load(Relaxed) as usize,
+                newest: self.newest.load(Relaxed),
+            };
         }
         let remembers = is_known && self.seen.swap(LOOKING, Acquire) != LOOKING;
         let best = look();
@@ -126,6 +114,7 @@ impl Block {
             self.cost.store((best.cost >> 64) as u64, Relaxed);
             self.tag.store(best.cost as u64, Relaxed);
             self.place.store(best.place as u32, Relaxed);
+            self.newest.store(best.newest, Relaxed);
             self.seen.store(count, Release);
         }
         best
@@ -155,8 +144,9 @@ const UNKNOWN: u32 = u32::MAX;
 mod tests {
     use super::*;
     use crate::decide::policy::{
-        least::least,
-        testing::{everyone, servers},
+        draw::splitmix64,
+        least::{Steps, choose_best, least, tag},
+        testing::{draws, everyone, servers},
     };
     use alloc::vec::Vec;
     use proptest::prelude::*;
@@ -165,6 +155,16 @@ mod tests {
 
     fn in_flight(_: usize, server: &ServerPlan) -> u64 {
         u64::from(server.state.in_flight())
+    }
+
+    fn choose<'a>(
+        many: &LeastOfMany,
+        servers: &'a [ServerPlan],
+        draw: u64,
+        open: impl Fn(&ServerPlan) -> bool,
+    ) -> Option<&'a ServerPlan> {
+        let best = many.best(servers, draw, in_flight);
+        choose_best(servers, best, draw, open, in_flight, &EQUAL)
     }
 
     /// Requests are taken by the choice or by chance, and end in any order.
@@ -208,7 +208,7 @@ mod tests {
                         let open = servers.iter().filter(|server| is_open(server));
                         let best = open.map(|server| (server.state.in_flight(), tag(server))).min();
                         let before = Vec::from_iter(servers.iter().map(tag));
-                        let chosen = many.choose(&servers, draw, is_open, in_flight, &EQUAL);
+                        let chosen = choose(&many, &servers, draw, is_open);
                         let of_chosen = chosen.map(|server| {
                             let at = usize::from(server.index);
                             (server.state.in_flight(), before[at])
@@ -241,9 +241,9 @@ mod tests {
         let mut counts = [0; 100];
         for edge in 0..20_000u64 {
             let servers = servers(&[1; 100]);
-            let draw = crate::decide::policy::draw::splitmix64(edge);
+            let draw = splitmix64(edge);
             let many = LeastOfMany::new(&servers);
-            let chosen = many.choose(&servers, draw, everyone, in_flight, &EQUAL);
+            let chosen = choose(&many, &servers, draw, everyone);
             counts[chosen.map_or(0, |server| usize::from(server.index))] += 1;
         }
         let (fewest, most) = (counts.iter().min(), counts.iter().max());
@@ -256,13 +256,29 @@ mod tests {
         let (one, other) = (servers(&weights), servers(&weights));
         let many = LeastOfMany::new(&one);
         let (mut by_many, mut by_all) = ([0; 60], [0; 60]);
-        for draw in crate::decide::policy::testing::draws().take(6_000) {
-            let chosen = many.choose(&one, draw, everyone, in_flight, &EQUAL).unwrap();
+        for draw in draws().take(6_000) {
+            let chosen = choose(&many, &one, draw, everyone).unwrap();
             chosen.state.group.changes.count(chosen.state.id());
             by_many[usize::from(chosen.index)] += 1;
             let chosen = least(&other, draw, everyone, in_flight, &EQUAL).unwrap();
             by_all[usize::from(chosen.index)] += 1;
         }
         assert_eq!((by_many, by_all), ([100; 60], [100; 60]));
+    }
+
+    /// Numbers have an end: what is remembered of tags holds no longer then.
+    #[test]
+    fn turns_that_begin_anew_are_known_to_who_remembers_the_old_ones() {
+        let servers = servers(&[1; 60]);
+        servers.iter().for_each(|server| server.state.tag.store(u64::MAX / 2, Relaxed));
+        let many = LeastOfMany::new(&servers);
+        let mut counts = [0; 60];
+        for draw in draws().take(61) {
+            let chosen = choose(&many, &servers, draw, everyone).unwrap();
+            chosen.state.group.changes.count(chosen.state.id());
+            counts[usize::from(chosen.index)] += 1;
+        }
+        assert_eq!(counts.iter().max(), Some(&2), "{counts:?}");
+        assert!(servers.iter().all(|server| tag(server) <= 2));
     }
 }

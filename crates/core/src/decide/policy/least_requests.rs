@@ -17,7 +17,7 @@ use crate::decide::{
     plan::ServerPlan,
     policy::{
         About,
-        least::{Steps, least},
+        least::{Steps, best_of_all, choose_best},
         least_of_many::LeastOfMany,
     },
 };
@@ -53,11 +53,11 @@ impl LeastRequests {
         let cost = |at: usize, server: &ServerPlan| {
             u64::from(server.state.in_flight()) * u64::from(costs[at])
         };
-        let steps = self.weights.steps();
-        match &self.many {
-            Some(many) => many.choose(servers, draw, open, cost, &steps),
-            None => least(servers, draw, open, cost, &steps),
-        }
+        let best = match &self.many {
+            Some(many) => many.best(servers, draw, cost),
+            None => best_of_all(servers, draw, cost),
+        };
+        choose_best(servers, best, draw, open, cost, &self.weights.steps())
     }
 }
 
