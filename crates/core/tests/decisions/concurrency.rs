@@ -10,7 +10,7 @@ use loadline_core::{
 use crate::{
     fleets::group,
     simulation::{
-        Outcome, Simulation,
+        Outcome, Simulation, THINK,
         draws::Draws,
         station::{Station, Weather, instant, seconds},
         traffic::{Arrivals, Work},
@@ -159,6 +159,42 @@ fn unharmed(case: &Case, when_full: WhenFull, seed: u64) {
         let ratio = quantile(&through, part) / quantile(&direct, part);
         assert!(ratio < 1.03, "{}, seed {seed}: quantile {part} is {ratio} of direct", case.name);
     }
+}
+
+/// Users who each have one request in flight, as those of h2load, wrk and k6: however unevenly the
+/// machine lets them and the server run, there are never more in flight than users. (More users
+/// than the server answers in a third of a second are an overload when they come.)
+#[test]
+fn users_who_wait_for_their_answers_are_not_refused_on_a_busy_machine() {
+    use Work::{Constant, Exponential, Lognormal};
+    let works = [Constant(0.0002), Exponential(0.0005), Constant(0.002), Lognormal(0.02, 0.8)];
+    for (users, cores) in [(20, 1), (50, 2), (100, 8), (200, 1), (200, 8), (1_000, 4)] {
+        let all_answered = |work: &&Work| work.mean() * users as f64 / cores as f64;
+        for work in works.iter().filter(|work| all_answered(work) < 0.33) {
+            for seed in 1..=20 {
+                let mut refused = uneven(users, cores, *work, seed);
+                refused.retain(|outcome| outcome.refused.is_some());
+                let name = format!("{users} users, {cores} cores of {work:?}, seed {seed}");
+                assert_eq!(refused.len(), 0, "{name}: first {:?}", refused.first());
+            }
+        }
+    }
+}
+
+/// So many users of a server that runs now fast and now hardly at all, as the users do too: they
+/// see their answers in batches.
+fn uneven(users: usize, cores: usize, work: Work, seed: u64) -> Vec<Outcome> {
+    let mut draws = Draws(!seed);
+    let speeds = (0..1_000).map(|n| (f64::from(n) * 0.02, 2.0 * draws.uniform().powi(3) + 0.02));
+    let weather = Weather { speeds: speeds.collect(), ..Weather::default() };
+    let case = Case { weather, ..case("users", cores, work, Arrivals::Poisson(vec![])) };
+    let mut simulation = case.simulation(WhenFull::Shed, seed);
+    let requests = (case.capacity() * 3.0) as usize + 10 * users;
+    simulation.keep_in_flight(users, requests, |draws, now| {
+        let batch = 0.005 + 0.02 * draws.uniform();
+        let at = ((now + THINK) / batch).ceil() * batch;
+        (at, case.work.draw(draws).0)
+    })
 }
 
 /// So many times what the servers can carry for thirty seconds, after a second of little traffic,

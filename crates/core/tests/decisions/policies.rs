@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use crate::{
     fleets::{drain, fleet},
     simulation::{
-        Outcome, Simulation,
+        Outcome, Simulation, THINK,
         draws::Draws,
         station::{Station, Weather},
     },
@@ -313,7 +313,8 @@ fn shares(service: &Service, latencies: &[u32], requests: u32) -> Vec<f64> {
 /// Keeps so many requests in flight until all are sent; gives how many each server was given.
 fn given(service: &Service, users: usize, requests: usize, time: ServiceTime) -> Vec<usize> {
     let mut simulation = Simulation::new(service, 1, &idle(), 0);
-    let outcomes = simulation.keep_in_flight(users, requests, |draws| time.draw(draws));
+    let outcomes =
+        simulation.keep_in_flight(users, requests, |draws, now| (now + THINK, time.draw(draws)));
     counts(service.groups[0].servers.len(), &outcomes)
 }
 

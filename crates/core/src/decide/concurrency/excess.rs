@@ -8,41 +8,82 @@
 //!
 //! A batch of requests that come at once must not look like a load that stays: no window adds more
 //! than a third of the one and an eighth of the other.
+//!
+//! Users who wait for their answers before they ask again are never more in flight than they are,
+//! however unevenly they and the servers run: a sum proves nothing unless it has brought a quarter
+//! more in flight than there were before it began, in the last half minute.
 
 /// What came beyond what was answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Excess {
-    sudden: f64,
-    standing: f64,
+    sudden: Sum,
+    standing: Sum,
+    /// The most in flight, of which two thirds are forgotten after [`MEMORY`].
+    highest: f64,
+}
+
+/// One of the two sums, and the most in flight before it began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    value: f64,
+    before: f64,
 }
 
 impl Excess {
     /// Takes in a window in which so many came and were answered, at this many responses a second.
     pub(super) fn add(&mut self, asked: f64, answered: f64, per_sec: f64) {
-        let (most, most_standing) = (sudden(per_sec) / 3.0, standing(per_sec) / 8.0);
-        self.sudden = (self.sudden + (asked - WORTH * answered).min(most)).max(0.0);
-        self.standing = (self.standing + (asked - answered).min(most_standing)).max(0.0);
+        self.sudden.add((asked - WORTH * answered).min(sudden(per_sec) / 3.0));
+        self.standing.add((asked - answered).min(standing(per_sec) / 8.0));
+    }
+
+    /// Takes in how many are in flight after so many seconds, be it in the servers or held back.
+    pub(super) fn level(&mut self, in_flight: f64, seconds: f64) {
+        self.highest -= self.highest * super::weight(seconds, MEMORY);
+        self.highest = self.highest.max(in_flight);
+        for sum in [&mut self.sudden, &mut self.standing] {
+            if sum.value <= 0.0 {
+                sum.before = self.highest;
+            }
+        }
+    }
+
+    /// Begins anew.
+    pub(super) fn clear(&mut self) {
+        self.sudden.value = 0.0;
+        self.standing.value = 0.0;
     }
 
     /// Nothing is slower than usual, so that what came is on its way and not in a queue.
     pub(super) fn discount(&mut self, per_sec: f64) {
-        self.sudden = self.sudden.min(sudden(per_sec) * 2.0 / 3.0);
-        self.standing = 0.0;
+        self.sudden.value = self.sudden.value.min(sudden(per_sec) * 2.0 / 3.0);
+        self.sudden.before = self.highest;
+        self.standing = Sum { value: 0.0, before: self.highest };
     }
 
-    /// Whether chance does not explain it.
-    pub(super) fn is_proof(&self, per_sec: f64) -> bool {
-        self.sudden >= sudden(per_sec) || self.standing >= standing(per_sec)
+    /// Whether chance does not explain it, with so many in flight.
+    pub(super) fn is_proof(&self, in_flight: f64, per_sec: f64) -> bool {
+        self.sudden.is_proof(sudden(per_sec), in_flight)
+            || self.standing.is_proof(standing(per_sec), in_flight)
     }
 
     /// Whether it is enough to hold back what is more.
     pub(super) fn is_hint(&self, per_sec: f64) -> bool {
-        self.sudden >= sudden(per_sec) * 0.3
+        self.sudden.value >= sudden(per_sec) * 0.3
     }
 
     /// Whether it is so little that nothing need be held back.
     pub(super) fn is_little(&self, per_sec: f64) -> bool {
-        self.sudden < sudden(per_sec) * 0.2
+        self.sudden.value < sudden(per_sec) * 0.2
+    }
+}
+
+impl Sum {
+    fn add(&mut self, more: f64) {
+        self.value = (self.value + more).max(0.0);
+    }
+
+    fn is_proof(&self, enough: f64, in_flight: f64) -> bool {
+        self.value >= enough && in_flight >= MORE * self.before
     }
 }
 
@@ -66,3 +107,9 @@ const WORTH: f64 = 1.34;
 
 /// See the module.
 const SUDDEN: f64 = 35.0;
+
+/// How many more in flight than before are more than the same users.
+const MORE: f64 = 1.25;
+
+/// Seconds after which two thirds of the most in flight are forgotten.
+const MEMORY: f64 = 30.0;

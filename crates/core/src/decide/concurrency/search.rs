@@ -19,6 +19,10 @@ pub struct Search {
     /// Responses per second: while there is a limit those of a full group, else the usual ones.
     per_sec: f64,
     usual_per_sec: f64,
+    /// How long responses have been counted, in seconds.
+    watched: f64,
+    /// Requests in flight, in the servers or held back.
+    in_flight: f64,
     /// The last windows, each counting for 0.7 of the next: answers and seconds.
     recent: (f64, f64),
     usual: Usual,
@@ -100,7 +104,7 @@ impl Search {
     /// Ends the limit: nothing is answered any more that shows whether it is right.
     pub fn let_go(&mut self) {
         self.stage = SearchState::Open;
-        self.excess = Excess::default();
+        self.excess.clear();
         self.was_slow = false;
     }
 
@@ -112,6 +116,7 @@ impl Search {
         let is_slow = shift > Shift::None;
         let is_queue = is_slow && (self.was_slow || shift == Shift::Clear);
         self.count(window, per_sec);
+        let per_sec = per_sec.max(self.usual_per_sec);
         if !is_queue {
             self.excess.discount(per_sec);
         }
@@ -145,16 +150,23 @@ impl Search {
     fn count(&mut self, window: &Window, per_sec: f64) {
         let pauses = self.recent.0 / self.recent.1 < PAUSE * self.usual_per_sec;
         let memory = if per_sec > self.usual_per_sec { 2.0 } else { 10.0 };
-        self.usual_per_sec += (per_sec - self.usual_per_sec) * weight(window.seconds, memory);
+        self.watched += window.seconds;
+        let weight = weight(window.seconds, memory).max(window.seconds / self.watched);
+        self.usual_per_sec += (per_sec - self.usual_per_sec) * weight;
         let ended = f64::from(window.answers + window.failures);
         if !pauses || window.asked < ended {
             self.excess.add(window.asked, ended, per_sec);
         }
+        self.in_flight = match self.stage {
+            SearchState::Open => window.awaiting_now,
+            _ => self.in_flight + window.asked - ended,
+        };
+        self.excess.level(self.in_flight, window.seconds);
     }
 
     /// A queue stands in the servers: more in flight brings no more answers.
     fn suspect(&mut self, window: &Window, per_sec: f64, time: f64) {
-        if self.excess.is_proof(per_sec) {
+        if self.excess.is_proof(self.in_flight, per_sec) {
             self.before = time;
             self.per_sec = self.recent.0 / self.recent.1;
             self.debt = DEBT_MAX;

@@ -137,17 +137,17 @@ impl Simulation {
     }
 
     /// Lets so many requests be in flight at a time at the first edge until so many have come, and
-    /// says what became of each.
+    /// says what became of each. `next` gives when the next comes, from now, and its work.
     pub(crate) fn keep_in_flight(
         &mut self,
         users: usize,
         requests: usize,
-        mut seconds: impl FnMut(&mut Draws) -> f64,
+        mut next: impl FnMut(&mut Draws, f64) -> (f64, f64),
     ) -> Vec<Outcome> {
         loop {
             while self.requests.len() < requests && self.requests.len() < self.ended + users {
-                let work = seconds(&mut self.draws);
-                self.arrive(station::seconds(self.now) + THINK, 0, (work, true));
+                let (at, work) = next(&mut self.draws, station::seconds(self.now));
+                self.arrive(at, 0, (work, true));
                 self.step();
             }
             if !self.step() {
@@ -319,4 +319,4 @@ impl Simulation {
 }
 
 /// Seconds from the end of a request to the next one of the same user.
-const THINK: f64 = 2e-5;
+pub(crate) const THINK: f64 = 2e-5;
