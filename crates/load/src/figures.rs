@@ -201,7 +201,7 @@ impl Figures {
                 lag: self.lag.spread(),
             },
             phases: self.phases.phases(),
-            moments: self.moments.moments(),
+            moments: self.moments.moments(plan.late_after),
             bytes_read: self.bytes_read,
             generator: self.generator(&plan.model()),
             protocol: self.protocol,

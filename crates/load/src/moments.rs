@@ -46,9 +46,8 @@ struct Entry {
 impl Moments {
     /// None yet, for a plan that lasts so long, if that is known.
     pub(crate) fn new(lasts: Option<Duration>) -> Self {
-        let short = lasts.is_some_and(|lasts| lasts <= SHORT_PLAN);
         Self {
-            interval: if short { FINE } else { COARSE },
+            interval: interval(lasts),
             entries: Vec::new(),
             current: Times::new(DIGITS),
             open: 0,
@@ -84,8 +83,8 @@ impl Moments {
     }
 
     /// The moments at the ends of the intervals so far; the last is that of the latest instant
-    /// entered.
-    pub(crate) fn moments(&mut self) -> Vec<Moment> {
+    /// entered. They count the responses that took `late_after` or longer.
+    pub(crate) fn moments(&mut self, late_after: Option<Duration>) -> Vec<Moment> {
         self.close();
         let (mut planned, mut ended) = (0, 0);
         let moment = |(entry, number): (&Entry, u64)| {
@@ -95,7 +94,9 @@ impl Moments {
             let begun = whole.saturating_sub(self.interval);
             // An interval whose only instant is its first is shown whole: it has no length else.
             let at = if self.latest > begun { whole.min(self.latest) } else { whole };
-            entry.moment(at, planned.saturating_sub(ended))
+            let in_flight = planned.saturating_sub(ended);
+            let late = late_after.map(|limit| entry.spread.count_from(limit));
+            Moment { in_flight, late, ..entry.moment(at) }
         };
         self.entries.iter().zip(1..).map(moment).collect()
     }
@@ -164,21 +165,27 @@ impl Entry {
         all
     }
 
-    fn moment(&self, at: Duration, in_flight: u64) -> Moment {
+    fn moment(&self, at: Duration) -> Moment {
         let ok = self.outcomes.ok;
         let quantile = |share| self.spread.quantile(share).unwrap_or_default();
         Moment {
             at,
             planned: self.planned,
             outcomes: self.outcomes,
-            in_flight,
             bytes_read: self.bytes_read,
             mean: if ok == 0 { Duration::ZERO } else { self.total / ok },
             p50: quantile(0.5),
             p99: quantile(0.99),
             max: self.longest,
+            ..Moment::default()
         }
     }
+}
+
+/// How long the intervals of a plan are that lasts so long, if that is known.
+pub(crate) fn interval(lasts: Option<Duration>) -> Duration {
+    let short = lasts.is_some_and(|lasts| lasts <= SHORT_PLAN);
+    if short { FINE } else { COARSE }
 }
 
 /// The outcomes of both, class by class.
@@ -247,12 +254,13 @@ mod tests {
         moments.record(ms(140));
         moments.end(ms(230), Outcome::Timeout, 0);
         moments.end(ms(230), Outcome::Dropped, 0);
-        let moments = moments.moments();
+        let moments = moments.moments(Some(ms(100)));
         let shown: Vec<_> =
             moments.iter().map(|m| (m.at, m.planned, m.outcomes.total(), m.in_flight)).collect();
         assert_eq!(shown, [(ms(100), 2, 1, 1), (ms(200), 2, 1, 2), (ms(230), 0, 2, 0)]);
         assert_eq!((moments[0].p50, moments[0].max), (ms(60), ms(60)));
         assert_eq!((moments[1].mean, moments[1].max), (ms(140), ms(140)));
+        assert_eq!((moments[0].late, moments[1].late), (Some(0), Some(1)));
         assert_eq!((moments[2].p99, moments[2].outcomes.timeout), (Duration::ZERO, 1));
     }
 
@@ -266,7 +274,8 @@ mod tests {
             moments.end(ms(4_500), Outcome::Ok, 0);
             moments.record(ms(4_500 - 1_000 * second));
         }
-        let in_flight: Vec<_> = moments.moments().iter().map(|moment| moment.in_flight).collect();
+        let in_flight: Vec<_> =
+            moments.moments(None).iter().map(|moment| moment.in_flight).collect();
         assert_eq!(in_flight, [1, 2, 3, 4, 0]);
     }
 
@@ -282,7 +291,7 @@ mod tests {
             moments.record(ms(if slow { 100 } else { 1 }));
         }
         assert_eq!(moments.interval, Duration::from_secs(32));
-        let moments = moments.moments();
+        let moments = moments.moments(None);
         assert!((600..=1_200).contains(&moments.len()), "{}", moments.len());
         assert_eq!(moments.iter().map(|moment| moment.outcomes.ok).sum::<u64>(), seconds);
         for moment in &moments {
@@ -326,7 +335,7 @@ mod tests {
                     longest = longest.max(*takes);
                 }
             }
-            let moments = moments.moments();
+            let moments = moments.moments(None);
             prop_assert!(moments.len() as u64 <= MOST);
             let sum = moments.iter().fold(Outcomes::default(), |sum, m| add(sum, m.outcomes));
             prop_assert_eq!(sum, totals);

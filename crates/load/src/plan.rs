@@ -34,6 +34,8 @@ pub struct LoadPlan {
     pub body: Vec<u8>,
     /// Responses are counted by the value of this response field; none.
     pub count_by: Option<String>,
+    /// Each moment of the record counts the responses that took this time or longer; none.
+    pub late_after: Option<Duration>,
     /// Which part of all this is sent from here; the whole.
     pub share: Share,
 }
@@ -173,6 +175,7 @@ impl LoadPlan {
             headers: Vec::new(),
             body: Vec::new(),
             count_by: None,
+            late_after: None,
             share: Share::default(),
         }
     }

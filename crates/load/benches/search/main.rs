@@ -41,12 +41,19 @@ fn main() {
     let (count, first) = (value("--searches", 100), value("--first", 1));
     let trace = has("--trace");
     println!("{HEADINGS}");
+    let (mut all, mut kinds) = (Vec::new(), 0);
     for kind in chosen {
-        println!("{}", row(kind, &searches::searches(kind, &config, first..first + count, trace)));
+        let found = searches::searches(kind, &config, first..first + count, trace);
+        println!("{:22} {:>8.1} {:>6.0} {}", kind.name, kind.exact, kind.floor_s, row(&found));
+        all.extend(found);
+        kinds += 1;
+    }
+    if kinds > 1 {
+        println!("{:22} {:>8} {:>6} {}", "all", "", "", row(&all));
     }
 }
 
-fn row(kind: &Kind, found: &[Found]) -> String {
+fn row(found: &[Found]) -> String {
     let errors: Vec<f64> = found.iter().filter_map(|found| found.error).collect();
     let near = errors.iter().filter(|error| error.abs() <= WITHIN).count();
     let covers = found.iter().filter(|found| found.covers).count();
@@ -60,10 +67,7 @@ fn row(kind: &Kind, found: &[Found]) -> String {
     let squares = errors.iter().map(|error| (error - bias).powi(2)).sum::<f64>();
     let share = |count: usize| 100.0 * count as f64 / found.len() as f64;
     format!(
-        "{:22} {:>8.1} {:>6.0} {:>6.0} {:>7.0} {:>6.0} {:>7.0} {:>6.0} {:>6.2} {:>6.2} {:>6.1}",
-        kind.name,
-        kind.exact,
-        kind.floor_s,
+        "{:>6.0} {:>7.0} {:>6.0} {:>7.0} {:>6.0} {:>6.2} {:>6.2} {:>6.1}",
         of(|found| found.took, 50),
         of(|found| found.took, 95),
         share(errors.len()),

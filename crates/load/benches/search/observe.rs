@@ -21,13 +21,14 @@ pub(crate) struct Observer {
     moments: Vec<Moment>,
     /// The times of the moment that is open, in seconds.
     open: Vec<f64>,
+    late_after: f64,
     planned: Vec<u64>,
     outcomes: Outcomes,
 }
 
 impl Observer {
     /// Of a run that begins then and lasts so long.
-    pub(crate) fn new(from: f64, lasts: f64) -> Self {
+    pub(crate) fn new(from: f64, lasts: f64, objective: &Objective) -> Self {
         Self {
             from,
             // As the moments of a run are.
@@ -35,6 +36,7 @@ impl Observer {
             times: Times::new(3),
             moments: Vec::new(),
             open: Vec::new(),
+            late_after: objective.late_after().map_or(f64::INFINITY, Duration::as_secs_f64),
             planned: Vec::new(),
             outcomes: Outcomes::default(),
         }
@@ -81,6 +83,8 @@ impl Observer {
         moment.p50 = seconds(self.open[rank(0.5)]);
         moment.p99 = seconds(self.open[rank(0.99)]);
         moment.max = seconds(self.open[count - 1]);
+        let in_time = self.open.partition_point(|time| *time < self.late_after);
+        moment.late = Some((count - in_time) as u64);
         self.open.clear();
     }
 

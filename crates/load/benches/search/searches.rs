@@ -135,7 +135,7 @@ impl World {
 
     /// A run and the time that it takes: until all is answered, or cut off where that takes long.
     fn run(&mut self, source: Source<'_>, lasts: f64) -> Option<Measured> {
-        let mut observer = Observer::new(self.now, lasts);
+        let mut observer = Observer::new(self.now, lasts, &self.objective);
         let begun = self.now;
         let cut = begun + lasts + (self.within / 20.0).min(30.0);
         let ended = self.host.serve(source, cut.min(self.within), |request| observer.add(request));

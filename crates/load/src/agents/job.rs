@@ -110,6 +110,8 @@ impl Job {
             headers: self.headers,
             body: self.body,
             count_by: self.count_by,
+            // Only who makes the record needs it.
+            late_after: None,
             share: self.share,
             ..LoadPlan::new(first, self.pattern.pattern())
         };

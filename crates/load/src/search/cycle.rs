@@ -9,18 +9,20 @@
 
 use loadline_core::time::Duration;
 
+use crate::moments::interval;
+
 /// Requests that were late one soon after the other.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Burst {
+struct Burst {
     /// Since the run began.
     at: Duration,
-    pub(super) lasts: Duration,
+    lasts: Duration,
     /// About how many.
-    pub(super) late: f64,
+    late: f64,
 }
 
 /// What was late at these instants, in their order, in bursts with more than a `pause` between.
-pub(super) fn bursts(late: &[(Duration, f64)], pause: Duration) -> Vec<Burst> {
+fn bursts(late: &[(Duration, f64)], pause: Duration) -> Vec<Burst> {
     let mut bursts: Vec<Burst> = Vec::new();
     for (at, late) in late {
         match bursts.last_mut() {
@@ -48,7 +50,11 @@ impl Lateness {
     /// beginning, in the order of time.
     pub(super) fn add(&mut self, begun: Duration, lasts: Duration, late: &[(Duration, f64)]) {
         self.looked = self.looked + lasts;
-        for burst in bursts(late, PAUSE) {
+        // What is late all the time by chance is between the bursts too.
+        let moments = lasts.as_secs_f64() / interval(Some(lasts)).as_secs_f64();
+        let usual = late.iter().map(|late| late.1).sum::<f64>() / moments;
+        let late: Vec<_> = late.iter().filter(|late| late.1 > PEAK * usual).copied().collect();
+        for burst in bursts(&late, PAUSE) {
             self.late = self.late + burst.lasts;
             self.bursts.push((begun + burst.at, burst.late));
         }
@@ -88,6 +94,9 @@ fn whole_multiples(between: &[f64]) -> Option<f64> {
     let whole = between.iter().filter(off).count();
     (cycle.is_finite() && whole as f64 >= NEARLY_ALL * between.len() as f64).then_some(cycle)
 }
+
+/// A moment of a burst has so many times as many late responses as all moments have on average.
+const PEAK: f64 = 2.0;
 
 /// Responses that are late this far from each other are so for reasons of their own.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -136,6 +145,21 @@ mod tests {
         assert!((5.5..8.5).contains(&cycle), "{cycle}");
         let cycle = lateness(2_000, 200).cycle().expect("twenty bursts").as_secs_f64();
         assert!((1.7..2.6).contains(&cycle), "{cycle}");
+    }
+
+    #[test]
+    fn pauses_show_although_some_requests_are_late_all_the_time() {
+        let mut lateness = Lateness::default();
+        for run in 0..8 {
+            let late = (0..30).map(|slice| {
+                let pauses = (run * 3_000 + slice * 100) % 2_000 == 0;
+                (Duration::from_millis(slice * 100), if pauses { 60.0 } else { 2.0 })
+            });
+            let begun = Duration::from_secs(run * 3);
+            lateness.add(begun, Duration::from_secs(3), &late.collect::<Vec<_>>());
+        }
+        let cycle = lateness.cycle().expect("twelve pauses").as_secs_f64();
+        assert!((1.9..2.1).contains(&cycle), "{cycle}");
     }
 
     #[test]

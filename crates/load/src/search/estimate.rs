@@ -3,18 +3,20 @@
 //! Near the load line what is spent grows as a power of the rate, so the expected spending of a run
 //! is `allowed * exp(a + b x)`, x the logarithm of its rate, and the line is where that is what was
 //! allowed: `a + b x = 0`. a and b are fitted by quasi-likelihood (McCullagh, Nelder 1989): what
-//! is spent varies as in a count, times a dispersion that the runs themselves show. Late requests
-//! come in bursts, of which a run holds few; taking each run as one draw counts them as what they
-//! are.
+//! is spent varies as in a count, times a dispersion that the runs themselves show (`scatter`).
 //!
 //! Few runs say little of the power. It is taken to be lognormal before any was made
 //! ([`POWER`], [`POWER_SPREAD`]): runs round the line hardly need it, and where all of them lie to
 //! one side the interval is as wide as what is not known of it.
 
-use loadline_core::units::Rate;
+use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::{objective::Spent, statistics::student_quantile};
 
-use super::{rates::rate_of, runs::Run};
+use super::{
+    rates::rate_of,
+    runs::Run,
+    scatter::{self, Scatter},
+};
 
 /// Where the spending crosses what is allowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +34,8 @@ pub(super) struct Crossing {
     /// How much more the first half of the runs spent than the second at the same rate, in standard
     /// errors.
     pub(super) drift: f64,
+    /// The degrees of freedom of its error.
+    pub(super) freedom: f64,
     /// From how many runs.
     pub(super) runs: usize,
 }
@@ -42,8 +46,8 @@ struct Point {
     x: f64,
     spent: f64,
     allowed: f64,
-    /// The share of what was late in the burst of a late request, on average of these.
-    burst: f64,
+    /// How what was spent is scattered over the run; nothing where that is not known.
+    scatter: Scatter,
 }
 
 /// The line `a + b x` with x from `centre`, and how sure it is.
@@ -56,12 +60,17 @@ struct Fit {
     var: [f64; 3],
     drift: f64,
     variation: f64,
+    freedom: f64,
     runs: usize,
 }
 
 /// The lowest crossing of any criterion; none with fewer than [`FEWEST`] runs, or where nothing was
 /// spent. `light` is what each criterion spends under light load.
-pub(super) fn crossing(runs: &[&Run], light: &[Spent]) -> Option<Crossing> {
+pub(super) fn crossing(
+    runs: &[&Run],
+    light: &[Spent],
+    cycle: Option<Duration>,
+) -> Option<Crossing> {
     let criteria = runs.iter().map(|run| run.spent.len()).min()?;
     let base = |criterion: usize| {
         let known = light.get(criterion).filter(|light| light.allowed >= ENOUGH_LIGHT);
@@ -70,7 +79,8 @@ pub(super) fn crossing(runs: &[&Run], light: &[Spent]) -> Option<Crossing> {
     let of = |criterion: usize| {
         let point = |run: &&Run| {
             let Spent { spent, allowed } = run.spent[criterion];
-            Point { x: run.rate.as_per_sec_f64().ln(), spent, allowed, burst: run.burst() }
+            let scatter = scatter::of(run, spent, cycle);
+            Point { x: run.offered.as_per_sec_f64().ln(), spent, allowed, scatter }
         };
         let usable = |point: &Point| point.spent.is_finite() && point.allowed > 0.0;
         runs.iter().map(point).filter(usable).collect::<Vec<_>>()
@@ -120,11 +130,9 @@ fn fit(points: &[Point], base: f64) -> Option<Fit> {
         }
     };
     let seen = |point: &Point| point.spent.min(point.allowed * (base + FULL));
-    // What is late in one burst is one event: the variance of a sum of bursts is their number times
-    // the mean of their squares.
-    let squares = points.iter().map(|point| seen(point).powi(2) * point.burst).sum::<f64>();
-    let of_bursts = squares / points.iter().map(seen).sum::<f64>();
+    let within: Vec<Scatter> = points.iter().map(|point| point.scatter).collect();
     let (mut a, mut b, mut dispersion) = ((spent / allowed).clamp(0.1, 2.0).ln(), POWER, 1.0);
+    let mut freedom = 1.0;
     let mut information = [0.0; 3];
     for _ in 0..STEPS {
         // Of a, and of the logarithm of b, which is where the prior is normal.
@@ -154,9 +162,8 @@ fn fit(points: &[Point], base: f64) -> Option<Fit> {
             let (mean, _) = mean(a, b, point);
             (seen(point) - mean).powi(2) / mean
         };
-        let freedom = points.len() - 2;
-        dispersion =
-            (points.iter().map(squares).sum::<f64>() / freedom as f64).max(of_bursts).max(1.0);
+        let between = points.iter().map(squares).sum::<f64>();
+        (dispersion, freedom) = scatter::dispersion(between, (points.len() - 2) as f64, &within);
     }
     let [i, j, k] = information;
     let scale = dispersion / (i * k - j * j);
@@ -170,7 +177,7 @@ fn fit(points: &[Point], base: f64) -> Option<Fit> {
     let drift =
         (one / of_one - other / of_other) / (dispersion * (1.0 / of_one + 1.0 / of_other)).sqrt();
     let variation = (dispersion * points.len() as f64 / allowed).sqrt();
-    let fit = Fit { centre, a, b, var, drift, variation, runs: points.len() };
+    let fit = Fit { centre, a, b, var, drift, variation, freedom, runs: points.len() };
     (a.is_finite() && b.is_finite() && scale.is_finite()).then_some(fit)
 }
 
@@ -179,21 +186,21 @@ impl Fit {
     /// lognormal b adds to the root of the mean of `1 / b^2`: a power that is not well known may be
     /// a small one.
     fn crossing(&self) -> Crossing {
-        let Self { centre, a, b, var, drift, variation, runs } = *self;
+        let Self { centre, a, b, var, drift, variation, freedom, runs } = *self;
         let x = -a / b;
         let variance = (var[0] - 2.0 * a * var[1] + a * a * var[2]) / (b * b);
         let error = variance.max(0.0).sqrt() * var[2].min(1.0).exp();
-        let reach = student(runs - 2) * error;
+        let reach = student(freedom) * error;
         let at = |x: f64| rate_of((centre + x).clamp(-FAR, FAR).exp());
         let (low, high) = (at(x - MISSED * reach), at(x + reach));
-        Crossing { at: at(x), error, low, high, slope: b, drift, variation, runs }
+        Crossing { at: at(x), error, low, high, slope: b, drift, variation, freedom, runs }
     }
 }
 
 /// The two-sided 99 % quantile of Student's t; 99 and not 95: the search looks at the interval
 /// after each trial and stops when it is narrow.
-fn student(freedom: usize) -> f64 {
-    student_quantile(0.995, freedom.max(1) as f64)
+fn student(freedom: f64) -> f64 {
+    student_quantile(0.975, freedom.max(1.0))
 }
 
 /// Few runs more often miss a rare burst than that they hold one too many: so much further down the
@@ -236,7 +243,6 @@ const FAR: f64 = 30.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_core::time::Duration;
 
     /// Runs from 900 to 1,100/s of a service whose line is at 1,000/s.
     fn runs(noise: &[f64]) -> Vec<Run> {
@@ -244,20 +250,14 @@ mod tests {
             let rate = 900.0 + 28.0 * index as f64;
             let spent = 100.0 * (rate / 1_000.0).powi(10) * noise.exp();
             let spent = vec![Spent { spent, allowed: 100.0 }];
-            Run {
-                rate: rate_of(rate),
-                begun: Duration::ZERO,
-                lasts: Duration::from_secs(10),
-                spent,
-                late: Vec::new(),
-            }
+            Run { offered: rate_of(rate), spent, ..Run::at(1_000) }
         };
         noise.iter().enumerate().map(run).collect()
     }
 
     fn of(runs: &[Run], light: f64) -> Option<Crossing> {
         let light = Spent { spent: light * 100.0, allowed: 100.0 };
-        crossing(&runs.iter().collect::<Vec<_>>(), &[light])
+        crossing(&runs.iter().collect::<Vec<_>>(), &[light], None)
     }
 
     fn far_off(found: &Crossing) -> f64 {
@@ -281,7 +281,7 @@ mod tests {
     fn runs_far_beyond_the_line_say_no_more_than_that() {
         let mut all = runs(&[0.1, -0.1, 0.1, -0.1, 0.1, -0.1, 0.1, -0.1]);
         for (run, times) in all.iter_mut().zip([30.0, 20.0]) {
-            run.rate = rate_of(1_000.0 * (1.0 + 0.01 * times));
+            run.offered = rate_of(1_000.0 * (1.0 + 0.01 * times));
             run.spent = vec![Spent { spent: 100.0 * times, allowed: 100.0 }];
         }
         let found = of(&all, 0.0).unwrap();
@@ -292,7 +292,7 @@ mod tests {
     fn what_is_late_under_light_load_too_does_not_flatten_the_rise() {
         let mut all = runs(&[0.0; 8]);
         for run in &mut all {
-            let x = (run.rate.as_per_sec_f64() / 1_000.0).ln();
+            let x = (run.offered.as_per_sec_f64() / 1_000.0).ln();
             run.spent[0].spent = 40.0 + 60.0 * (40.0 * x).exp();
         }
         let found = of(&all, 0.4).unwrap();
@@ -302,13 +302,7 @@ mod tests {
     #[test]
     fn runs_of_one_rate_are_extrapolated_by_what_is_usual() {
         let at = |spent: f64| {
-            let run = Run {
-                rate: Rate::per_sec(900),
-                begun: Duration::ZERO,
-                lasts: Duration::from_secs(10),
-                spent: vec![Spent { spent, allowed: 100.0 }],
-                late: Vec::new(),
-            };
+            let run = Run { spent: vec![Spent { spent, allowed: 100.0 }], ..Run::at(900) };
             of(&vec![run; 6], 0.0)
         };
         assert_eq!(at(0.0), None, "nothing was spent");

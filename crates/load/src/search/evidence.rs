@@ -16,7 +16,7 @@ impl Search {
         let lowest = long.iter().map(|run| run.rate).min()?;
         let light = |run: &&Run| run.rate <= scale(lowest, LIGHT);
         let light: Vec<&Run> = self.runs.iter().filter(light).collect();
-        estimate::crossing(long, &runs::spending(light))
+        estimate::crossing(long, &runs::spending(light), self.cycle)
     }
 
     /// The bounds that the long runs show, or all runs where these show only one.
@@ -29,23 +29,27 @@ impl Search {
         }
     }
 
-    /// The runs that count for the line: at least half as long as trials are by now.
+    /// The runs that count for the line: at least half as long as trials are by now, or were before
+    /// they were made longer because they differed.
     pub(super) fn long_runs(&self) -> Vec<&Run> {
         if self.stage == SearchPhase::Bracket {
             return Vec::new();
         }
-        let long = self.long_trial() / 2;
+        let long = self.long_trial().scale(2f64.powi(-self.doubled)) / 2;
         self.runs[self.before..].iter().filter(|run| run.lasts >= long).collect()
     }
 
     /// Long enough to hold several of the slowest cycle, as far as the time of the search goes, and
     /// many times what a request takes.
     pub(super) fn long_trial(&self) -> Duration {
-        let cycles = self.cycle.unwrap_or_default() * CYCLES;
         let most = self.config.last_trial;
         let least = (self.ladder.slowest_at_rest() * RESPONSES).max(most.scale(LEAST_TRIAL));
         let least = least.scale(2f64.powi(self.doubled)).min(most);
-        cycles.clamp(least, self.config.within.scale(TRIAL_PART).max(most))
+        let Some(cycle) = self.cycle else { return least };
+        let longest = self.config.within.scale(TRIAL_PART).max(most);
+        let whole = (least.as_secs_f64() / cycle.as_secs_f64()).ceil() as u64;
+        let fits = (longest.as_secs_f64() / cycle.as_secs_f64()).floor() as u64;
+        (cycle * whole.max(CYCLES).min(fits)).clamp(least, longest)
     }
 
     /// Makes trials longer where lateness has a slow cycle.
@@ -88,7 +92,7 @@ impl Search {
         let long = self.long_runs();
         self.crossing(&long).is_some_and(|line| {
             line.runs >= FEWEST_NEAR
-                && line.error <= ERROR_CONFIRMED * self.precision()
+                && line.error <= ERROR * self.precision()
                 && line.drift.abs() <= DRIFT
         })
     }
@@ -110,11 +114,10 @@ impl Search {
 
     /// Whether the line will be known well enough once it is confirmed as well.
     pub(super) fn is_precise(&self, crossing: &Crossing) -> bool {
-        let near = crossing.runs - 2;
         let lasted = self.long_trial() * crossing.runs as u64;
         let confirm = self.confirm() * u64::from(CONFIRMATIONS);
         let share = lasted.as_secs_f64() / (lasted + confirm).as_secs_f64();
-        let luck = 1.0 + LUCK / (2.0 * near as f64).sqrt();
+        let luck = 1.0 + LUCK / (2.0 * crossing.freedom).sqrt();
         crossing.runs >= FEWEST_NEAR
             && lasted >= self.config.duration_sum
             && crossing.error * share.sqrt() * luck <= ERROR * self.precision()
@@ -132,10 +135,10 @@ const TRIAL_PART: f64 = 0.07;
 /// What is late at this share of the load and below is late by itself and not for others' sake.
 const LIGHT: f64 = 0.6;
 
-/// The standard error at which the line is known well enough to confirm it, and then, as shares of
-/// the precision: 95 of 100 searches are to be within all of it.
-const ERROR: f64 = 0.5;
-const ERROR_CONFIRMED: f64 = 0.55;
+/// The standard error at which the line is known well enough, as a share of the precision: 95 of
+/// 100 searches are to be within all of it. It counts what is not known of the power in full, which
+/// is more than it costs.
+const ERROR: f64 = 0.93;
 
 /// An error of few runs is more often smaller than it looks when it is small: the share by which it
 /// is taken to be larger, times the standard error that a standard error has.
@@ -150,10 +153,10 @@ const DRIFT: f64 = 2.0;
 /// A long trial lasts so many times what all but few requests take where nobody else asks, and at
 /// least this part of the longest.
 const RESPONSES: u64 = 150;
-const LEAST_TRIAL: f64 = 0.3;
+const LEAST_TRIAL: f64 = 0.4;
 
 /// Long trials near the line that must be there before its error is trusted.
-const FEWEST_NEAR: usize = 7;
+const FEWEST_NEAR: usize = 6;
 
 /// A trial lasts over so many of the slowest cycle.
 const CYCLES: u64 = 5;

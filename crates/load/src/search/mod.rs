@@ -15,11 +15,12 @@
 //! - bracket: short open-loop trials below the highest throughput, then bisecting;
 //! - measure: long trials on either side of the load line, each over several of the slowest cycle
 //!   that shows in what was late (`cycle`), until the line through all of them crosses the limit
-//!   with an error that is small enough (`estimate`, `evidence`);
+//!   with an error that is small enough (`estimate`, `scatter`, `evidence`);
 //! - confirm: [`CONFIRMATIONS`] more trials at a load a little below the crossing. All long trials
 //!   at that load count together (`runs`): the objective must hold over all of them, and the
 //!   estimate of all trials must not lie below. Otherwise there are more long trials, if the error
-//!   asks for them, and the next load is confirmed.
+//!   asks for them, and the next load is confirmed. The load line is where the line through all
+//!   trials, these included, crosses.
 //!
 //! The search ends within the time it is given; what it could not measure in it makes the interval
 //! wider. A run whose generator was at fault decides nothing and is made again; three in a row end
@@ -35,17 +36,21 @@ mod outcome;
 mod rates;
 mod runs;
 mod scalability;
+mod scatter;
 mod step;
 
 use std::collections::VecDeque;
 
-use loadline_core::{time::Duration, units::Rate};
+use loadline_core::{
+    time::Duration,
+    units::{Count, Rate},
+};
 use loadline_measure::record::{Purpose, Trial, Verdict};
 use rand::{RngExt as _, SeedableRng as _, rngs::Xoshiro256PlusPlus};
 
 pub use config::Config;
 use ladder::Ladder;
-use rates::{at_most, between, nearest, scale};
+use rates::{at_most, between, nearest, ratio, scale};
 use runs::Run;
 pub use step::{Measured, Observation, Step};
 
@@ -193,13 +198,14 @@ impl Search {
         measured: Measured,
     ) {
         let valid = measured.faults.is_empty();
-        self.hot = !measured.met;
+        self.hot = !measured.met && runs::worst(&measured.spent) > OVERLOAD;
         self.invalid = if valid { 0 } else { self.invalid + 1 };
-        let Measured { achieved, response, met, pressure, criteria, faults, spent, late } =
+        let Measured { achieved, planned, response, met, pressure, criteria, faults, spent, late } =
             measured;
         if valid {
             let begun = self.elapsed.saturating_sub(lasts);
-            self.runs.push(Run { rate, begun, lasts, spent, late });
+            let offered = Count::new(planned) / lasts;
+            self.runs.push(Run { rate, offered, begun, lasts, spent, late });
             if let SearchPhase::Confirm { made, .. } = &mut self.stage {
                 *made += 1;
             }
@@ -340,11 +346,17 @@ impl Search {
             },
             (None, Some(upper)) => match all.lower.filter(|lower| *lower < upper && made <= 2) {
                 Some(lower) => between(lower, upper),
-                None => scale(upper, 1.0 / self.outward(made)).max(range.lowest),
+                None => {
+                    let further = self.outward(made, crossing.map(|line| ratio(upper, line.at)));
+                    scale(upper, 1.0 / further).max(range.lowest)
+                }
             },
             (Some(lower), None) => match all.upper.filter(|upper| lower < *upper && made <= 2) {
                 Some(upper) => between(lower, upper),
-                None => scale(lower, self.outward(made)).min(range.highest),
+                None => {
+                    let further = self.outward(made, crossing.map(|line| ratio(line.at, lower)));
+                    scale(lower, further).min(range.highest)
+                }
             },
             (Some(lower), Some(upper)) => {
                 let at = crossing.map_or_else(|| between(lower, upper), |crossing| crossing.at);
@@ -353,7 +365,7 @@ impl Search {
                     .min(scale(upper, 1.0 + self.precision()));
                 let reach = crossing.map_or(0.0, |crossing| APART.ln() / crossing.slope);
                 let reach = reach.min(WIDEST);
-                let side = f64::from(self.draw().random_range(-1..=1));
+                let side = f64::from(self.draw().random_range(-1..=1)) + HIGHER;
                 scale(at, (side * reach).exp()).min(range.highest)
             }
         };
@@ -361,10 +373,12 @@ impl Search {
         Some(self.trial(rate, duration, Purpose::Bisection))
     }
 
-    /// How far beyond all long trials the next one is, further each time.
-    fn outward(&self, made: usize) -> f64 {
+    /// How far beyond all long trials the next one is, as a ratio: as far as their line says, if
+    /// there is one yet, else further each time.
+    fn outward(&self, made: usize, line: Option<f64>) -> f64 {
         let doubled = 2f64.powi(made.saturating_sub(1).min(6) as i32);
-        (1.0 + 2.0 * self.precision() * doubled).min(2.0)
+        let step = 2.0 * self.precision();
+        line.unwrap_or(1.0 + step * doubled).clamp((1.0 + step).min(2.0), 2.0)
     }
 
     /// The next confirming run, or the end.
@@ -389,12 +403,13 @@ impl Search {
         let long = self.long_runs();
         let bounds = runs::bounds(&long);
         let all = self.bounds();
-        let times = self.refused.len() as f64;
+        let more = SHADE_MORE * self.refused.len() as f64;
         let at = match (self.crossing(&long), bounds.lower.or(all.lower)) {
             (Some(line), _) => {
                 let late = if self.is_late() { SHADE_LATE } else { 0.0 };
-                let shade = SHADE + late + SHADE_MORE * times;
-                scale(line.at, 1.0 - (shade * line.error).min(0.5))
+                let known = (SHADE * line.error).min(SHADE_KNOWN * self.precision());
+                let shade = known.max(SHADE_UNKNOWN * line.error) + (late + more) * line.error;
+                scale(line.at, 1.0 - shade.min(0.5))
             }
             (None, Some(lower)) => {
                 let refused = self.refused.iter().min().copied().unwrap_or(lower);
@@ -475,8 +490,12 @@ const SAFE: f64 = 0.9;
 /// Short trials bring the bounds so near to each other.
 const CLOSE: f64 = 1.15;
 
-/// A load is confirmed so many standard errors below the line, and more for each that was refused.
-const SHADE: f64 = 0.4;
+/// A load is confirmed so many standard errors below the line, but no more precisions ...
+const SHADE: f64 = 1.3;
+const SHADE_KNOWN: f64 = 1.5;
+
+/// ... and so many where the error is larger than that, and more for each that was refused.
+const SHADE_UNKNOWN: f64 = 0.4;
 const SHADE_MORE: f64 = 0.25;
 
 /// When there is no time for many more it is to hold at once.
@@ -495,8 +514,15 @@ const RUNG_REQUESTS: u64 = 500;
 /// Long trials to either side of the line spend this many times more or less than is allowed ...
 const APART: f64 = 1.5;
 
+/// ... and above it more than below: what is late more often is counted sooner ...
+const HIGHER: f64 = 0.4;
+
 /// ... but are no further from it than this, as a logarithm.
 const WIDEST: f64 = 0.15;
+
+/// A trial that spent more than this multiple of what is allowed overloaded the service: it gets a
+/// rest. What spends a little more than is allowed is as near to the line as what spends less.
+const OVERLOAD: f64 = 3.0;
 
 /// An invalid run may be an accident of the machine, and two when it is busy; three in a row are
 /// none.

@@ -10,7 +10,7 @@ use loadline_measure::record::{
 
 use super::{
     Search, knee,
-    rates::scale,
+    rates::{self, scale},
     runs::{Run, pressure},
     scalability,
 };
@@ -19,9 +19,12 @@ use super::{
 pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
     let config = &search.config;
     let bounds = search.bounds();
-    let found = (verdict == Verdict::Found).then(|| search.trials.last()).flatten();
+    let confirmed = (verdict == Verdict::Found).then(|| search.trials.last()).flatten();
+    let found = confirmed.map(|trial| load_line(search, trial.rate));
     let curve = curve(&search.trials);
-    let near = found.map_or(Rate::milli_per_sec(u64::MAX), |line| scale(line.rate, NEAR));
+    let line = found.as_ref().map(|line| line.rate);
+    let refused = |upper| nearest(search, false, |rate| rate >= upper);
+    let near = line.map_or(Rate::milli_per_sec(u64::MAX), |line| scale(line, NEAR));
     let bend: Vec<_> = curve.iter().filter(|(rate, _)| *rate <= near).cloned().collect();
     CapacityRecord {
         target: config.target.clone(),
@@ -30,15 +33,15 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
         arrivals: config.arrivals,
         seed: config.seed,
         verdict,
-        found: found.map(|confirmed| load_line(search, confirmed.rate)),
         accepted: bounds.lower.and_then(|lower| nearest(search, true, |rate| rate <= lower)),
-        refused: bounds.upper.and_then(|upper| nearest(search, false, |rate| rate >= upper)),
+        refused: bounds.upper.map(|upper| upper.max(line.unwrap_or(upper))).and_then(refused),
         tried: tried(search),
         cycle: search.cycle,
         rungs: search.ladder.rungs.clone(),
         scalability: scalability::fit(&search.ladder.rungs),
         trials: search.trials.clone(),
-        knee: found.and_then(|_| knee::find(&bend)),
+        knee: line.and_then(|_| knee::find(&bend)),
+        found,
         curve: Series { name: config.objective.clone(), points: curve },
         notes: notes(search),
     }
@@ -67,10 +70,16 @@ fn tried(search: &Search) -> Vec<TestedRate> {
     rates.into_iter().map(of).collect()
 }
 
-fn load_line(search: &Search, rate: Rate) -> LoadLine {
+/// The line through all long trials, which a confirmed load lies a little below: where trials are
+/// too few to say where they cross, not more above it than the search is to find.
+fn load_line(search: &Search, confirmed: Rate) -> LoadLine {
     let headroom = search.config.headroom.min(Ratio::ONE).as_f64();
+    let line = search.crossing(&search.long_runs()).map_or(confirmed, |line| line.at);
+    let highest = scale(confirmed, 1.0 + FAR * search.precision());
+    let rate = rates::nearest(line, search.precision() / 8.0).min(highest).max(confirmed);
     LoadLine {
         rate,
+        confirmed,
         interval: interval(search, rate),
         headroom_share: headroom,
         max_rate: scale(rate, 1.0 - headroom),
@@ -188,6 +197,9 @@ const UNKNOWN: f64 = 2.0;
 
 /// Trials over fewer cycles are too short for them.
 const ENOUGH: f64 = 3.0;
+
+/// A load line is at most so many precisions above what was confirmed.
+const FAR: f64 = 2.0;
 
 /// How far above the load line a point may lie and still belong to the bend of the curve: further
 /// up the time measured is the length of the trial.

@@ -11,6 +11,10 @@ pub(super) fn scale(rate: Rate, factor: f64) -> Rate {
     rate_of(rate.as_per_sec_f64() * factor)
 }
 
+pub(super) fn ratio(above: Rate, below: Rate) -> f64 {
+    above.as_per_sec_f64() / below.as_per_sec_f64()
+}
+
 pub(super) fn rate_of(per_sec: f64) -> Rate {
     Rate::milli_per_sec((per_sec * 1e3).round() as u64)
 }

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::objective::Spent;
 
-use super::cycle::bursts;
-
 /// A valid run.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) rate: Rate,
+    /// The rate that the plan came to: random arrivals are a little more or less than planned.
+    pub(super) offered: Rate,
     /// Since the search began.
     pub(super) begun: Duration,
     pub(super) lasts: Duration,
@@ -24,22 +24,21 @@ pub(super) struct Run {
     pub(super) late: Vec<(Duration, f64)>,
 }
 
+#[cfg(test)]
 impl Run {
-    /// The share of all that was late in the burst of a late request, on average of these; zero
-    /// where requests were late most of the time, so that bursts cannot be told apart.
-    pub(super) fn burst(&self) -> f64 {
-        let bursts = bursts(&self.late, PAUSE);
-        let sum: f64 = bursts.iter().map(|burst| burst.late).sum();
-        let busy: Duration = bursts.iter().map(|burst| burst.lasts).sum();
-        if sum <= 0.0 || busy > self.lasts / 2 {
-            return 0.0;
+    /// A run of ten seconds at so many requests per second, in which nothing was late.
+    pub(super) fn at(per_sec: u64) -> Self {
+        let rate = Rate::per_sec(per_sec);
+        Self {
+            rate,
+            offered: rate,
+            begun: Duration::ZERO,
+            lasts: Duration::from_secs(10),
+            spent: Vec::new(),
+            late: Vec::new(),
         }
-        bursts.iter().map(|burst| (burst.late / sum).powi(2)).sum()
     }
 }
-
-/// Requests that are late so soon after others are so for the same reason.
-const PAUSE: Duration = Duration::from_millis(250);
 
 /// The highest rate that holds and the lowest that does not; the first is below the second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +90,8 @@ fn add(sums: &mut Vec<Spent>, more: &[Spent]) {
     }
 }
 
-fn worst(sums: &[Spent]) -> f64 {
+/// What was spent as a multiple of what was allowed, by the worst criterion.
+pub(super) fn worst(sums: &[Spent]) -> f64 {
     sums.iter().map(|sum| sum.pressure()).fold(0.0, f64::max)
 }
 
@@ -100,14 +100,7 @@ mod tests {
     use super::*;
 
     fn run(rate: u64, late: f64) -> Run {
-        let spent = vec![Spent { spent: late, allowed: 10.0 }];
-        Run {
-            rate: Rate::per_sec(rate),
-            begun: Duration::ZERO,
-            lasts: Duration::from_secs(10),
-            spent,
-            late: Vec::new(),
-        }
+        Run { spent: vec![Spent { spent: late, allowed: 10.0 }], ..Run::at(rate) }
     }
 
     #[test]

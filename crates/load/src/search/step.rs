@@ -58,6 +58,8 @@ pub enum Observation {
 pub struct Measured {
     /// Successful answers per second.
     pub achieved: Rate,
+    /// Requests that became due.
+    pub planned: u64,
     /// Their response times.
     pub response: Latency,
     /// Whether the objective was met.
@@ -81,6 +83,7 @@ impl Measured {
         let objective = run.objective.as_ref();
         Self {
             achieved: run.achieved,
+            planned: run.planned,
             response: run.response.clone(),
             met: objective.is_none_or(loadline_measure::record::ObjectiveRecord::is_met),
             pressure: asked.pressure(run),

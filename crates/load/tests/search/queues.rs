@@ -203,6 +203,7 @@ impl Server {
             moments.into_iter().map(|(tenth, count)| (Duration::from_millis(tenth * 100), count));
         Measured {
             achieved: rate(Count::new(count), ended - from),
+            planned: count,
             response,
             met: judged < self.limit,
             pressure: Some(judged / self.limit),

@@ -56,29 +56,24 @@ impl Objective {
         self.criteria.iter().map(|criterion| criterion.spent(record)).collect()
     }
 
-    /// The moments of a run in which requests ended too late or failed, and about how many did.
-    /// A moment keeps few figures of its times, so how many is known to a factor of two or three.
+    /// The response time that counts as late: the shortest that a criterion limits.
     #[must_use]
-    pub fn late(&self, record: &LoadRecord) -> Vec<(Duration, f64)> {
-        let bounds = self.criteria.iter().filter_map(|criterion| match criterion.figure {
+    pub fn late_after(&self) -> Option<Duration> {
+        let limit = |criterion: &Criterion| match criterion.figure {
             Figure::Time { bound, .. } if criterion.relation.limits_above() => Some(bound),
             _ => None,
-        });
-        let bound = bounds.min().unwrap_or(Duration::MAX);
-        let late = |moment: &Moment| (moment.at, late_in(moment, bound));
-        record.moments.iter().map(late).filter(|(_, late)| *late > 0.0).collect()
+        };
+        self.criteria.iter().filter_map(limit).min()
     }
-}
 
-fn late_in(moment: &Moment, bound: Duration) -> f64 {
-    let ok = moment.outcomes.ok as f64;
-    let late = match bound {
-        _ if moment.max < bound => 0.0,
-        _ if moment.p50 >= bound => 0.75 * ok,
-        _ if moment.p99 >= bound => (0.1 * ok).max(1.0),
-        _ => (0.005 * ok).max(1.0),
-    };
-    late + moment.outcomes.failed() as f64
+    /// The moments of a run in which requests failed or, as far as the run counted them, were late,
+    /// and how many.
+    #[must_use]
+    pub fn late(&self, record: &LoadRecord) -> Vec<(Duration, f64)> {
+        let late = |moment: &Moment| moment.late.unwrap_or(0) + moment.outcomes.failed();
+        let moments = record.moments.iter().map(|moment| (moment.at, late(moment) as f64));
+        moments.filter(|(_, late)| *late > 0.0).collect()
+    }
 }
 
 impl Criterion {
@@ -206,15 +201,16 @@ mod tests {
         let spent = objective.spent(&run(&[50; 9], 1));
         assert_eq!((spent[0].spent, spent[0].pressure()), (1.0, 1.0));
         assert!((spent[1].pressure() - 2.0).abs() < 1e-9);
-        let moment = |at, max, failed| Moment {
+        let moment = |at, late, failed| Moment {
             at: Duration::from_secs(at),
-            max: Duration::from_millis(max),
+            late: Some(late),
             outcomes: Outcomes { ok: 10, timeout: failed, ..Outcomes::default() },
             ..Moment::default()
         };
-        let moments = vec![moment(1, 50, 0), moment(2, 150, 0), moment(3, 50, 2)];
+        let moments = vec![moment(1, 0, 0), moment(2, 1, 0), moment(3, 0, 2)];
         let late = objective.late(&LoadRecord { moments, ..LoadRecord::default() });
         assert_eq!(late, [(Duration::from_secs(2), 1.0), (Duration::from_secs(3), 2.0)]);
+        assert_eq!(objective.late_after(), Some(Duration::from_millis(100)));
     }
 
     proptest! {

@@ -81,10 +81,14 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadLine {
-    /// The load of the confirming run.
+    /// The load, by all long trials together.
     #[serde(rename = "rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub rate: Rate,
+    /// The load of the confirming trials, a little below.
+    #[serde(rename = "confirmed_per_s", with = "number::per_s")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub confirmed: Rate,
     /// Where the load line lies with some confidence.
     pub interval: Interval,
     /// The share of the load line that is to stay free, 0 to 1.
@@ -119,8 +123,8 @@ pub struct Interval {
 #[serde(rename_all = "snake_case")]
 pub enum IntervalMethod {
     /// 95 % confidence: where what the long trials spent of what the objective allows crosses it,
-    /// a power of the rate by quasi-likelihood, each trial one draw, by Fieller's theorem; widened
-    /// where need be to hold the confirmed load.
+    /// a power of the rate by quasi-likelihood, with the dispersion within and between the trials;
+    /// widened where need be to hold the confirmed load, and by the precision.
     Regression95,
     /// From the highest accepted to the lowest refused load, and the width of the goal more on
     /// either side: the trials show no significant trend.

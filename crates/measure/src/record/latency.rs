@@ -91,6 +91,12 @@ impl Spread {
         self.at_rank(libm::ceil(share.clamp(0.0, 1.0) * all as f64) as u64)
     }
 
+    /// How many took this time or longer.
+    #[must_use]
+    pub fn count_from(&self, time: Duration) -> u64 {
+        self.0.iter().filter(|bin| bin.up_to >= time).map(|bin| bin.count).sum()
+    }
+
     /// The time of this rank, counted from 1; [`Duration::MAX`] beyond the last.
     pub(crate) fn at_rank(&self, rank: u64) -> Duration {
         let mut below = 0;

@@ -239,6 +239,10 @@ pub struct Moment {
     #[serde(rename = "max_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub max: Duration,
+    /// How many of them took as long as the shortest limit of the objective or longer, to 1 % of
+    /// that; none without such a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
 }
 
 /// How the generator of a run did.

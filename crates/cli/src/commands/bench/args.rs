@@ -144,6 +144,7 @@ impl Args {
                 "only an open loop has a target: use --rate, or a bound like `rate>=450/s`",
             ));
         }
+        plan.late_after = self.output.slo.as_ref().and_then(Objective::late_after);
         Ok(plan)
     }
 }

@@ -166,6 +166,7 @@ impl Driver<'_> {
     ) -> anyhow::Result<Result<LoadRecord, Observation>> {
         let mut plan = self.plan.clone();
         plan.pattern = pattern;
+        plan.late_after = self.objective.late_after();
         let left = self.within.saturating_sub(self.begun.elapsed());
         let drain = (self.within / DRAIN_PART).min(plan.timeout.to_std());
         let longest = planned.map_or(left, |planned| left.min(planned.to_std() + drain));

@@ -80,13 +80,16 @@ fn lines(record: &CapacityRecord) -> Vec<(&'static str, String)> {
     if let Some(found) = &record.found {
         lines.push(("", interval(found)));
     }
-    if let Some(at) = record.found.as_ref().and_then(|line| at_line(record, line.rate)) {
+    if let Some(at) = record.found.as_ref().and_then(|line| at_rate(record, line.confirmed)) {
         let share = at.spent_share.map_or(String::new(), |share| {
             format!("; together they spent {:.0} % of what it allows", 100.0 * share)
         });
         let (passed, trials) = (at.passed, at.trials);
         let seconds = at.lasted.as_secs_f64();
-        let runs = format!("{passed} of {trials} long trials met it, {seconds:.0} s in all{share}");
+        let rate = per_second(at.rate);
+        let runs = format!(
+            "{passed} of {trials} long trials at {rate} met it, {seconds:.0} s in all{share}"
+        );
         lines.push(("confirmed", runs));
     }
     if let Some(bound) = record.accepted.as_ref().filter(|_| record.found.is_none()) {
@@ -188,7 +191,7 @@ fn peak(law: &Scalability) -> String {
     }
 }
 
-fn at_line(record: &CapacityRecord, rate: Rate) -> Option<&TestedRate> {
+fn at_rate(record: &CapacityRecord, rate: Rate) -> Option<&TestedRate> {
     record.tried.iter().find(|tried| tried.rate == rate)
 }
 
@@ -196,7 +199,7 @@ fn at_line(record: &CapacityRecord, rate: Rate) -> Option<&TestedRate> {
 fn tried(record: &CapacityRecord) -> Table {
     let headings = ["rate", "trials", "met", "for", "spent of the objective"];
     let mut table = Table::new("Long trials, counted together at each rate", &headings);
-    let line = record.found.as_ref().map(|line| line.rate);
+    let line = record.found.as_ref().map(|line| line.confirmed);
     let middle = line.or(record.accepted.as_ref().map(|bound| bound.rate)).unwrap_or_default();
     let at = record.tried.iter().filter(|tried| tried.rate < middle).count();
     let from = at.saturating_sub(ROWS / 2).min(record.tried.len().saturating_sub(ROWS));

@@ -40,6 +40,7 @@ mod tests {
             p50: Duration::from_millis(1),
             p99: Duration::from_millis(9),
             max: Duration::from_millis(10),
+            late: None,
         };
         let record = LoadRecord { moments: vec![moment], ..LoadRecord::default() };
         assert_eq!(
