@@ -364,7 +364,11 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
                 if let Some(antagonist) = model.antagonist {
                     let stream = ANTAGONISTS + stations.len() as u64;
                     let random = &mut Random::stream(scenario.seed, stream);
-                    station.speed.share(antagonist, Instant::ZERO + scenario.lasts * 2, random);
+                    station.rare_mut().speed.share(
+                        antagonist,
+                        Instant::ZERO + scenario.lasts * 2,
+                        random,
+                    );
                 }
                 stations.push(station);
                 stations.len() as u32 - 1

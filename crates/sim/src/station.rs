@@ -19,23 +19,30 @@ use crate::{
     watch::Watch,
 };
 
-/// A server of the simulation.
+/// A server of the simulation: within a cache line, for each request touches another.
 #[derive(Clone, Debug)]
 pub(crate) struct Station {
     model: Arc<ServerModel>,
     /// How many seconds it takes for a request at its best.
     pub(crate) best_pace: f64,
+    /// When its first core is free, and the others.
+    first: Instant,
+    others: Box<[Instant]>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few servers have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rare {
     pub(crate) speed: Speed,
     pub(crate) outages: Vec<Outage>,
     /// From when to when which share of its responses is a 500.
     pub(crate) errors: Vec<(Instant, Option<Instant>, f64)>,
-    /// When each core is free.
-    free: Vec<Instant>,
     /// When those begin that wait; kept only where so many may wait.
     starts: VecDeque<Instant>,
-    pub(crate) sharing: Option<Box<Sharing>>,
+    pub(crate) sharing: Option<Sharing>,
     /// What it tells where it is probed.
-    pub(crate) watch: Option<Box<Watch>>,
+    pub(crate) watch: Option<Watch>,
     /// The last outage that it has come back from.
     restarted: Option<Instant>,
 }
@@ -74,30 +81,41 @@ pub(crate) enum Reply {
 
 impl Station {
     pub(crate) fn new(model: &Arc<ServerModel>) -> Self {
-        let mut speed = Speed::default();
-        model.pauses.into_iter().for_each(|pauses| speed.pause(pauses));
-        let shares = model.discipline == Discipline::ProcessorSharing;
-        let cores = if shares { 0 } else { model.cores as usize };
+        let cores = model.cores as usize;
         let mut station = Self {
             model: model.clone(),
             best_pace: model.time.mean().as_secs_f64(),
-            speed,
-            outages: Vec::new(),
-            errors: Vec::new(),
-            free: vec![Instant::ZERO; cores],
-            starts: VecDeque::new(),
-            sharing: shares.then(|| Box::new(Sharing::new(model.cores))),
-            watch: None,
-            restarted: None,
+            first: Instant::ZERO,
+            others: vec![Instant::ZERO; cores.saturating_sub(1)].into(),
+            rare: None,
         };
+        if let Some(pauses) = model.pauses {
+            station.rare_mut().speed.pause(pauses);
+        }
+        if model.discipline == Discipline::ProcessorSharing {
+            station.rare_mut().sharing = Some(Sharing::new(model.cores));
+        }
         station.warm_up(Instant::ZERO);
         station
+    }
+
+    pub(crate) fn rare(&self) -> Option<&Rare> {
+        self.rare.as_deref()
+    }
+
+    pub(crate) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// What shares its cores, where requests do.
+    pub(crate) fn sharing(&self) -> Option<&Sharing> {
+        self.rare().and_then(|rare| rare.sharing.as_ref())
     }
 
     /// Keeps what probes ask for from now on.
     pub(crate) fn watch(&mut self) {
         let cores = self.model.cores;
-        self.watch.get_or_insert_with(|| Box::new(Watch::new(cores)));
+        self.rare_mut().watch.get_or_insert_with(|| Watch::new(cores));
     }
 
     /// Starts slowly: from a third of its speed to all of it, in eight steps.
@@ -109,33 +127,33 @@ impl Station {
         for n in 0..WARM_UP_STEPS {
             let factor = (1.0 + 2.0 * f64::from(n) / f64::from(WARM_UP_STEPS)) / 3.0;
             let begin = begin + step * u64::from(n);
-            self.speed.multiply(begin, Some(begin + step), factor);
+            self.rare_mut().speed.multiply(begin, Some(begin + step), factor);
         }
     }
 
     /// Takes a request in whose work is drawn from `work`.
     pub(crate) fn serve(&mut self, now: Instant, work: &mut Random, request: Handle) -> Reply {
-        if !self.outages.is_empty() {
-            if let Some(reply) = self.refusal(now) {
-                return reply;
-            }
-            self.restart(now);
+        if let Some(reply) = self.refusal(now) {
+            return reply;
         }
+        self.restart(now);
         let time = self.model.time.draw(work);
         if let Some(limit) = self.model.queue
             && self.waiting(now) >= limit
         {
             return Reply::Responds(now, 503);
         }
-        if let Some(sharing) = &mut self.sharing {
-            sharing.join(now, time, request, &self.speed);
-            self.watch.iter_mut().for_each(|watch| watch.join(now, request));
+        if let Some(Rare { sharing: Some(sharing), watch, speed, .. }) = self.rare.as_deref_mut() {
+            sharing.join(now, time, request, speed);
+            watch.iter_mut().for_each(|watch| watch.join(now, request));
             return Reply::Shares;
         }
         let Some((start, end)) = self.occupy(now, time) else { return Reply::Silent };
-        self.watch.iter_mut().for_each(|watch| watch.come(now, end));
+        if let Some(watch) = self.rare.as_mut().and_then(|rare| rare.watch.as_mut()) {
+            watch.come(now, end);
+        }
         if self.model.queue.is_some() && start > now {
-            self.starts.push_back(start);
+            self.rare_mut().starts.push_back(start);
         }
         self.cut_short(now, end, work)
     }
@@ -146,42 +164,57 @@ impl Station {
             return None;
         }
         self.restart(now);
-        self.watch.as_mut().map(|watch| watch.answer(now))
+        self.rare.as_mut()?.watch.as_mut().map(|watch| watch.answer(now))
+    }
+
+    /// When each core is free, where each has a request of its own.
+    fn cores(&self) -> impl Iterator<Item = Instant> {
+        [self.first].into_iter().chain(self.others.iter().copied())
     }
 
     /// How long a request would wait that came now.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
-        let first = self.free.iter().min().copied();
+        let first = self.cores().min().filter(|_| self.sharing().is_none());
         first.map_or(Duration::ZERO, |free| free.since(now))
     }
 
     /// Whether a request that came now would find all cores busy.
     pub(crate) fn is_busy(&self, now: Instant) -> bool {
-        match &self.sharing {
+        match self.sharing() {
             Some(sharing) => sharing.len() >= self.model.cores as usize,
-            None => self.free.iter().all(|free| *free > now),
+            None => self.cores().all(|free| free > now),
         }
     }
 
     /// How many seconds it would take for a request now, if it were alone.
     pub(crate) fn pace(&self, now: Instant) -> f64 {
-        self.best_pace / self.speed.at(now)
+        self.best_pace / self.rare().map_or(1.0, |rare| rare.speed.at(now))
+    }
+
+    /// When work that takes so long is done, if it begins then; none where never.
+    pub(crate) fn end(&self, begin: Instant, work: Duration) -> Option<Instant> {
+        self.rare().map_or(Some(begin + work), |rare| rare.speed.end(begin, work))
+    }
+
+    fn outages(&self) -> &[Outage] {
+        self.rare().map_or(&[], |rare| &rare.outages)
     }
 
     /// Whether it is out, and how.
     pub(crate) fn outage(&self, now: Instant) -> Option<&Outage> {
-        self.outages.iter().find(|outage| outage.holds(now))
+        self.outages().iter().find(|outage| outage.holds(now))
     }
 
     /// The status of a response that leaves at `now`.
     pub(crate) fn status(&self, now: Instant, work: &mut Random) -> u16 {
-        if self.errors.is_empty() {
+        let errors = self.rare().map_or(&[][..], |rare| &rare.errors);
+        if errors.is_empty() {
             return 200;
         }
         let holds = |(begin, end, _): &&(Instant, Option<Instant>, f64)| {
             *begin <= now && end.is_none_or(|end| now < end)
         };
-        let share = self.errors.iter().filter(holds).map(|(.., share)| share);
+        let share = errors.iter().filter(holds).map(|(.., share)| share);
         let good = share.fold(1.0, |good, share| good * (1.0 - share));
         if work.uniform() < good { 200 } else { 500 }
     }
@@ -189,9 +222,9 @@ impl Station {
     /// The share of its cores that is busy, 0 to 1.
     pub(crate) fn utilization(&self, now: Instant) -> f64 {
         let cores = f64::from(self.model.cores);
-        match &self.sharing {
+        match self.sharing() {
             Some(sharing) => (sharing.len() as f64 / cores).min(1.0),
-            None => self.free.iter().filter(|free| **free > now).count() as f64 / cores,
+            None => self.cores().filter(|free| *free > now).count() as f64 / cores,
         }
     }
 
@@ -204,38 +237,41 @@ impl Station {
 
     /// Forgets what it had to do before the last time that it was down.
     fn restart(&mut self, now: Instant) {
-        let down = self.outages.iter().filter(|outage| outage.kind == OutageKind::Down);
+        let Some(rare) = self.rare.as_deref_mut() else { return };
+        let down = rare.outages.iter().filter(|outage| outage.kind == OutageKind::Down);
         let last = down.filter_map(|outage| outage.end).filter(|end| *end <= now).max();
-        if last > self.restarted {
-            self.restarted = last;
-            self.free.fill(Instant::ZERO);
-            self.starts.clear();
-            self.watch.iter_mut().for_each(|watch| watch.clear());
+        if last > rare.restarted {
+            rare.restarted = last;
+            rare.starts.clear();
+            rare.watch.iter_mut().for_each(Watch::clear);
+            self.first = Instant::ZERO;
+            self.others.fill(Instant::ZERO);
         }
     }
 
     fn waiting(&mut self, now: Instant) -> u32 {
-        if let Some(sharing) = &self.sharing {
+        let Some(rare) = self.rare.as_deref_mut() else { return 0 };
+        if let Some(sharing) = &rare.sharing {
             return (sharing.len() as u32).saturating_sub(self.model.cores);
         }
-        while self.starts.front().is_some_and(|start| *start <= now) {
-            self.starts.pop_front();
+        while rare.starts.front().is_some_and(|start| *start <= now) {
+            rare.starts.pop_front();
         }
-        self.starts.len() as u32
+        rare.starts.len() as u32
     }
 
     /// Gives the work to the core that is free first: when it begins and when it is done.
     fn occupy(&mut self, now: Instant, time: Duration) -> Option<(Instant, Instant)> {
-        let core = self.free.iter_mut().min()?;
-        let start = (*core).max(now);
-        let end = self.speed.end(start, time)?;
+        let start = self.cores().min()?.max(now);
+        let end = self.end(start, time)?;
+        let core = [&mut self.first].into_iter().chain(&mut self.others).min()?;
         *core = end;
         Some((start, end))
     }
 
     /// The response, unless an outage comes first.
     fn cut_short(&self, now: Instant, end: Instant, work: &mut Random) -> Reply {
-        let cut = self.outages.iter().filter(|outage| now < outage.begin && outage.begin < end);
+        let cut = self.outages().iter().filter(|outage| now < outage.begin && outage.begin < end);
         match cut.min_by_key(|outage| outage.begin) {
             None => Reply::Responds(end, self.status(end, work)),
             Some(Outage { begin, kind: OutageKind::Down, .. }) => Reply::Resets(*begin),

@@ -120,7 +120,7 @@ impl Simulation {
             None => {}
         }
         let wait = if asks_a_program { station.wait(reaches) } else { Duration::ZERO };
-        let works = station.speed.end(reaches + wait, Duration::from_nanos(1));
+        let works = station.end(reaches + wait, Duration::from_nanos(1));
         let whole = match (asks_a_program, works) {
             (true, None) => return (None, Err(String::new())),
             (true, Some(end)) => round_trip + end.since(reaches),

@@ -53,7 +53,7 @@ impl Servers<'_> {
     /// How many requests the server has served, and for how many seconds it was busy.
     pub fn used(&mut self, place: usize) -> (u64, f64) {
         let now = self.now;
-        self.station(place).watch.as_mut().map_or((0, 0.0), |watch| watch.used(now))
+        self.station(place).rare_mut().watch.as_mut().map_or((0, 0.0), |watch| watch.used(now))
     }
 
     /// A random number, uniform over all of `u64`.

@@ -8,6 +8,7 @@ use crate::{
     scenario::{Fault, Source, Trouble},
     simulation::Simulation,
     station::{Outage, OutageKind},
+    watch::Watch,
 };
 
 impl Simulation {
@@ -52,14 +53,14 @@ impl Simulation {
         let (begin, end) = (fault.at, fault.end());
         match fault.what {
             Trouble::Outage(kind) => {
-                station.outages.push(Outage { begin, end, kind });
+                station.rare_mut().outages.push(Outage { begin, end, kind });
                 if let (OutageKind::Down, Some(end)) = (kind, end) {
                     station.warm_up(end);
                 }
             }
-            Trouble::Slow(factor) => station.speed.multiply(begin, end, 1.0 / factor),
-            Trouble::Stall => station.speed.multiply(begin, end, 0.0),
-            Trouble::Errors(share) => station.errors.push((begin, end, share)),
+            Trouble::Slow(factor) => station.rare_mut().speed.multiply(begin, end, 1.0 / factor),
+            Trouble::Stall => station.rare_mut().speed.multiply(begin, end, 0.0),
+            Trouble::Errors(share) => station.rare_mut().errors.push((begin, end, share)),
             Trouble::Traffic(_) | Trouble::Cache | Trouble::StoreAway | Trouble::CutOff => {}
         }
     }
@@ -89,10 +90,10 @@ impl Simulation {
 
     /// Ends what shares the cores of a station.
     fn kill(&mut self, station: usize) {
-        let at = &mut self.stations[station];
-        let Some(sharing) = &mut at.sharing else { return };
-        at.watch.iter_mut().for_each(|watch| watch.clear());
-        for request in sharing.clear(self.now, &at.speed) {
+        let rare = self.stations[station].rare_mut();
+        let Some(sharing) = &mut rare.sharing else { return };
+        rare.watch.iter_mut().for_each(Watch::clear);
+        for request in sharing.clear(self.now, &rare.speed) {
             // Those that have gone elsewhere meanwhile do not notice.
             let here = self.requests.get(request).filter(|it| it.station as usize == station);
             if let Some(number) = here.map(|request| request.attempt) {
@@ -102,7 +103,7 @@ impl Simulation {
     }
 
     fn slow_shared(&mut self, station: usize) {
-        if self.stations[station].sharing.is_some() {
+        if self.stations[station].sharing().is_some() {
             self.plan_departure(station);
         }
     }

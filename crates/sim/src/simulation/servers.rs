@@ -30,7 +30,7 @@ impl Simulation {
         let state = (at.is_busy(self.now), is_slow);
         self.observer.reached(request.client.since, (service, group), state);
         self.busiest.iter_mut().for_each(|busiest| busiest.reached(self.now, service, group));
-        let shares = self.stations[station].sharing.is_some();
+        let shares = self.stations[station].sharing().is_some();
         let reply = self.stations[station].serve(self.now, &mut work, attempt.request);
         let (edge, service, group) = place;
         match reply {
@@ -75,14 +75,15 @@ impl Simulation {
 
     /// A station that shares its cores is done with a request.
     pub(super) fn departs(&mut self, station: usize, version: u32) {
-        let at = &mut self.stations[station];
-        let Some(sharing) = at.sharing.as_mut().filter(|sharing| sharing.version == version) else {
+        let rare = self.stations[station].rare_mut();
+        let Some(sharing) = rare.sharing.as_mut().filter(|sharing| sharing.version == version)
+        else {
             return;
         };
-        let done = sharing.depart(self.now, &at.speed);
+        let done = sharing.depart(self.now, &rare.speed);
         self.plan_departure(station);
         let Some(handle) = done else { return };
-        let watch = &mut self.stations[station].watch;
+        let watch = &mut self.stations[station].rare_mut().watch;
         watch.iter_mut().for_each(|watch| watch.depart(self.now, handle));
         let Some(request) = self.requests.get(handle) else { return };
         let attempt = Attempt { request: handle, number: request.attempt };
@@ -98,9 +99,9 @@ impl Simulation {
     }
 
     pub(super) fn plan_departure(&mut self, station: usize) {
-        let at = &mut self.stations[station];
-        let Some(sharing) = &mut at.sharing else { return };
-        if let Some((due, version)) = sharing.next(self.now, &at.speed) {
+        let rare = self.stations[station].rare_mut();
+        let Some(sharing) = &mut rare.sharing else { return };
+        if let Some((due, version)) = sharing.next(self.now, &rare.speed) {
             self.events.plan(due, Event::Departs { station: station as u32, version });
         }
     }
