@@ -7,7 +7,7 @@
 //! ```
 //! Stricter than RFC 9112: no white space around the size, extensions of bounded length.
 
-use crate::error::ParseError;
+use crate::{chunk_extension::Extension, error::ParseError};
 
 /// Where the decoder stands within the coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Chunked {
     /// In the digits of a size, of which `digits` have come.
     Size { value: u64, digits: u8 },
     /// In the extensions of a chunk, of which `length` bytes have come.
-    Extension { value: u64, length: u16, quoted: bool, escaped: bool },
+    Extension { value: u64, length: u16, part: Extension },
     /// Before the line feed that ends a size.
     SizeLf { value: u64 },
     /// In the data, of which this much is to come.
@@ -39,9 +39,7 @@ impl Chunked {
     pub(crate) const fn step(self, byte: u8) -> Result<Self, ParseError> {
         match self {
             Self::Size { value, digits } => in_size(value, digits, byte),
-            Self::Extension { value, length, quoted, escaped } => {
-                in_extension(value, length, quoted, escaped, byte)
-            }
+            Self::Extension { value, length, part } => in_extension(value, length, part, byte),
             Self::SizeLf { value: 0 } if byte == b'\n' => Ok(Self::Trailers),
             Self::SizeLf { value } if byte == b'\n' => Ok(Self::Data { left: value }),
             Self::SizeLf { .. } => Err(ParseError::BareCr),
@@ -61,7 +59,7 @@ const fn in_size(value: u64, digits: u8, byte: u8) -> Result<Chunked, ParseError
         b'A'..=b'F' => byte - b'A' + 10,
         b'\r' if digits > 0 => return Ok(Chunked::SizeLf { value }),
         b';' if digits > 0 => {
-            return Ok(Chunked::Extension { value, length: 0, quoted: false, escaped: false });
+            return Ok(Chunked::Extension { value, length: 0, part: Extension::BeforeName });
         }
         b'\n' if digits > 0 => return Err(ParseError::BareLf),
         _ => return Err(ParseError::BadChunkSize),
@@ -75,27 +73,15 @@ const fn in_size(value: u64, digits: u8, byte: u8) -> Result<Chunked, ParseError
 const fn in_extension(
     value: u64,
     length: u16,
-    quoted: bool,
-    escaped: bool,
+    part: Extension,
     byte: u8,
 ) -> Result<Chunked, ParseError> {
-    let is_control = byte < 0x20 && byte != b'\t' || byte == 0x7f;
-    if byte == b'\r' && !quoted {
-        return Ok(Chunked::SizeLf { value });
+    match part.step(byte) {
+        Ok(None) => Ok(Chunked::SizeLf { value }),
+        Ok(Some(_)) if length == MAX_EXTENSION => Err(ParseError::ChunkExtensionTooLong),
+        Ok(Some(part)) => Ok(Chunked::Extension { value, length: length + 1, part }),
+        Err(error) => Err(error),
     }
-    if is_control {
-        return Err(if byte == b'\n' && !quoted {
-            ParseError::BareLf
-        } else {
-            ParseError::BadChunkExtension
-        });
-    }
-    if length == MAX_EXTENSION {
-        return Err(ParseError::ChunkExtensionTooLong);
-    }
-    let escapes = quoted && !escaped && byte == b'\\';
-    let quoted = if byte == b'"' && !escaped { !quoted } else { quoted };
-    Ok(Chunked::Extension { value, length: length + 1, quoted, escaped: escapes })
 }
 
 /// Digits of a size: 15 hexadecimal digits are 60 bits, beyond any real chunk.

@@ -113,7 +113,7 @@ pub enum ParseError {
     /// A chunk size that does not fit 60 bits, or is written with too many digits.
     #[error("chunk size overflows")]
     ChunkSizeOverflow,
-    /// A chunk extension with a control character or an open quote.
+    /// A chunk extension without a name, with an open quote, or with a character that none has.
     #[error("malformed chunk extension")]
     BadChunkExtension,
     /// A chunk extension longer than its limit.

@@ -29,6 +29,7 @@
 
 mod body;
 mod build;
+mod chunk_extension;
 mod chunked;
 mod client_lines;
 mod connection;

@@ -14,7 +14,7 @@ use crate::framing::Framing;
 use crate::head::{HeadLimits, HeadPart, Section, Status, Version};
 use crate::method::Method;
 use crate::scan::is_token;
-use crate::target::{Target, TargetForm, is_authority, is_target_byte};
+use crate::target::{Target, TargetForm, is_authority, is_target_byte, names_host};
 
 /// A parsed request head. Before [`Status::Complete`] its accessors mean nothing.
 #[derive(Debug, Clone)]
@@ -140,6 +140,10 @@ impl RequestHead {
     fn conclude(&mut self, buf: &[u8]) -> Result<(), ParseError> {
         match self.section.host {
             Some(host) if !is_authority(host.of(buf)) => return Err(ParseError::BadHost),
+            // The URL would be one without a host (RFC 9110, 4.2.1).
+            Some(host) if self.target.form == TargetForm::Origin && !names_host(host.of(buf)) => {
+                return Err(ParseError::BadHost);
+            }
             None if self.version == Version::Http11 => return Err(ParseError::MissingHost),
             _ => {}
         }

@@ -77,7 +77,7 @@ impl Target {
         let rest = &text[scheme.len()..];
         let length =
             rest.iter().position(|&byte| byte == b'/' || byte == b'?').unwrap_or(rest.len());
-        if length == 0 || !is_authority(&rest[..length]) {
+        if !names_host(&rest[..length]) || !is_authority(&rest[..length]) {
             return Err(ParseError::BadHost);
         }
         let host = start + scheme.len();
@@ -108,6 +108,11 @@ pub(crate) fn is_authority(text: &[u8]) -> bool {
     }
     let length = text.iter().position(|&byte| byte == b':').unwrap_or(text.len());
     text[..length].iter().all(|&byte| is_host_byte(byte)) && is_port_part(&text[length..])
+}
+
+/// Whether an authority has more than a port.
+pub(crate) const fn names_host(text: &[u8]) -> bool {
+    !matches!(text, [] | [b':', ..])
 }
 
 /// What follows the last colon outside brackets.
