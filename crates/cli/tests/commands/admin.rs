@@ -276,8 +276,12 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         (server.as_str(), json!({}), 422, "weight"),
         (server.as_str(), json!({ "mode": "drain", "deadline_s": -1 }), 422, "cuts at once"),
         (server.as_str(), json!({ "mode": "active", "deadline_s": 1 }), 422, "mode `drain`"),
+        (server.as_str(), json!({ "weight": 2.5 }), 422, "the body: weight: invalid type"),
         ("/api/services/web/groups/there", json!({ "scaler": 1 }), 404, "there"),
     ];
+    let query = edge.get("/api/cache/objects?limit=-1");
+    assert_eq!(query.status, 422);
+    assert!(query.json()["error"].as_str().unwrap().starts_with("the query: limit: "));
     for (path, body, status, told) in cases {
         let refused = edge.post(path, Some(TOKEN), Some(body.clone()));
         assert_eq!(refused.status, status, "{body}: {}", refused.body);

@@ -1,6 +1,6 @@
 //! The JSON API: the state to read, changes to make. `openapi` describes it.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{error::Error, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -217,7 +217,7 @@ async fn flows(
     filter: Result<Query<FlowFilter>, QueryRejection>,
 ) -> Result<Json<Flows>, Refused> {
     let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
-    let Query(filter) = filter.map_err(|error| failed(error.body_text()))?;
+    let filter = query(filter)?;
     // There may be hundreds of thousands, read one by one.
     let site = context.site.clone();
     let flows = tokio::task::spawn_blocking(move || site.flows()).await;
@@ -326,9 +326,19 @@ fn set(context: &AdminContext, change: Override) -> Result<(), Refused> {
 }
 
 pub(super) fn body<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, Refused> {
-    let Json(body) =
-        body.map_err(|error| refused(StatusCode::UNPROCESSABLE_ENTITY, error.body_text()))?;
+    let Json(body) = body.map_err(|error| unreadable("the body", &error, error.body_text()))?;
     Ok(body)
+}
+
+pub(super) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
+    let Query(query) = query.map_err(|error| unreadable("the query", &error, error.body_text()))?;
+    Ok(query)
+}
+
+/// Says what is wrong with a part of a request, where that is known.
+fn unreadable(part: &str, error: &dyn Error, text: String) -> Refused {
+    let error = error.source().map_or(text, |cause| format!("{part}: {cause}"));
+    refused(StatusCode::UNPROCESSABLE_ENTITY, error)
 }
 
 fn of_override(error: &OverrideError) -> Refused {

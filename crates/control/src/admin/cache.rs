@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use super::{
-    api::{Authorized, Refused, body, refused},
+    api::{Authorized, Refused, body, query, refused},
     context::AdminContext,
 };
 
@@ -44,9 +44,7 @@ async fn objects(
     State(context): State<Arc<AdminContext>>,
     limit: Result<Query<Limit>, QueryRejection>,
 ) -> Result<Json<CachedObjects>, Refused> {
-    let failed =
-        |error: QueryRejection| refused(StatusCode::UNPROCESSABLE_ENTITY, error.body_text());
-    let Query(Limit { limit }) = limit.map_err(failed)?;
+    let Limit { limit } = query(limit)?;
     let most = limit.unwrap_or(OBJECTS).min(OBJECTS_MAX);
     Ok(Json(CachedObjects { objects: context.site.cached(most) }))
 }

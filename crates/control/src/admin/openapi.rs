@@ -176,8 +176,11 @@ fn parameters(path: &str) -> Value {
 
 /// A key of a query, none of which is needed.
 fn asked((name, schema): (&String, &Value)) -> Value {
-    let kind = if schema["type"][0] == "integer" { "integer" } else { "string" };
-    let schema = json!({ "type": kind });
+    let is_number = schema["type"][0] == "integer";
+    let schema = match is_number {
+        true => json!({ "type": "integer", "minimum": 0 }),
+        false => json!({ "type": "string" }),
+    };
     json!({ "name": name, "in": "query", "required": false, "schema": schema })
 }
 
