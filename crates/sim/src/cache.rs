@@ -66,7 +66,7 @@ pub(crate) struct EdgeCache {
     stored: HashMap<Object, Stored>,
     /// Objects on their way, with the requests that wait for each.
     fetches: HashMap<Object, Vec<Handle>>,
-    evicted: Vec<Object>,
+    evicted: Vec<(Slot, Object)>,
     is_out: bool,
     counts: SimulatedCache,
     /// Since the last point of the timeline.
@@ -242,7 +242,7 @@ impl EdgeCache {
         }
         let hash = Random::stream(HASHES, object.key()).draw();
         let slot = self.eviction.insert(object, hash, of.size(object), &mut self.evicted);
-        for evicted in self.evicted.drain(..) {
+        for (_, evicted) in self.evicted.drain(..) {
             self.stored.remove(&evicted);
         }
         if let Ok(slot) = slot {

@@ -397,6 +397,48 @@ fn what_a_store_says_is_no_object_becomes_a_response_of_our_own() {
 }
 
 #[test]
+fn the_page_of_a_bucket_for_what_is_not_there_is_told_with_its_404() {
+    let store = Scripted::new(|head| match head.contains(" /site/errors/404.html ") {
+        true => object(head, "<p>gone").replacen("\r\n", "\r\nContent-Type: text/html\r\n", 1),
+        false => error(head, "404 Not Found", "NoSuchKey", ""),
+    });
+    let page = "error_page = \"/errors/404.html\", credentials = \"anonymous\"";
+    for proxy in [proxy(store.port, page, &[]), started(CACHED, &bucket(store.port, page), &[])] {
+        let before = store.heads().len();
+        for fields in ["Accept: */*", "Range: bytes=0-1", "If-None-Match: \"a\""] {
+            let response = curl(&proxy, "/missing", &["-H", fields]);
+            assert_eq!((status(&response), body(&response)), (404, "<p>gone"), "{response}");
+            assert!(response.contains("Content-Type: text/html\r\n"), "{response}");
+            assert!(!leaks(&response) && !response.contains("ETag"), "{response}");
+        }
+        let head = curl(&proxy, "/missing", &["-I"]);
+        assert_eq!((status(&head), body(&head)), (404, ""), "{head}");
+        assert!(head.contains("Content-Length: 7\r\n"), "{head}");
+        let asked = store.heads().split_off(before);
+        let of_page = asked.iter().filter(|head| head.contains("404.html")).count();
+        assert_eq!((asked.len(), of_page), (5, 1), "it is kept for a while: {asked:?}");
+        assert!(!asked.iter().any(|head| head.contains("404.html") && head.contains("ange:")));
+        let ended = proxy.terminate();
+        assert_eq!(ended.endings().get("complete"), Some(&4), "{}", ended.log);
+    }
+}
+
+#[test]
+fn a_bucket_without_the_page_that_is_named_has_a_404_of_ours() {
+    let gateway = Gateway::start();
+    gateway.put("404.html", b"<p>gone");
+    for (page, told) in [("/404.html", "<p>gone"), ("/none.html", "Not Found\n")] {
+        let keys = format!("region = \"eu-west-1\", error_page = \"{page}\"");
+        let proxy = proxy(gateway.port, &keys, KEYS);
+        for _ in 0..2 {
+            let response = curl(&proxy, "/missing", &[]);
+            assert_eq!((status(&response), body(&response)), (404, told), "{response}");
+        }
+        assert_eq!(status(&curl(&proxy, "/404.html", &[])), 200, "it is an object as any other");
+    }
+}
+
+#[test]
 fn an_expired_token_is_replaced_and_the_request_sent_once_more() {
     let shared = |token: &str| {
         format!(

@@ -90,13 +90,9 @@ fn place(
         }
     };
     let account = account(provider, table, span, problems)?;
-    let given = [
-        ("precompressed", table.precompressed.at().filter(|it| it.value).map(|it| &it.span)),
-        ("error_page", table.error_page.at().map(|it| &it.span)),
-    ];
-    for (key, span) in given.into_iter().filter_map(|(key, span)| Some((key, span?))) {
-        let message = format!("`{key}` of a bucket");
-        problems.error(span, message, "for files alone", "leave it out".to_owned());
+    if let Some(given) = table.precompressed.at().filter(|it| it.value) {
+        let message = "`precompressed` of a bucket".to_owned();
+        problems.error(&given.span, message, "for files alone", "leave it out".to_owned());
     }
     let usual = if provider == Provider::Google { "auto" } else { "us-east-1" };
     let region = table.region.get().map_or(usual, |region| &region.0.0).to_owned();

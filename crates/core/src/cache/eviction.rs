@@ -63,8 +63,9 @@ impl<I> Eviction<I> {
     }
 
     /// Takes in an object that is not here, of at least one byte, and gives its place; where one
-    /// has to leave for it, it is added to `evicted`. `hash` is that of the object's key, even over
-    /// all bits: the ghost knows what has been here by it.
+    /// has to leave for it, it is added to `evicted`, with the place that it had, which the new one
+    /// may have now. `hash` is that of the object's key, even over all bits: the ghost knows what
+    /// has been here by it.
     ///
     /// # Errors
     /// [`TooLarge`]; then nothing has changed.
@@ -73,7 +74,7 @@ impl<I> Eviction<I> {
         id: I,
         hash: u64,
         bytes: Bytes,
-        evicted: &mut Vec<I>,
+        evicted: &mut Vec<(Slot, I)>,
     ) -> Result<Slot, TooLarge> {
         let bytes = self.checked(bytes)?;
         self.make_room(bytes, evicted);
@@ -100,7 +101,7 @@ impl<I> Eviction<I> {
         &mut self,
         slot: Slot,
         bytes: Bytes,
-        evicted: &mut Vec<I>,
+        evicted: &mut Vec<(Slot, I)>,
     ) -> Result<(), TooLarge> {
         let bytes = self.checked(bytes)?;
         self.entries.set_bytes(slot, bytes);
@@ -109,7 +110,7 @@ impl<I> Eviction<I> {
     }
 
     /// Changes the bytes that the cache may take; what has to leave is added to `evicted`.
-    pub fn resize(&mut self, capacity: Bytes, evicted: &mut Vec<I>) {
+    pub fn resize(&mut self, capacity: Bytes, evicted: &mut Vec<(Slot, I)>) {
         self.capacity = capacity.get();
         self.make_room(0, evicted);
     }
@@ -164,16 +165,14 @@ impl<I> Eviction<I> {
     }
 
     fn checked(&self, bytes: Bytes) -> Result<u64, TooLarge> {
-        let max = self.object_max();
-        if bytes > max {
-            return Err(TooLarge { bytes, max });
-        }
         // An object without bytes would never have to leave.
-        Ok(bytes.get().max(1))
+        let bytes = bytes.max(Bytes::new(1));
+        let max = self.object_max();
+        if bytes > max { Err(TooLarge { bytes, max }) } else { Ok(bytes.get()) }
     }
 
     /// Evicts until an object of this size fits.
-    fn make_room(&mut self, bytes: u64, evicted: &mut Vec<I>) {
+    fn make_room(&mut self, bytes: u64, evicted: &mut Vec<(Slot, I)>) {
         let room = self.capacity.saturating_sub(bytes);
         while self.entries.bytes() > room {
             let is_small_full = self.entries.bytes_of(Queue::Small) > SMALL.of(self.capacity);
@@ -186,7 +185,7 @@ impl<I> Eviction<I> {
     }
 
     /// Takes the oldest of the small queue: it moves to the main one, or leaves and is remembered.
-    fn evict_small(&mut self) -> Option<I> {
+    fn evict_small(&mut self) -> Option<(Slot, I)> {
         let oldest = self.entries.oldest(Queue::Small)?;
         if self.entries.hits(oldest) >= HITS_TO_STAY {
             self.entries.requeue(oldest, 0);
@@ -194,17 +193,17 @@ impl<I> Eviction<I> {
         }
         let removed = self.entries.remove(oldest)?;
         self.ghost.remember(removed.hash, self.entries.len());
-        Some(removed.id)
+        Some((oldest, removed.id))
     }
 
     /// Takes the oldest of the main queue: it goes around once more, or leaves.
-    fn evict_main(&mut self) -> Option<I> {
+    fn evict_main(&mut self) -> Option<(Slot, I)> {
         let oldest = self.entries.oldest(Queue::Main)?;
         if let Some(hits) = self.entries.hits(oldest).checked_sub(1) {
             self.entries.requeue(oldest, hits);
             return None;
         }
-        self.entries.remove(oldest).map(|removed| removed.id)
+        self.entries.remove(oldest).map(|removed| (oldest, removed.id))
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    delta_seconds::DeltaSeconds,
     directives::ResponseDirectives,
     freshness::{Lifetime, generated},
     message::Exchange,
@@ -25,9 +26,9 @@ pub struct Metadata {
     /// How long it stays fresh from when it was generated, or was marked stale.
     pub lifetime: Duration,
     /// How long after that it may be used while it is validated.
-    pub stale_while_revalidate: Option<Duration>,
+    pub stale_while_revalidate: Option<DeltaSeconds>,
     /// How long after that it may be used where its server fails.
-    pub stale_if_error: Option<Duration>,
+    pub stale_if_error: Option<DeltaSeconds>,
     /// It may be used stale; only then do the two above count.
     pub may_be_stale: bool,
     /// It may not be used without successful validation: `no-cache`, or invalidated.
@@ -51,8 +52,8 @@ impl Metadata {
             generated: generated(exchange),
             received: exchange.received,
             lifetime: lifetime.span(),
-            stale_while_revalidate: directives.stale_while_revalidate,
-            stale_if_error: directives.stale_if_error,
+            stale_while_revalidate: directives.stale_while_revalidate.map(Into::into),
+            stale_if_error: directives.stale_if_error.map(Into::into),
             may_be_stale: !directives.forbids_stale(),
             needs_validation: directives.no_cache,
             has_validator: has_validator(exchange.response.fields),
@@ -100,7 +101,7 @@ impl Metadata {
 
     /// Whether it can be used again at all: fresh, after validation, or stale by its own word.
     pub(super) fn is_of_use(&self, now: UnixTime) -> bool {
-        let own_word = |span: Option<Duration>| span.is_some_and(|span| span > Duration::ZERO);
+        let own_word = |span: Option<DeltaSeconds>| span.is_some_and(|span| span.as_secs() > 0);
         let stale = own_word(self.stale_while_revalidate) || own_word(self.stale_if_error);
         let unvalidated = self.is_fresh(now) || (self.may_be_stale && stale);
         self.has_validator || (unvalidated && !self.needs_validation)

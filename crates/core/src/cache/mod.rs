@@ -61,6 +61,7 @@
 mod cache_status;
 mod conditional;
 mod date;
+mod delta_seconds;
 mod directives;
 pub mod disk;
 mod entity_tag;
@@ -87,6 +88,7 @@ mod vary;
 pub use cache_status::{CacheStatus, Outcome};
 pub use conditional::{Condition, is_condition, is_sent_with_304};
 pub use date::{format_date, parse_date};
+pub use delta_seconds::DeltaSeconds;
 pub use directives::{RequestDirectives, ResponseDirectives, withheld_fields};
 pub use entity_tag::{EntityTag, entity_tags};
 pub use extents::{Extent, Extents, HUGE_PAGE};

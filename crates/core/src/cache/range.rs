@@ -67,6 +67,18 @@ impl Wanted {
             _ => Self::Parts(parts),
         }
     }
+
+    /// Whether, of a whole of `complete` bytes that is not stored, it is better asked for by
+    /// itself: more than `near` bytes would be read for nothing before it, or, where there are
+    /// several parts, all of them.
+    #[must_use]
+    pub const fn comes_after(&self, near: u64, complete: u64) -> bool {
+        match self {
+            Self::Part(range) => range.first > near,
+            Self::Parts(_) => complete > near,
+            Self::Whole | Self::Nothing => false,
+        }
+    }
 }
 
 /// A part that a request wants, before the length is known.
@@ -329,6 +341,21 @@ mod tests {
 
     fn wanted(value: &str, complete: u64) -> Wanted {
         Wanted::of(Fields(&[Field::new(b"Range", value.as_bytes())]), complete)
+    }
+
+    #[test]
+    fn a_part_behind_much_else_is_better_asked_for_by_itself() {
+        for (value, expected) in [
+            ("bytes=0-", false),
+            ("bytes=100-", false),
+            ("bytes=101-", true),
+            ("bytes=-1", true),
+            ("bytes=0-1,500-501", true),
+            ("bytes=2000-", false),
+            ("pages=1", false),
+        ] {
+            assert_eq!(wanted(value, 1_000).comes_after(100, 1_000), expected, "{value}");
+        }
     }
 
     #[test]

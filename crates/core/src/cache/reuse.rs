@@ -184,7 +184,7 @@ fn use_stored(
         return Ok(Decision::Stale { revalidate: false });
     }
     let meanwhile = stored.stale_while_revalidate.filter(|_| settings.stale_while_revalidate);
-    if wanted && meanwhile.is_some_and(|window| staleness <= window) {
+    if wanted && meanwhile.is_some_and(|window| staleness <= window.into()) {
         return Ok(Decision::Stale { revalidate: situation == Situation::Available });
     }
     let instead = match situation {
@@ -192,7 +192,8 @@ fn use_stored(
         Situation::Full => settings.stale_if_full,
         Situation::Failed => settings.stale_if_error,
     };
-    let window = |default| stored.stale_if_error.unwrap_or(default).max(asked.stale_if_error);
+    let own = stored.stale_if_error.map(Duration::from);
+    let window = |default| own.unwrap_or(default).max(asked.stale_if_error);
     if instead.is_some_and(|default| staleness <= window(default)) {
         return Ok(Decision::Stale { revalidate: false });
     }

@@ -34,7 +34,7 @@ pub(crate) const ALL: [(&str, New); 8] = [
 pub(crate) struct S3Fifo {
     pub(crate) eviction: Eviction<u64>,
     slots: HashMap<u64, Slot>,
-    evicted: Vec<u64>,
+    evicted: Vec<(Slot, u64)>,
 }
 
 impl S3Fifo {
@@ -52,7 +52,7 @@ impl Cache for S3Fifo {
         }
         let hash = mixed(object);
         let slot = self.eviction.insert(object, hash, Bytes::new(bytes), &mut self.evicted);
-        for evicted in self.evicted.drain(..) {
+        for (_, evicted) in self.evicted.drain(..) {
             self.slots.remove(&evicted);
         }
         if let Ok(slot) = slot {

@@ -33,6 +33,8 @@ pub(crate) struct Arrival(Mutex<State>);
 /// How the wait for a response ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Begun {
+    /// An interim response has come (RFC 9110 section 15.2), with this head; more is to come.
+    Interim(Bytes),
     /// Its head has come; its body is to be read. What the rules know of it, if it is stored.
     Response(Arc<Response>, Option<Metadata>),
     /// It is on disk, from where its body comes; whether that is kept whole.
@@ -55,6 +57,8 @@ pub(crate) struct Failed {
 #[derive(Debug, Default)]
 struct State {
     begun: Option<Begun>,
+    /// Heads of interim responses, for who waits for the final one.
+    interims: Vec<Bytes>,
     via: Via,
     pieces: Pieces,
     is_whole: bool,
@@ -84,6 +88,8 @@ struct Slot {
 pub(crate) struct Reader {
     arrival: Arc<Arrival>,
     slot: usize,
+    /// How many interim responses it knows.
+    interims: usize,
     at: u64,
 }
 
@@ -96,7 +102,14 @@ impl Arrival {
         }
         let slot = state.readers.enter();
         drop(state);
-        Some(Reader { arrival: self.clone(), slot, at: 0 })
+        Some(Reader { arrival: self.clone(), slot, interims: 0, at: 0 })
+    }
+
+    /// An interim response has come.
+    pub(crate) fn interim(&self, head: Bytes) {
+        let mut state = self.lock();
+        state.interims.push(head);
+        state.readers.wake();
     }
 
     /// The head has come. Where it is not stored, nobody joins any more.
@@ -229,9 +242,13 @@ impl Reader {
         &self.arrival
     }
 
-    /// Waits for the head, or for there being none.
-    pub(crate) fn poll_begun(&self, cx: &Context<'_>) -> Poll<(Begun, Via)> {
+    /// Waits for the head, after those of interim responses, or for there being none.
+    pub(crate) fn poll_begun(&mut self, cx: &Context<'_>) -> Poll<(Begun, Via)> {
         let mut state = self.arrival.lock();
+        if let Some(head) = state.interims.get(self.interims) {
+            self.interims += 1;
+            return Poll::Ready((Begun::Interim(head.clone()), state.via));
+        }
         if let Some(begun) = &state.begun {
             return Poll::Ready((begun.clone(), state.via));
         }

@@ -244,7 +244,7 @@ impl Disk {
     /// Lets nobody use any more what is there, since there is something newer.
     pub(crate) fn forget(&self, url: &[u8], object: &Object) {
         let response = &object.response;
-        let secondary = response.secondary.as_deref().unwrap_or_default();
+        let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
         self.shared.state().forget(Ident::of(url, &response.variant, secondary));
     }
 
@@ -409,7 +409,7 @@ impl Shared {
     fn put(&self, url: Box<[u8]>, object: Arc<Object>) -> Option<Put> {
         let response = &object.response;
         // Without them no request can select it.
-        let secondary = response.secondary.as_deref()?;
+        let secondary = response.selectors.secondary.as_deref()?;
         let ident = Ident::of(&url, &response.variant, secondary);
         let bytes =
             record::on_disk(object.length()) + response.text.len() as u64 + url.len() as u64;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use loadline_core::{
-    cache::Settings,
+    cache::{Fields, Settings},
     decide::{ending::Ending, reason::Reason},
     time::{Instant, UnixTime},
 };
@@ -23,7 +23,7 @@ use super::{
     object::Object,
     store::{Key, Store},
     sweeps::Closed,
-    wanted::{Wanted, write_fetch},
+    wanted::{Wanted, request_fields, write_fetch},
 };
 use crate::{
     http::{exchange::Exchange, request::Request},
@@ -47,6 +47,8 @@ pub(crate) struct Fetch {
     pub(super) reserved: Cell<u64>,
     /// Purges that had come when it began.
     pub(super) epoch: u64,
+    /// The `Range` of whoever it was begun for.
+    pub(super) range: Option<Box<[u8]>>,
 }
 
 /// Where a response came from.
@@ -86,6 +88,7 @@ impl Fetch {
             stored,
             keys: RefCell::new([Some(key), None]),
             reserved: Cell::new(0),
+            range: None,
         }
     }
 
@@ -95,7 +98,8 @@ impl Fetch {
     }
 
     /// Begins it, on behalf of `asked`.
-    pub(crate) fn begin(self, start: Start<'_>, asked: &Request) {
+    pub(crate) fn begin(mut self, start: Start<'_>, asked: &Request) {
+        self.range = Fields(&request_fields(&asked.text)).first("range").map(Into::into);
         let mut request = Request {
             is_copy: start.in_background,
             offer: asked.offer,

@@ -14,9 +14,10 @@ use loadline_http1::{Framing, ResponseHead, ResponseOptions, write_response};
 
 use super::{
     answer::write,
-    arrival::{Abandoned, Begun},
+    arrival::{Abandoned, Begun, WINDOW},
     fetch::{Fetch, Via},
     object::{Object, Response, fields},
+    selectors::Selectors,
     wanted::{Wanted, request_fields},
 };
 
@@ -62,20 +63,34 @@ impl Came<'_> {
 }
 
 impl Fetch {
+    /// Takes the head of an interim response, for those who wait.
+    pub(crate) fn interim(&self, head: &[u8]) {
+        self.arrival.interim(Bytes::copy_from_slice(head));
+    }
+
     /// Takes the head of the response. Its body is to follow; none where what is stored is good.
-    pub(crate) fn answered(&self, came: &Came<'_>) -> Option<Filling> {
+    ///
+    /// # Errors
+    /// [`Abandoned`] where nobody is to read it.
+    pub(crate) fn answered(&self, came: &Came<'_>) -> Result<Option<Filling>, Abandoned> {
         let (asked, received) = (request_fields(came.asked), came.fields());
         let exchange = came.exchange(&self.wanted, &asked, &received);
         if let (304, Some(stored)) = (came.head.status(), self.stored.clone()) {
             self.validated(&stored, &exchange, came.via);
-            return None;
+            return Ok(None);
         }
         let allowed = may_store(&exchange, self.settings()).ok();
         let metadata = allowed.filter(|_| self.fits(came.head.framing()));
+        if metadata.is_none() && self.is_in_vain(came.head) {
+            self.pass(came.head.status());
+            self.arrival.begin(Begun::Again, came.via);
+            return Err(Abandoned);
+        }
         let text = match metadata {
             Some(_) => {
                 let line = status_line(came);
-                head(&line, stored_fields(Fields(&received)), &exchange)
+                let fields = stored_fields(Fields(&received)).filter(|field| !field.is("age"));
+                head(&line, fields, &exchange)
             }
             None => passed(came, &exchange),
         };
@@ -86,7 +101,7 @@ impl Fetch {
         };
         let response = Arc::new(response(&self.wanted, &exchange, text, length));
         self.announce(&response, metadata, came);
-        Some(Filling { response, metadata })
+        Ok(Some(Filling { response, metadata }))
     }
 
     fn announce(&self, response: &Arc<Response>, metadata: Option<Metadata>, came: &Came<'_>) {
@@ -133,6 +148,15 @@ impl Fetch {
             }
         };
         self.arrival.begin(Begun::Stored(object), via);
+    }
+
+    /// Whether of a response that is not stored a part is wanted that comes after much else: it is
+    /// better asked for by itself.
+    fn is_in_vain(&self, head: &ResponseHead) -> bool {
+        let (200, Framing::Length(length)) = (head.status(), head.framing()) else { return false };
+        let Some(range) = &self.range else { return false };
+        let asked = [Field::new(b"Range", range)];
+        cache::Wanted::of(Fields(&asked), length).comes_after(WINDOW, length)
     }
 
     /// Whether a body that is framed like this may be stored, as far as is known.
@@ -200,7 +224,7 @@ fn passed(came: &Came<'_>, exchange: &Exchange<'_>) -> Vec<u8> {
     head(first_line(&text), all.into_iter(), exchange)
 }
 
-/// A head of these fields, without those that frame a body and without the age, and with a date.
+/// A head of these fields, without those that frame a body, and with a date.
 fn head<'a>(
     status_line: &[u8],
     fields: impl Iterator<Item = Field<'a>>,
@@ -210,8 +234,8 @@ fn head<'a>(
     let mut is_dated = false;
     for field in fields {
         is_dated |= field.is("date");
-        let is_ours = ["content-length", "transfer-encoding", "age"].iter().any(|it| field.is(it));
-        if !is_ours && !is_for_the_cache(field.name) {
+        let is_framing = field.is("content-length") || field.is("transfer-encoding");
+        if !is_framing && !is_for_the_cache(field.name) {
             write(&mut text, field.name, field.value);
         }
     }
@@ -230,11 +254,13 @@ pub(super) fn freshened(
 ) -> Result<Arc<Object>, Refusal> {
     let (status, old) = (stored.response.status, stored.response.fields());
     let fresh = freshen(Fields(&old), status, exchange, &wanted.caching().settings)?;
-    let text = head(first_line(&stored.response.text), fresh.fields.into_iter(), exchange);
+    let fields = fresh.fields.into_iter().filter(|field| !field.is("age"));
+    let text = head(first_line(&stored.response.text), fields, exchange);
     let mut response = response(wanted, exchange, text, Some(stored.length()));
     response.status = status;
-    if response.tags.is_empty() {
-        response.tags.clone_from(&stored.response.tags);
+    if response.selectors.tags.is_empty() {
+        let tags = stored.response.selectors.tags.clone();
+        response.selectors = Selectors { tags, ..(*response.selectors).clone() }.into();
     }
     Ok(stored.freshened(Arc::new(response), fresh.metadata, epoch))
 }
@@ -247,14 +273,13 @@ fn response(
 ) -> Response {
     let vary = Vary::of(Fields(&fields(&text)));
     let tags = tags(exchange.response.fields).map(Into::into).collect();
+    let secondary = vary.secondary_key(exchange.request.fields).map(Into::into);
     Response {
         status: exchange.response.status,
         text: text.into(),
         length,
         variant: wanted.variant.clone(),
-        secondary: vary.secondary_key(exchange.request.fields).map(Into::into),
-        vary,
-        tags,
+        selectors: Selectors { secondary, vary, tags }.into(),
     }
 }
 

@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `wanted` | what a request asks of the cache: its key |
 //! | `store` | what is stored, what is being fetched, what cannot be stored; for all workers |
-//! | `object` | a response that is stored |
+//! | `table` | what is stored by key, and in which order it leaves |
+//! | `object`, `selectors` | a response that is stored, and which requests it answers |
 //! | `coded` | its compressed forms |
 //! | `fetch` | a request of the cache's own |
 //! | `fill` | what becomes of its response |
@@ -34,8 +35,10 @@ mod object;
 mod pieces;
 mod purge;
 mod result;
+mod selectors;
 mod store;
 mod sweeps;
+mod table;
 mod wanted;
 
 pub(crate) use answer::{Answer, Asked, Body, COPIED, Part, asks_for_all, write};

@@ -41,13 +41,12 @@ impl Store {
         let fetches = self.close_all(url, |key| purge.tag.is_some() || names_url(purge, key));
         let found: Vec<(Key, What)> = {
             let table = self.read();
-            let named =
-                table.entries.iter().filter(|(key, entry)| match (&entry.what, &purge.tag) {
-                    (What::Object(object), Some(tag)) => object.response.has_tag(tag.as_bytes()),
-                    (What::Branch(_) | What::Unstorable(_), Some(_)) => false,
-                    (_, None) => names_url(purge, key),
-                });
-            named.map(|(key, entry)| (key.clone(), entry.what.clone())).collect()
+            let named = table.iter().filter(|known| match (&known.what, &purge.tag) {
+                (What::Object(object), Some(tag)) => object.response.has_tag(tag.as_bytes()),
+                (What::Branch(_) | What::Unstorable(_), Some(_)) => false,
+                (_, None) => names_url(purge, &known.key),
+            });
+            named.map(|known| (known.key.clone(), known.what.clone())).collect()
         };
         let mut objects = 0;
         for (key, what) in found {
@@ -88,7 +87,7 @@ impl Store {
     pub(crate) fn state(&self) -> state::Cache {
         let memory_bytes = self.limits().memory.get();
         let table = self.read();
-        let (objects, bytes) = (table.eviction.len() as u64, table.eviction.bytes().get());
+        let (objects, bytes) = (table.len() as u64, table.bytes().get());
         drop(table);
         state::Cache {
             objects,
@@ -105,8 +104,8 @@ impl Store {
     pub(crate) fn top(&self, most: usize, now: UnixTime) -> Vec<CachedObject> {
         let mut all: Vec<(Key, Arc<Object>)> = {
             let table = self.read();
-            let objects = table.entries.iter().filter_map(|(key, entry)| match &entry.what {
-                What::Object(object) => Some((key.clone(), object.clone())),
+            let objects = table.iter().filter_map(|known| match &known.what {
+                What::Object(object) => Some((known.key.clone(), object.clone())),
                 What::Branch(_) | What::Unstorable(_) => None,
             });
             objects.collect()
@@ -144,16 +143,11 @@ pub(super) fn url_of(key: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use loadline_core::{
-        cache::{Fields, Vary},
-        fleet::CacheLimits,
-        time::Duration,
-        units,
-    };
+    use loadline_core::{cache::Fields, fleet::CacheLimits, time::Duration, units};
 
     use super::*;
     use crate::{
-        cache::{Response, store::Join, unix_now},
+        cache::{Response, selectors::Selectors, store::Join, unix_now},
         runtime::clock::Clock,
     };
 
@@ -166,9 +160,7 @@ mod tests {
             text: b"HTTP/1.1 200 OK\r\n"[..].into(),
             length: Some(5),
             variant: b"web"[..].into(),
-            vary: Vary::Fields(Box::default()),
-            secondary: Some(Box::default()),
-            tags: Box::new([b"a"[..].into()]),
+            selectors: Selectors { tags: Box::new([b"a"[..].into()]), ..Selectors::none() }.into(),
         };
         let metadata = Metadata {
             status: 200,

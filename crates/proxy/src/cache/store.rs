@@ -11,7 +11,6 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
-    hash::{BuildHasher, RandomState},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{
@@ -24,10 +23,7 @@ use std::{
 use arc_swap::{ArcSwapOption, Guard};
 use bytes::Bytes;
 use loadline_core::{
-    cache::{
-        Fields, Vary,
-        eviction::{Eviction, Slot},
-    },
+    cache::{Fields, Vary},
     fleet::{CacheLimits, DiskCache},
     time::Instant,
     units,
@@ -37,9 +33,11 @@ use loadline_linux::arena::Arena;
 use super::{
     arrival::{Arrival, Reader},
     disk::Disk,
-    object::{ALLOCATION, Object, Response, SENT_IN_PLACE},
+    object::{Object, Response, SENT_IN_PLACE},
     purge::url_of,
+    selectors::Selectors,
     sweeps::{Closed, Sweeps},
+    table::{ENTRY_BYTES, Known, Table},
 };
 use crate::runtime::clock::Clock;
 
@@ -58,25 +56,12 @@ pub(crate) struct Store {
     limits: RwLock<CacheLimits>,
     /// Where large bodies are; made for the first of them, none where the kernel gives none.
     arena: OnceLock<Option<Arc<Arena>>>,
-    hasher: RandomState,
     /// Purges that have come.
     pub(super) epoch: AtomicU64,
     /// The purges that closed fetches, each before it looked at what is stored.
     sweeps: Sweeps,
     disk: ArcSwapOption<Disk>,
     clock: Clock,
-}
-
-#[derive(Debug)]
-pub(super) struct Table {
-    pub(super) entries: HashMap<Key, Entry>,
-    pub(super) eviction: Eviction<Key>,
-}
-
-#[derive(Debug)]
-pub(super) struct Entry {
-    slot: Slot,
-    pub(super) what: What,
 }
 
 /// What is known under a key.
@@ -120,15 +105,13 @@ pub(crate) enum Join {
 impl Store {
     /// An empty one.
     pub(crate) fn new(limits: CacheLimits, clock: Clock) -> Self {
-        let table = Table { entries: HashMap::new(), eviction: Eviction::new(limits.memory) };
         Self {
-            table: RwLock::new(table),
+            table: RwLock::new(Table::new(limits.memory)),
             fetches: Mutex::default(),
             arriving: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             limits: RwLock::new(limits),
             arena: OnceLock::new(),
-            hasher: RandomState::new(),
             epoch: AtomicU64::new(0),
             sweeps: Sweeps::new(),
             disk: ArcSwapOption::empty(),
@@ -185,8 +168,8 @@ impl Store {
         let mut all = Vec::new();
         {
             let table = self.read();
-            for (key, entry) in &table.entries {
-                if let What::Object(object) = &entry.what
+            for Known { key, what } in table.iter() {
+                if let What::Object(object) = what
                     && table.leads_to(key)
                 {
                     all.push((url_of(key).into(), object.clone()));
@@ -236,13 +219,14 @@ impl Store {
 
     /// Where a response to a request for this URL is stored, with all that leads there.
     pub(crate) fn place(&self, url: &Key, response: &Response) -> Key {
-        let Response { variant, vary, secondary, .. } = response;
+        let Response { variant, selectors, .. } = response;
+        let Selectors { vary, secondary, .. } = &**selectors;
         let seen = self.sweeps.closed();
-        let there = self.read().entries.get(url).map(|entry| entry.what.clone());
+        let there = self.read().get(url).cloned();
         let (branch, other) = match there {
             Some(What::Branch(branch)) if branch.vary == *vary => (Some(branch), None),
             Some(What::Object(other)) if other.response.variant == *variant => (None, None),
-            Some(What::Object(other)) if other.response.vary == *vary => {
+            Some(What::Object(other)) if other.response.selectors.vary == *vary => {
                 (Some(Branch::new(vary)), Some(other))
             }
             None => (None, None),
@@ -269,31 +253,33 @@ impl Store {
     /// not kept. What a fetch brought that was `closed` is not where it has been purged since: the
     /// purge may have looked before there was anything to see.
     fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
-        let hash = self.hasher.hash_one(key);
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
-        let mut evicted = Vec::new();
-        let mut gone = Vec::new();
         let disk = self.disk();
         let mut table = self.write();
         if closed.is_some_and(|closed| !self.sweeps.spared(key, closed)) {
             return false;
         }
-        if let (Some(Entry { what: What::Branch(old), .. }), What::Branch(new)) =
-            (table.entries.get(key), &what)
+        if let (Some(What::Branch(old)), What::Branch(new)) = (table.get(key), &what)
             && Arc::ptr_eq(old, new)
         {
             return true;
         }
-        gone.extend(table.remove(key));
-        if let Ok(slot) = table.eviction.insert(key.clone(), hash, bytes, &mut evicted) {
-            self.evicted.fetch_add(evicted.len() as u64, Relaxed);
-            gone.extend(table.evict(&evicted, disk.as_deref()));
-            table.entries.insert(key.clone(), Entry { slot, what });
-        } else if let (What::Object(object), Some(disk)) = (&what, &*disk) {
-            disk.offer(url_of(key), object);
-        }
+        let replaced = table.remove(key);
+        let gone = match (table.insert(Known { key: key.clone(), what }, bytes), &*disk) {
+            (Ok(evicted), disk) => {
+                self.evicted.fetch_add(evicted.len() as u64, Relaxed);
+                table.offer(&evicted, disk.as_deref());
+                evicted
+            }
+            (Err(Known { what: What::Object(object), .. }), Some(disk)) => {
+                disk.offer(url_of(key), &object);
+                Vec::new()
+            }
+            (Err(_), _) => Vec::new(),
+        };
         // What is gone is dropped without the lock.
         drop(table);
+        drop((replaced, gone));
         true
     }
 
@@ -301,22 +287,16 @@ impl Store {
     pub(crate) fn grow(&self, url: &Key, object: &Arc<Object>, more: u64) -> bool {
         let key = self.place(url, &object.response);
         let bytes = object.bytes() + (key.len() + ENTRY_BYTES) as u64 + more;
-        let mut evicted = Vec::new();
         let mut table = self.write();
-        let Some(Entry { slot, what: What::Object(other) }) = table.entries.get(&key) else {
-            return true;
-        };
-        if !Arc::ptr_eq(other, object) {
+        let is_there = matches!(table.get(&key), Some(What::Object(it)) if Arc::ptr_eq(it, object));
+        if !is_there {
             return true;
         }
-        let slot = *slot;
-        let fits = table.eviction.set_bytes(slot, units::Bytes::new(bytes), &mut evicted).is_ok();
-        self.evicted.fetch_add(evicted.len() as u64, Relaxed);
-        let gone: Vec<_> = evicted.iter().filter_map(|key| table.entries.remove(key)).collect();
+        let evicted = table.set_bytes(&key, units::Bytes::new(bytes));
         // What is gone is dropped without the lock.
         drop(table);
-        drop(gone);
-        fits
+        self.evicted.fetch_add(evicted.as_ref().map_or(0, Vec::len) as u64, Relaxed);
+        evicted.is_some()
     }
 
     /// Takes out this object, if it is there.
@@ -345,8 +325,7 @@ impl Store {
 
     fn has(&self, key: &[u8], object: &Arc<Object>) -> bool {
         let table = self.read();
-        let what = table.entries.get(key).map(|entry| &entry.what);
-        matches!(what, Some(What::Object(other)) if Arc::ptr_eq(other, object))
+        matches!(table.get(key), Some(What::Object(other)) if Arc::ptr_eq(other, object))
     }
 
     /// The longest body that is kept whole while it comes in: one that memory stores, or one that
@@ -441,12 +420,11 @@ impl Store {
     fn fit(&self) {
         let memory = self.limits().memory.get();
         let room = memory.saturating_sub(self.arriving.load(Relaxed));
-        let mut evicted = Vec::new();
         let disk = self.disk();
         let mut table = self.write();
-        table.eviction.resize(units::Bytes::new(room), &mut evicted);
-        self.evicted.fetch_add(evicted.len() as u64, Relaxed);
-        let gone = table.evict(&evicted, disk.as_deref());
+        let gone = table.resize(units::Bytes::new(room));
+        self.evicted.fetch_add(gone.len() as u64, Relaxed);
+        table.offer(&gone, disk.as_deref());
         drop(table);
         drop(gone);
     }
@@ -478,7 +456,7 @@ impl Branch {
 
     /// Where a response is.
     fn place(&self, url: &[u8], response: &Response) -> Key {
-        let secondary = response.secondary.as_deref().unwrap_or_default();
+        let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
         longer(url, self.number, &response.variant, secondary)
     }
 }
@@ -488,48 +466,15 @@ fn longer(url: &[u8], number: u64, variant: &[u8], secondary: &[u8]) -> Key {
     [url, b"\0", &number.to_be_bytes(), variant, b"\0", secondary].concat().into()
 }
 
-impl Table {
-    /// What is under a key, which is asked for.
-    fn hit(&self, key: &[u8]) -> Option<&What> {
-        let entry = self.entries.get(key)?;
-        self.eviction.hit(entry.slot);
-        Some(&entry.what)
-    }
-
-    /// Takes out what had to leave, and offers it to the disk. It does so before the lock is free:
-    /// whoever takes a URL out finds what there is of it in memory or on its way to the disk.
-    fn evict(&mut self, evicted: &[Key], disk: Option<&Disk>) -> Vec<Entry> {
-        let mut gone = Vec::with_capacity(evicted.len());
-        for key in evicted {
-            let Some(entry) = self.entries.remove(key) else { continue };
-            if let (What::Object(object), Some(disk)) = (&entry.what, disk)
-                && self.leads_to(key)
-            {
-                disk.offer(url_of(key), object);
-            }
-            gone.push(entry);
-        }
-        gone
-    }
-
-    /// Whether what is under a key can be found: its branch may have been taken out.
-    fn leads_to(&self, key: &[u8]) -> bool {
-        let url = url_of(key);
-        let Some(number) = key.get(url.len() + 1..).and_then(|rest| rest.first_chunk()) else {
-            return true;
-        };
-        let branch = self.entries.get(url).map(|entry| &entry.what);
-        matches!(branch, Some(What::Branch(it)) if it.number == u64::from_be_bytes(*number))
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Option<Entry> {
-        let entry = self.entries.remove(key)?;
-        self.eviction.remove(entry.slot);
-        Some(entry)
-    }
-}
-
 impl What {
+    /// The number of the branch, if it is one.
+    pub(super) fn branch_number(&self) -> Option<u64> {
+        match self {
+            Self::Branch(branch) => Some(branch.number),
+            Self::Object(_) | Self::Unstorable(_) => None,
+        }
+    }
+
     /// The memory that it takes, without its key.
     fn bytes(&self) -> u64 {
         match self {
@@ -548,12 +493,6 @@ const ARRIVING_PART: u64 = 2;
 
 /// What is stored makes room for what comes in steps of so many bytes.
 const RESIZE_STEP: u64 = 1 << 20;
-
-/// What a key takes beside its bytes: its places in the table and in the eviction, with a fifth of
-/// the table free, and its allocation.
-const ENTRY_BYTES: usize = (size_of::<Key>() + size_of::<Entry>()) * 5 / 4
-    + Eviction::<Key>::bytes_per_object()
-    + 2 * ALLOCATION;
 
 /// The names of a few fields.
 const BRANCH_BYTES: u64 = 128;

@@ -90,6 +90,16 @@ impl Wanted {
         rule.and_then(|(_, rule)| rule.cache.as_ref()).unwrap_or(&DEFAULT)
     }
 
+    /// The line that tells a client why its response is a server's, of a request that passes the
+    /// cache; empty where clients are not told.
+    pub(crate) fn passed_line(&self) -> &'static [u8] {
+        match (self.caching().status, self.is_retrieval()) {
+            (false, _) => b"",
+            (true, true) => b"Cache-Status: loadline; fwd=miss\r\n",
+            (true, false) => b"Cache-Status: loadline; fwd=method\r\n",
+        }
+    }
+
     /// The request as the rules of the cache see it, with these fields.
     pub(crate) fn request<'a>(&'a self, fields: &'a [Field<'a>]) -> Request<'a> {
         Request {

@@ -6,6 +6,7 @@
 //! (the response's body comes down) or *tunnelling*. From delivering on the attempt is *committed*:
 //! the client has seen something, and nobody may try again.
 
+mod error_page;
 mod fill;
 mod refused;
 
@@ -34,7 +35,7 @@ use crate::{
         body_pace::BodyPace,
         driver::Place,
         exchange::{Exchange, Next},
-        failure::Failure,
+        failure::{Again, Failure},
         relay::{Broken, Download, Relay},
     },
     http2::StreamFailure,
@@ -55,8 +56,8 @@ pub(crate) struct Attempt<'e, 'a> {
     connection: Connection,
     /// What a store is asked instead of the request, where the server is one.
     signed: Option<Signed>,
-    /// The store takes another signature, which is at hand.
-    again: bool,
+    /// What the store is to be asked once more.
+    again: Option<Again>,
     timeouts: ServerTimeouts,
     upload: Relay,
     /// The kernel took some of the request.
@@ -98,7 +99,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             exchange,
             connection,
             signed,
-            again: false,
+            again: None,
             timeouts,
             upload,
             sent: false,
@@ -171,7 +172,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         };
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
-        if self.is_of_bucket() && !is_object(head.status()) {
+        if self.is_of_bucket() && (!is_object(head.status()) || self.asks_error_page()) {
             return Box::pin(self.refused(head, buffer, now)).await;
         }
         let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
@@ -372,7 +373,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 return Err(Reason::ClientBad);
             }
             Poll::Ready(Err(Broken::Sink)) => self.upload.abandon(),
-            Poll::Ready(Ok(())) | Poll::Pending => {}
+            // It may be long before the next bytes of the body come.
+            Poll::Pending => buffers.trim_text(&mut self.exchange.request.text),
+            Poll::Ready(Ok(())) => {}
         }
         if self.upload.is_complete() {
             self.exchange.send_copy(self.upload.take_copy());
@@ -383,21 +386,20 @@ impl<'e, 'a> Attempt<'e, 'a> {
         Ok(())
     }
 
-    /// Passes an interim response on (RFC 9110, 15.2), but not to a client that cannot know it.
+    /// Passes an interim response on, or gives it to those who wait for a fetch.
     async fn pass_interim(&mut self, head: &ResponseHead, buffer: &Buffer) -> Result<(), Reason> {
-        if self.exchange.request.version.is_http10() {
-            return Ok(());
-        }
         let mut text = Vec::new();
         let bytes = &buffer.filled()[..head.head_len()];
         let interim = match write_response(&mut text, bytes, head, ResponseOptions::default()) {
             Forwarded::Unchanged => bytes,
             Forwarded::Rewritten => &text,
         };
-        let sent = self.exchange.client.send(interim, self.exchange.timer).await;
-        self.exchange.record.bytes += interim.len() as u64;
+        match &self.exchange.request.fetch {
+            Some(fetch) => fetch.interim(interim),
+            None => self.exchange.pass_interim(interim).await?,
+        }
         self.arm();
-        sent.map_err(client_gone)
+        Ok(())
     }
 
     /// Passes the response on.

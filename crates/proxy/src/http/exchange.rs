@@ -23,20 +23,20 @@ use loadline_core::{
     state::ServiceCounter,
     time::Instant,
 };
-use loadline_http1::{Method, ParseError};
+use loadline_http1::ParseError;
 
 use crate::{
     cache::CacheResult,
     http::{
         attempt::Attempt,
         driver::{Driver, Place},
-        failure::Failure,
+        failure::{Again, Failure},
         mirror::Copy,
         request::Request,
         route::Route,
     },
     http2::{Link, Target},
-    io::peer::Peer,
+    io::peer::{Peer, client_gone},
     listener::{
         handle::ListenerHandle,
         proxy_protocol::{self, Ends},
@@ -187,9 +187,7 @@ impl<'a> Exchange<'a> {
                 Some(answered) => answered,
                 None => {
                     self.record.cache = Some(CacheResult::Bypass);
-                    if self.request.method == Method::Head {
-                        self.request.wanted = Some(wanted);
-                    }
+                    self.request.wanted = Some(wanted);
                     self.pass_on().await
                 }
             }
@@ -323,11 +321,12 @@ impl<'a> Exchange<'a> {
             (settings.http_version == HttpVersion::Http2, settings.send_proxy);
         let store = self.driver.route.store(place).cloned();
         let (mut takes_kept, mut may_renew) = (!is_shared && introduces.is_none(), true);
+        let mut asks_page = false;
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
             let signed = match &store {
                 None => Ok(None),
-                Some(store) => Box::pin(self.sign(store)).await,
+                Some(store) => Box::pin(self.sign(store, asks_page)).await,
             };
             let signed = match signed {
                 Ok(signed) => signed,
@@ -350,10 +349,16 @@ impl<'a> Exchange<'a> {
                 }
                 Err(failure) => Err(failure),
             };
-            if let Err(Failure { again: true, .. }) = carried
-                && std::mem::take(&mut may_renew)
-            {
-                continue;
+            match carried {
+                Err(Failure { again: Some(Again::Signed), .. }) if may_renew => {
+                    may_renew = false;
+                    continue;
+                }
+                Err(Failure { again: Some(Again::ErrorPage), .. }) => {
+                    asks_page = true;
+                    continue;
+                }
+                _ => {}
             }
             match carried.map_err(|failure| self.failed(&failure)) {
                 Err(Action::Resend) => {}
@@ -455,6 +460,17 @@ impl<'a> Exchange<'a> {
     /// Whether the connection is not to be used again though its client could.
     pub(crate) fn is_leaving(&self) -> bool {
         self.worker.is_leaving(self.listener)
+    }
+
+    /// Passes an interim response on (RFC 9110, 15.2), but not to a client that cannot know it.
+    pub(crate) async fn pass_interim(&mut self, head: &[u8]) -> Result<(), Reason> {
+        if self.request.version.is_http10() {
+            return Ok(());
+        }
+        self.timer.arm(self.listener_context.timeouts.idle);
+        let sent = self.client.send(head, self.timer).await;
+        self.record.bytes += head.len() as u64;
+        sent.map_err(client_gone)
     }
 
     /// Sends a response of our own.

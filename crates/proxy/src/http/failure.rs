@@ -16,8 +16,17 @@ pub(crate) struct Failure {
     pub(crate) refused: Option<ParseError>,
     /// Part of a response has reached the client, whose connection has to go like this.
     pub(crate) committed: Option<Next>,
-    /// It is worth the same attempt once more: the store takes another signature.
-    pub(crate) again: bool,
+    /// The same attempt is worth making once more.
+    pub(crate) again: Option<Again>,
+}
+
+/// What is asked of a store once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// The same, with another signature.
+    Signed,
+    /// Its page for objects that are not there.
+    ErrorPage,
 }
 
 impl Failure {
@@ -29,7 +38,7 @@ impl Failure {
         },
         committed: Some(Next::Reset),
         refused: None,
-        again: false,
+        again: None,
     };
 
     /// The server has all the connections it may have.
@@ -40,12 +49,12 @@ impl Failure {
         },
         refused: None,
         committed: None,
-        again: false,
+        again: None,
     };
 
     /// A failure before anything was sent.
     pub(crate) const fn new(reason: Reason) -> Self {
         let failed = Failed { reason, progress: Progress::NOTHING };
-        Self { failed, refused: None, committed: None, again: false }
+        Self { failed, refused: None, committed: None, again: None }
     }
 }

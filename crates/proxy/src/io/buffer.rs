@@ -125,9 +125,17 @@ impl Buffers {
     /// Takes a text back.
     pub(crate) fn give_text(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
-        if text.capacity() <= TEXT_BYTES_KEPT && texts.len() < TEXTS_KEPT {
+        if (TEXT_BYTES..=TEXT_BYTES_KEPT).contains(&text.capacity()) && texts.len() < TEXTS_KEPT {
             text.clear();
             texts.push(text);
+        }
+    }
+
+    /// Gives a text that is kept for long no more memory than it needs: what it had is for others.
+    pub(crate) fn trim_text(&self, text: &mut Vec<u8>) {
+        if text.len() < text.capacity() / 2 {
+            let trimmed = text.as_slice().to_vec();
+            self.give_text(std::mem::replace(text, trimmed));
         }
     }
 }
@@ -182,5 +190,21 @@ mod tests {
             buffers.give(buffer);
         }
         assert_eq!(buffers.take().space().len(), BUFFER_BYTES);
+    }
+
+    #[test]
+    fn a_head_that_is_kept_for_a_slow_body_takes_its_length_and_the_next_head_what_it_had() {
+        let buffers = Buffers::new();
+        let mut text = buffers.take_text();
+        text.extend_from_slice(b"POST / HTTP/1.1\r\n\r\n");
+        let had = text.as_ptr();
+        buffers.trim_text(&mut text);
+        assert_eq!((text.as_slice(), text.capacity()), (&b"POST / HTTP/1.1\r\n\r\n"[..], 19));
+        buffers.trim_text(&mut text);
+        assert_eq!(text.capacity(), 19, "there is nothing left to trim");
+        let next = buffers.take_text();
+        assert_eq!((next.as_ptr(), next.len()), (had, 0));
+        buffers.give_text(text);
+        assert!(buffers.take_text().capacity() >= TEXT_BYTES, "a short one is not handed out");
     }
 }

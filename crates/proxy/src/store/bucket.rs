@@ -28,6 +28,8 @@ use super::{
 pub(super) enum Outgoing {
     /// This head.
     Request(Vec<u8>),
+    /// This one, which asks for the store's error page, not for what the client asks for.
+    ErrorPage(Vec<u8>),
     /// Nothing: the client gets this status, with these lines.
     Local(u16, &'static str),
 }
@@ -225,7 +227,7 @@ mod tests {
 
     fn line(target: &str) -> String {
         match made("/photos/web", &format!("GET {target} HTTP/1.1\r\n\r\n"), None) {
-            Outgoing::Request(head) => {
+            Outgoing::Request(head) | Outgoing::ErrorPage(head) => {
                 let head = String::from_utf8(head).unwrap();
                 head.lines().next().unwrap().to_owned()
             }

@@ -20,4 +20,4 @@ mod remote;
 
 pub(crate) use bucket::{hide_rest, is_object};
 pub(crate) use files::FileReply;
-pub(crate) use remote::{Remote, Remotes, Signed};
+pub(crate) use remote::{ErrorPage, Remote, Remotes, Signed};

@@ -6,11 +6,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use loadline_core::{
     decide::reason::Reason,
-    fleet::{Access, Bucket, Store},
-    time::Duration,
+    fleet::{Access, Bucket, Page, Store},
+    time::{Duration, Instant},
 };
 use tracing::error;
 
@@ -26,6 +26,16 @@ pub(crate) struct Remote {
     credentials: Option<Arc<Credentials>>,
     /// For which requests are signed: that of the file, or another that the store has named.
     region: ArcSwap<String>,
+    error_page: ArcSwapOption<ErrorPage>,
+}
+
+/// The error page of a store, as it was a moment ago.
+#[derive(Debug)]
+pub(crate) struct ErrorPage {
+    path: String,
+    until: Instant,
+    /// None where there is no such object.
+    pub(crate) page: Option<Page>,
 }
 
 /// The buckets of the process, and its credentials.
@@ -82,15 +92,29 @@ impl Signed {
     /// What is sent to the store; none where the client is answered without it.
     pub(crate) fn request(&self) -> Option<&[u8]> {
         match &self.outgoing {
-            Outgoing::Request(text) => Some(text),
+            Outgoing::Request(text) | Outgoing::ErrorPage(text) => Some(text),
             Outgoing::Local(..) => None,
         }
+    }
+
+    /// The same, for a request for the store's error page.
+    pub(crate) fn for_error_page(self) -> Self {
+        let outgoing = match self.outgoing {
+            Outgoing::Request(text) => Outgoing::ErrorPage(text),
+            other => other,
+        };
+        Self { outgoing, ..self }
+    }
+
+    /// Whether it asks for the store's error page.
+    pub(crate) const fn is_for_error_page(&self) -> bool {
+        matches!(self.outgoing, Outgoing::ErrorPage(_))
     }
 
     /// The status, and lines, that the client gets without the store being asked.
     pub(crate) const fn local(&self) -> Option<(u16, &'static str)> {
         match self.outgoing {
-            Outgoing::Request(_) => None,
+            Outgoing::Request(_) | Outgoing::ErrorPage(_) => None,
             Outgoing::Local(status, lines) => Some((status, lines)),
         }
     }
@@ -106,7 +130,8 @@ impl Remote {
             Access::Anonymous => None,
             access => Some(find(access)?),
         };
-        Ok(Self { credentials, region: ArcSwap::from_pointee(bucket.region.clone()) })
+        let region = ArcSwap::from_pointee(bucket.region.clone());
+        Ok(Self { credentials, region, error_page: ArcSwapOption::empty() })
     }
 
     /// Makes the request for the store out of one whose head `text` begins with.
@@ -133,6 +158,17 @@ impl Remote {
         Ok(Signed { outgoing, generation, region })
     }
 
+    /// The error page at this path, if it was asked for a moment ago.
+    pub(crate) fn error_page(&self, path: &str, now: Instant) -> Option<Arc<ErrorPage>> {
+        self.error_page.load_full().filter(|it| it.path == path && now < it.until)
+    }
+
+    /// Keeps the error page at this path for some seconds; none where there is no such object.
+    pub(crate) fn keep_error_page(&self, path: &str, page: Option<Page>, now: Instant) {
+        let kept = ErrorPage { path: path.to_owned(), until: now + ERROR_PAGE_LIFETIME, page };
+        self.error_page.store(Some(Arc::new(kept)));
+    }
+
     /// Reads credentials anew, since the store refuses those of `signed`: whether there are others.
     pub(crate) async fn renew(&self, signed: &Signed, limit: Duration) -> bool {
         match &self.credentials {
@@ -154,3 +190,6 @@ impl Remote {
         true
     }
 }
+
+/// As CloudFront caches errors by default.
+const ERROR_PAGE_LIFETIME: Duration = Duration::from_secs(10);

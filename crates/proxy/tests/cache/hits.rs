@@ -138,3 +138,95 @@ fn half_a_response_is_never_stored() {
         assert_eq!(origin.asked().len(), 2);
     }
 }
+
+#[test]
+fn a_response_that_is_too_old_to_be_stored_keeps_the_age_that_it_came_with() {
+    for fields in ["Cache-Control: max-age=60\r\n", "Cache-Control: no-store\r\n"] {
+        let origin = Origin::answering(response(&format!("{fields}Age: 7200\r\n"), "hello"));
+        let proxy = Proxy::before(&origin);
+        for _ in 0..2 {
+            let told = proxy.get("/a", "");
+            assert_eq!(told.matches("Age: ").count(), 1, "{told}");
+            assert_eq!((field(&told, "age"), body(&told)), (Some("7200"), "hello"), "{told}");
+        }
+        assert_eq!(origin.asked().len(), 2);
+    }
+}
+
+#[test]
+fn interim_responses_reach_who_waits_for_a_fetch_and_are_not_stored() {
+    let origin = Origin::new(|stream, _, _| {
+        send(stream, "HTTP/1.1 102 Processing\r\n\r\n");
+        send(stream, "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n");
+        send(stream, fresh("hello"));
+    });
+    let proxy = Proxy::before(&origin);
+    let mut stream = proxy.begin("GET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(head(&mut stream).unwrap().starts_with("HTTP/1.1 102 "));
+    let hints = head(&mut stream).unwrap();
+    assert!(hints.starts_with("HTTP/1.1 103 "), "{hints}");
+    assert_eq!(field(&hints, "link"), Some("</a.css>; rel=preload"), "{hints}");
+    let last = head(&mut stream).unwrap();
+    assert!(last.starts_with("HTTP/1.1 200 ") && field(&last, "link").is_none(), "{last}");
+    assert_eq!(exactly(&mut stream, 5), b"hello");
+    let old = proxy.ask("GET /b HTTP/1.0\r\nHost: x\r\n\r\n");
+    assert!(old.starts_with("HTTP/1.1 200 ") && body(&old) == "hello", "{old}");
+    let hit = proxy.get("/a", "");
+    assert!(hit.starts_with("HTTP/1.1 200 ") && status(&hit).contains("; hit;"), "{hit}");
+}
+
+#[test]
+fn a_part_of_what_is_too_long_to_be_stored_is_asked_for_by_itself() {
+    let origin = Origin::new(|stream, asked, _| match field(asked, "range") {
+        Some(range) => send(
+            stream,
+            format!(
+                "HTTP/1.1 206 Partial Content\r\n\
+            Content-Range: {range}\r\nContent-Length: 2\r\n\r\nxy"
+            )
+            .as_str(),
+        ),
+        // Whoever waits for its end waits in vain.
+        None => send(
+            stream,
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\
+            Content-Length: 4000000000\r\n\r\nbegin",
+        ),
+    });
+    let proxy = Proxy::before(&origin);
+    for _ in 0..3 {
+        let part = proxy.get("/a", "Range: bytes=3999999998-3999999999\r\n");
+        assert!(part.starts_with("HTTP/1.1 206 ") && body(&part) == "xy", "{part}");
+    }
+    let whole = origin.asked().iter().filter(|asked| field(asked, "range").is_none()).count();
+    assert_eq!((origin.asked().len(), whole), (4, 1), "it is known for a while");
+}
+
+#[test]
+fn a_part_near_the_beginning_of_what_is_not_stored_comes_by_one_request() {
+    let text = "0123456789".repeat(40_000);
+    let origin = Origin::answering(response("Cache-Control: no-store\r\n", &text));
+    for (range, expected) in [("5-9", "56789"), ("0-", &text)] {
+        let before = origin.asked().len();
+        let proxy = Proxy::before(&origin);
+        let part = proxy.get("/a", &format!("Range: bytes={range}\r\n"));
+        assert!(part.starts_with("HTTP/1.1 206 "), "{}", &part[..60]);
+        assert!(body(&part) == expected, "{range}");
+        assert_eq!(origin.asked().len() - before, 1, "{range}");
+    }
+}
+
+#[test]
+fn a_response_that_passes_the_cache_tells_so() {
+    let origin = Origin::answering(response("Cache-Control: no-store\r\n", "hello"));
+    let proxy = Proxy::before(&origin);
+    for told in ["loadline; fwd=uri-miss", "loadline; fwd=miss"] {
+        assert_eq!(status(&proxy.get("/a", "")), told);
+    }
+    let post = "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    assert_eq!(status(&proxy.ask(post)), "loadline; fwd=method");
+    let origin = Origin::answering("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\n");
+    let proxy = Proxy::before(&origin);
+    let head = "HEAD /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    assert_eq!(status(&proxy.ask(head)), "loadline; fwd=miss");
+}

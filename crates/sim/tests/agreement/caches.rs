@@ -159,7 +159,7 @@ fn alone(exponent: f64, room: u64) -> f64 {
         let mut evicted = Vec::new();
         let hash = Random::stream(9, object as u64).draw();
         let slot = eviction.insert(object, hash, SIZES.0, &mut evicted).expect("room was made");
-        for object in evicted {
+        for (_, object) in evicted {
             slots.remove(&object);
         }
         slots.insert(object, slot);

@@ -73,7 +73,9 @@ fn a_cache_that_is_made_smaller_gives_back_what_has_to_leave() {
     assert_eq!((evicted.len(), cache.bytes()), (700, Bytes::new(300)));
     cache.resize(Bytes::new(0), &mut evicted);
     assert_eq!((evicted.len(), cache.is_empty()), (1_000, true));
-    assert!(cache.insert(1, hash(1), Bytes::new(1), &mut evicted).is_err());
+    for bytes in [0, 1] {
+        assert!(cache.insert(1, hash(1), Bytes::new(bytes), &mut evicted).is_err());
+    }
 }
 
 #[test]
@@ -154,13 +156,13 @@ impl Model {
             }
             Step::Resize(capacity) => self.cache.resize(Bytes::new(capacity), &mut evicted),
         }
-        evicted.into_iter().for_each(|id| self.leave(id));
+        evicted.into_iter().for_each(|(_, id)| self.leave(id));
     }
 
-    fn insert(&mut self, key: u64, bytes: u64, evicted: &mut Vec<u64>) {
+    fn insert(&mut self, key: u64, bytes: u64, evicted: &mut Vec<(Slot, u64)>) {
         let id = self.next;
         self.next += 1;
-        let fits = bytes <= self.cache.object_max().get();
+        let fits = bytes.max(1) <= self.cache.object_max().get();
         let slot = self.cache.insert(id, hash(key), Bytes::new(bytes), evicted);
         assert_eq!(slot.is_ok(), fits);
         assert!(fits || evicted.is_empty());
@@ -198,7 +200,7 @@ fn insert_all(cache: &mut Eviction<u64>, ids: core::ops::Range<u64>) -> Vec<u64>
     for id in ids {
         cache.insert(id, hash(id), Bytes::new(1), &mut evicted).expect("it is small");
     }
-    evicted
+    evicted.into_iter().map(|(_, id)| id).collect()
 }
 
 fn hash(key: u64) -> u64 {

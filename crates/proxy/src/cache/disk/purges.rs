@@ -92,7 +92,7 @@ impl Shared {
         let Some(shift) = numbered.shift.filter(|_| object.epoch >= numbered.first) else {
             return Verdict::Gone;
         };
-        let tags = object.response.tags.iter().map(|tag| &**tag);
+        let tags = object.response.selectors.tags.iter().map(|tag| &**tag);
         numbered.purges.verdict(url, tags, object.epoch + shift)
     }
 
@@ -112,7 +112,7 @@ impl Shared {
     /// What purges say of what is on disk, and the number of purges of this process by then.
     pub(super) fn verdict_of(&self, head: &Head, epoch: u64) -> (Verdict, u64) {
         let numbered = self.purges.read().unwrap_or_else(PoisonError::into_inner);
-        let tags = head.response.tags.iter().map(|tag| &**tag);
+        let tags = head.response.selectors.tags.iter().map(|tag| &**tag);
         let verdict = numbered.purges.verdict(&head.url, tags, epoch);
         let own = numbered.purges.epoch().saturating_sub(numbered.shift.unwrap_or(0));
         (verdict, own.max(numbered.first))

@@ -173,7 +173,7 @@ fn head(shared: &Arc<Shared>, place: &Place) -> Option<Opened> {
     let response = head.response.clone();
     let is_it = *head.url == *place.url
         && response.variant == place.variant
-        && response.secondary.as_deref() == Some(&place.secondary);
+        && response.selectors.secondary.as_deref() == Some(&place.secondary);
     let metadata = is_it.then(|| told(head.metadata, verdict, now)).flatten();
     let Some(metadata) = metadata else {
         shared.kill(place.ident, &place.entry);

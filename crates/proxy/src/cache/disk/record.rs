@@ -17,7 +17,7 @@ use loadline_core::{
     time::{Duration, UnixTime},
 };
 
-use crate::cache::object::Response;
+use crate::cache::{object::Response, selectors::Selectors};
 
 /// A response with its key.
 #[derive(Clone, Debug)]
@@ -95,7 +95,8 @@ impl Head {
     }
 
     fn text(&self) -> Vec<u8> {
-        let Response { status, text, variant, vary, secondary, tags, .. } = &*self.response;
+        let Response { status, text, variant, selectors, .. } = &*self.response;
+        let Selectors { vary, secondary, tags } = &**selectors;
         let mut to = Vec::with_capacity(text.len() + self.url.len() + 256);
         write_text(&mut to, &self.url);
         write_text(&mut to, variant);
@@ -124,7 +125,8 @@ impl Head {
         let tags = read_list(from)?.into_iter().map(Into::into).collect();
         let text = read_text(from)?.into();
         let length = Some(body);
-        let response = Response { status, text, length, variant, vary, secondary, tags };
+        let selectors = Selectors { vary, secondary, tags }.into();
+        let response = Response { status, text, length, variant, selectors };
         from.is_empty().then(|| Self { url, response: Arc::new(response), metadata })
     }
 }
@@ -226,7 +228,7 @@ fn write_metadata(to: &mut Vec<u8>, metadata: &Metadata) {
     to.extend(lifetime.as_nanos().to_le_bytes());
     for span in [metadata.stale_while_revalidate, metadata.stale_if_error] {
         to.push(u8::from(span.is_some()));
-        to.extend(span.unwrap_or_default().as_nanos().to_le_bytes());
+        to.extend(span.map_or(0, |it| Duration::from(it).as_nanos()).to_le_bytes());
     }
     for flag in [
         metadata.may_be_stale,
@@ -247,7 +249,7 @@ fn read_metadata(from: &mut &[u8]) -> Option<Metadata> {
     let maybe = |from: &mut &[u8]| {
         let is_some = flag_of(from)?;
         let span = span(from)?;
-        Some(is_some.then_some(span))
+        Some(is_some.then_some(span.into()))
     };
     Some(Metadata {
         status,

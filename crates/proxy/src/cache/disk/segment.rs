@@ -173,8 +173,8 @@ impl Contents {
     /// Adds the record that begins there: where the next one does.
     fn add(&mut self, offset: u64, opening: &Opening, head: &Head) -> Option<u64> {
         let response = &head.response;
-        let secondary = response.secondary.as_deref().unwrap_or_default();
-        let vary = self.vary(&response.vary)?;
+        let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
+        let vary = self.vary(&response.selectors.vary)?;
         let bytes = opening.record_bytes();
         self.listed.push(Listed {
             ident: Ident::of(&head.url, &response.variant, secondary),

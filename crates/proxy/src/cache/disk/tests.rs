@@ -19,7 +19,7 @@ use loadline_core::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::cache::object::Response;
+use crate::cache::{object::Response, selectors::Selectors};
 
 #[tokio::test]
 async fn what_was_written_is_there_after_a_restart_and_as_old_as_it_is() {
@@ -163,8 +163,12 @@ async fn responses_of_one_url_are_told_apart() {
     for (number, value) in [(1, &b"de"[..]), (2, b"en")] {
         let mut object = object(number, &body(number, 500));
         let response = Response {
-            vary: language.clone(),
-            secondary: language.secondary_key(Fields(&asks(value))).map(Into::into),
+            selectors: Selectors {
+                vary: language.clone(),
+                secondary: language.secondary_key(Fields(&asks(value))).map(Into::into),
+                ..Selectors::none()
+            }
+            .into(),
             ..response()
         };
         object.response = Arc::new(response);
@@ -254,7 +258,8 @@ async fn what_has_no_use_or_no_room_is_not_written() {
     disk.offer(&url(1), &Arc::new(stale));
     disk.offer(&url(2), &shared(2, SIZE as usize / 64));
     let mut unkeyed = object(3, b"varies by everything");
-    unkeyed.response = Arc::new(Response { secondary: None, ..response() });
+    let selectors = Selectors { secondary: None, ..Selectors::none() }.into();
+    unkeyed.response = Arc::new(Response { selectors, ..response() });
     disk.offer(&url(3), &Arc::new(unkeyed));
     let mut there = object(4, b"on disk already");
     there.is_on_disk = true;
@@ -434,9 +439,7 @@ fn response() -> Response {
         text: b"HTTP/1.1 200 OK\r\nDate: Tue, 24 Nov 2026 12:00:00 GMT\r\n"[..].into(),
         length: None,
         variant: b"web"[..].into(),
-        vary: Vary::Fields(Box::default()),
-        secondary: Some(Box::default()),
-        tags: Box::default(),
+        selectors: Selectors::none().into(),
     }
 }
 
@@ -459,7 +462,8 @@ fn metadata() -> Metadata {
 /// A response whose tag is its number modulo ten.
 fn object(number: u64, body: &[u8]) -> Object {
     let tag = format!("tag-{}", number % 10).into_bytes().into();
-    let response = Response { tags: Box::new([tag]), ..response() };
+    let selectors = Selectors { tags: Box::new([tag]), ..Selectors::none() }.into();
+    let response = Response { selectors, ..response() };
     let middle = body.len() / 2;
     let pieces = [Bytes::copy_from_slice(&body[..middle]), Bytes::copy_from_slice(&body[middle..])];
     Object::new(Arc::new(response), metadata(), pieces, 0)

@@ -270,7 +270,7 @@ impl Writer<'_> {
         let vary = {
             let mut state = self.shared.state();
             let is_latest = state.is_latest(*ident, *number);
-            is_latest.then(|| state.index.vary(&object.response.vary)).flatten()
+            is_latest.then(|| state.index.vary(&object.response.selectors.vary)).flatten()
         };
         let head = Head { url: url.clone(), response: object.response.clone(), metadata };
         let record = head.write(object.length(), self.recorded);
@@ -292,7 +292,7 @@ impl Writer<'_> {
             is_dead: false,
             was_read: false,
         };
-        tail.list(*ident, &entry, &object.response.vary);
+        tail.list(*ident, &entry, &object.response.selectors.vary);
         Ok(Some(Written { ident: *ident, number: *number, entry }))
     }
 

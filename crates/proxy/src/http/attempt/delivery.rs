@@ -1,5 +1,7 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
+use std::borrow::Cow;
+
 use loadline_core::{
     compress::Treatment, decide::ending::Ending, state::ServiceCounter, time::Instant,
 };
@@ -25,13 +27,17 @@ impl Attempt<'_, '_> {
     ) -> (Vec<u8>, Forwarded) {
         let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
         let (client, hsts) = (request.version, &*listener_context.hsts);
-        let extra = listener_context.alt_svc(self.exchange.listener);
+        let alt_svc = listener_context.alt_svc(self.exchange.listener);
+        let extra = match &request.wanted {
+            None => Cow::Borrowed(alt_svc),
+            Some(wanted) => Cow::Owned([wanted.passed_line(), alt_svc].concat()),
+        };
         let options = ResponseOptions {
             client,
             keep_alive,
             dechunk,
             hsts,
-            extra,
+            extra: &extra,
             ..ResponseOptions::default()
         };
         let mut text = worker.buffers.take_text();

@@ -8,6 +8,7 @@ use loadline_core::{
         ending::Ending,
         reason::{Phase, Reason},
     },
+    fleet::Page,
     state::ServiceCounter,
 };
 use loadline_http1::{BodyReader, LocalReply, Method, ResponseHead};
@@ -46,15 +47,17 @@ impl Attempt<'_, '_> {
     pub(super) fn fill_instead(
         &mut self,
         fetch: &Fetch,
-        (status, reusable): (u16, bool),
+        (status, page): (u16, Option<&Page>),
+        reusable: bool,
     ) -> Result<Done, Reason> {
         self.committed = Some(Next::Close);
         self.exchange.record.status = status;
         let mut text = Vec::new();
-        LocalReply { close: false, ..LocalReply::closing(status) }.write(&mut text);
+        let page = page.map(|page| (&*page.content_type, &*page.body));
+        LocalReply { close: false, page, ..LocalReply::closing(status) }.write(&mut text);
         let mut head = self.exchange.listener_context.take_response_head();
         head.parse(&text, Method::Get).map_err(of_syntax)?;
-        let mut filling = fetch.answered(&self.came(&head, &text));
+        let mut filling = self.begin(fetch, &head, &text)?;
         if let Some(filling) = &mut filling {
             fetch.append(filling, Bytes::copy_from_slice(&text[head.head_len()..]));
         }
@@ -71,15 +74,24 @@ impl Attempt<'_, '_> {
         bytes: &[u8],
     ) -> Result<Option<Filling>, Reason> {
         if !self.is_of_bucket() {
-            return Ok(fetch.answered(&self.came(head, bytes)));
+            return self.begin(fetch, head, bytes);
         }
         let mut text = bytes[..head.head_len()].to_vec();
         hide_rest(&mut text);
         let mut shown = self.exchange.listener_context.take_response_head();
         shown.parse(&text, Method::Get).map_err(of_syntax)?;
-        let filling = fetch.answered(&self.came(&shown, &text));
+        let filling = self.begin(fetch, &shown, &text)?;
         self.exchange.listener_context.give_response_head(shown);
         Ok(filling)
+    }
+
+    fn begin(
+        &self,
+        fetch: &Fetch,
+        head: &ResponseHead,
+        bytes: &[u8],
+    ) -> Result<Option<Filling>, Reason> {
+        fetch.answered(&self.came(head, bytes)).map_err(|_| Reason::ClientGone)
     }
 
     fn finish_filling(&self, fetch: &Fetch, filling: Option<Filling>) {
@@ -93,10 +105,10 @@ impl Attempt<'_, '_> {
     pub(super) fn tell_cache(&self, head: &ResponseHead, bytes: &[u8]) {
         let Some(wanted) = &self.exchange.request.wanted else { return };
         let store = &self.exchange.worker.shared.store;
-        if wanted.is_retrieval() {
-            store.learn_from_head(wanted, &self.came(head, bytes));
-        } else {
-            store.invalidate_by(wanted, head, bytes);
+        match (wanted.is_retrieval(), self.exchange.request.method) {
+            (true, Method::Head) => store.learn_from_head(wanted, &self.came(head, bytes)),
+            (true, _) => {}
+            (false, _) => store.invalidate_by(wanted, head, bytes),
         }
     }
 

@@ -16,7 +16,7 @@ use loadline_http1::{BodyReader, LocalReply, Method, ResponseHead};
 
 use super::{Attempt, Done};
 use crate::{
-    http::exchange::Next,
+    http::{exchange::Next, failure::Again},
     io::{
         buffer::Buffer,
         peer::{Gone, client_gone},
@@ -38,6 +38,9 @@ impl Attempt<'_, '_> {
         buffer: Buffer,
         now: Instant,
     ) -> Result<Done, Reason> {
+        if self.asks_error_page() {
+            return self.take_error_page(&head, buffer, now).await;
+        }
         let status = head.status();
         // What is throttled is no fault of the store, and goes by its own rule.
         if status >= 500 && status != 503 {
@@ -52,26 +55,30 @@ impl Attempt<'_, '_> {
         };
         // Azure tells its code in a field too, which HEAD has as well.
         let (named, code) = (field("x-amz-bucket-region"), field("x-ms-error-code"));
-        let (body, is_over) = self.read_error(&head, buffer).await?;
+        let (body, is_over) = self.read_all(&head, buffer, ERROR_MAX).await?;
         let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
         self.exchange.listener_context.give_response_head(head);
         let region = if named.is_empty() { element(&body, "Region") } else { &*named };
         let code = if code.is_empty() { element(&body, "Code") } else { &*code };
         match judge(status, code, region) {
+            Verdict::Replace(404) if self.has_unknown_error_page(now) => {
+                self.again = Some(Again::ErrorPage);
+                Err(Reason::StoreRefuses)
+            }
             Verdict::Replace(told) => {
                 if status < 500 {
                     let came = Event::Head { status: told, untouched: !self.is_touched() };
                     let _ = self.exchange.tell(now, came);
                 }
-                self.replace(told, reusable).await
+                self.replace(told, reusable, now).await
             }
             Verdict::Fail(reason) => Err(reason),
             Verdict::Renew(reason) => {
-                self.again = self.renew().await;
+                self.again = self.renew().await.then_some(Again::Signed);
                 Err(reason)
             }
             Verdict::Region(reason) => {
-                self.again = self.learn_region(region);
+                self.again = self.learn_region(region).then_some(Again::Signed);
                 Err(reason)
             }
         }
@@ -91,17 +98,18 @@ impl Attempt<'_, '_> {
     }
 
     /// What is known of the bucket that is asked.
-    fn remote(&self) -> Option<&Arc<Remote>> {
+    pub(super) fn remote(&self) -> Option<&Arc<Remote>> {
         let driver = &self.exchange.driver;
         let store = driver.route.store(&driver.place()?)?;
         driver.route.service_context().remote(store)
     }
 
-    /// Reads what the store says is wrong, and whether that was all.
-    async fn read_error(
+    /// Reads a body of at most so many bytes, and whether that was all.
+    pub(super) async fn read_all(
         &mut self,
         head: &ResponseHead,
         mut buffer: Buffer,
+        most: usize,
     ) -> Result<(Vec<u8>, bool), Reason> {
         let worker = self.exchange.worker;
         let mut body = BodyReader::new(head.framing());
@@ -113,7 +121,7 @@ impl Attempt<'_, '_> {
             let is_more = fed.is_ok_and(|progress| progress.consumed < buffer.filled().len());
             worker.buffers.give(buffer);
             fed.map_err(of_syntax)?;
-            if body.is_finished() || text.len() > ERROR_MAX {
+            if body.is_finished() || text.len() > most {
                 return Ok((text, body.is_finished() && !is_more));
             }
             buffer = match self.connection.peer.fill(&worker.buffers, self.exchange.timer).await {
@@ -125,9 +133,16 @@ impl Attempt<'_, '_> {
     }
 
     /// Responds with this status instead of the store.
-    async fn replace(&mut self, status: u16, reusable: bool) -> Result<Done, Reason> {
+    pub(super) async fn replace(
+        &mut self,
+        status: u16,
+        reusable: bool,
+        now: Instant,
+    ) -> Result<Done, Reason> {
+        let of_store = self.error_page(status, now);
+        let of_store = of_store.as_ref().and_then(|it| it.page.as_ref());
         if let Some(fetch) = self.exchange.request.fetch.clone() {
-            return self.fill_instead(&fetch, (status, reusable));
+            return self.fill_instead(&fetch, (status, of_store), reusable);
         }
         let is_complete = self.upload.is_complete();
         let exchange = &mut *self.exchange;
@@ -137,7 +152,9 @@ impl Attempt<'_, '_> {
             retry_after: None,
             close: !keep_alive,
             to_head: exchange.request.method == Method::Head,
-            page: exchange.page(status).map(|page| (&*page.content_type, &*page.body)),
+            page: of_store
+                .or_else(|| exchange.page(status))
+                .map(|page| (&*page.content_type, &*page.body)),
             extra: &exchange.own_lines(),
         };
         let mut text = Vec::new();

@@ -219,20 +219,15 @@ impl Exchange<'_> {
     }
 
     /// Waits for the response to a fetch, and gives it where it is the one for this request.
-    async fn wait(&mut self, waiting: Waiting<'_>, uses_disk: &mut bool) -> Round {
-        let begun = poll_fn(|cx| match waiting.reader.poll_begun(cx) {
-            // A client that has sent all it had may say so, and wants its response all the same.
-            Poll::Pending => self.client.socket.poll_reset(cx).map(|()| None),
-            begun => begun.map(Some),
-        });
-        let Some((begun, via)) = begun.await else {
+    async fn wait(&mut self, mut waiting: Waiting<'_>, uses_disk: &mut bool) -> Round {
+        let Some((begun, via)) = self.begun(&mut waiting.reader).await else {
             return Round::Over(Ending::ClientGone, Next::Close);
         };
         if waiting.is_first {
             self.record.came_by(&via);
         }
         match begun {
-            Begun::Again => Round::Again,
+            Begun::Interim(_) | Begun::Again => Round::Again,
             Begun::Failed(failed) => self.failed_fetch(&waiting, failed).await,
             Begun::Stored(object) => {
                 if !self.is_for(&object.response, &object.metadata, &waiting) {
@@ -255,6 +250,22 @@ impl Exchange<'_> {
                     return Round::Again;
                 }
                 self.whole(waiting.reader).await
+            }
+        }
+    }
+
+    /// Waits for the head of a response, and passes interim ones on; none if the client goes away.
+    async fn begun(&mut self, reader: &mut Reader) -> Option<(Begun, Via)> {
+        loop {
+            let begun = poll_fn(|cx| match reader.poll_begun(cx) {
+                // A client that has sent all it had may say so, and wants its response all the
+                // same.
+                Poll::Pending => self.client.socket.poll_reset(cx).map(|()| None),
+                begun => begun.map(Some),
+            });
+            match begun.await? {
+                (Begun::Interim(head), _) => self.pass_interim(&head).await.ok()?,
+                begun => return Some(begun),
             }
         }
     }

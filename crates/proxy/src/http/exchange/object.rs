@@ -12,14 +12,25 @@ use crate::{
 };
 
 impl Exchange<'_> {
-    /// Makes the request for a store that is not on this machine.
-    pub(super) async fn sign(&self, store: &Arc<Store>) -> Result<Option<Signed>, Reason> {
+    /// Makes the request for a store that is not on this machine: for the object that the client
+    /// asks for, or for the store's error page.
+    pub(super) async fn sign(
+        &self,
+        store: &Arc<Store>,
+        asks_page: bool,
+    ) -> Result<Option<Signed>, Reason> {
         let Some(bucket) = store.place.bucket() else { return Ok(None) };
         let route = &self.driver.route;
         let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
-        let request = (&*self.request.text, !self.request.is_whole);
+        let page = store.error_page.as_ref().filter(|_| asks_page);
+        let page = page.map(|path| format!("GET {path} HTTP/1.1\r\n\r\n"));
+        let request = match &page {
+            Some(text) => (text.as_bytes(), false),
+            None => (&*self.request.text, !self.request.is_whole),
+        };
         let limit = route.settings().timeouts.connect;
-        remote.sign((store, bucket), request, limit).await.map(Some)
+        let signed = remote.sign((store, bucket), request, limit).await?;
+        Ok(Some(if page.is_some() { signed.for_error_page() } else { signed }))
     }
 
     /// Who responds to a request for a store without a connection, if somebody does.

@@ -1,0 +1,69 @@
+//! The page that a bucket has for objects that are not there: asked for once in some seconds, by a
+//! request that was answered with a 404, and told with that status.
+
+use std::sync::Arc;
+
+use loadline_core::{
+    decide::{reason::Reason, request::Event},
+    fleet::{Page, Store},
+    time::Instant,
+};
+use loadline_http1::{Method, ResponseHead};
+
+use super::{Attempt, Done};
+use crate::{
+    io::buffer::Buffer,
+    store::{ErrorPage, Signed},
+};
+
+impl Attempt<'_, '_> {
+    /// Whether this attempt asks for it.
+    pub(super) fn asks_error_page(&self) -> bool {
+        self.signed.as_ref().is_some_and(Signed::is_for_error_page)
+    }
+
+    /// Whether there may be one that nobody has asked for lately.
+    pub(super) fn has_unknown_error_page(&self, now: Instant) -> bool {
+        let is_read = self.exchange.request.method == Method::Get;
+        is_read && self.error_page_path().is_some() && self.error_page(NOT_FOUND, now).is_none()
+    }
+
+    /// The one for a status, as it is known.
+    pub(super) fn error_page(&self, status: u16, now: Instant) -> Option<Arc<ErrorPage>> {
+        let path = self.error_page_path().filter(|_| status == NOT_FOUND)?;
+        self.remote()?.error_page(&path, now)
+    }
+
+    /// Takes the store's response to the request for it, and tells it to the client.
+    pub(super) async fn take_error_page(
+        &mut self,
+        head: &ResponseHead,
+        buffer: Buffer,
+        now: Instant,
+    ) -> Result<Done, Reason> {
+        let of_store = head.fields().get(buffer.filled(), "Content-Type");
+        let content_type = of_store.and_then(|it| std::str::from_utf8(it).ok());
+        let content_type = content_type.unwrap_or("application/octet-stream").to_owned();
+        let (body, is_over) = self.read_all(head, buffer, PAGE_MAX).await?;
+        let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
+        let page =
+            (head.status() == 200 && is_over).then(|| Page { content_type, body: body.into() });
+        if let (Some(remote), Some(path)) = (self.remote(), self.error_page_path()) {
+            remote.keep_error_page(&path, page, now);
+        }
+        let came = Event::Head { status: NOT_FOUND, untouched: !self.is_touched() };
+        let _ = self.exchange.tell(now, came);
+        self.replace(NOT_FOUND, reusable, now).await
+    }
+
+    fn error_page_path(&self) -> Option<String> {
+        let driver = &self.exchange.driver;
+        let store: &Arc<Store> = driver.route.store(&driver.place()?)?;
+        store.error_page.clone()
+    }
+}
+
+const NOT_FOUND: u16 = 404;
+
+/// The longest page; it is kept in memory.
+const PAGE_MAX: usize = 1 << 20;
