@@ -12,12 +12,9 @@ use loadline_load::{
     Tls, Transport,
     agents::{Limits, Token, serve},
 };
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::net::TcpListener;
 
-use super::{generators::VERSION, worker};
+use super::{generators::VERSION, stop_signal::StopSignal, worker};
 
 /// Send a part of the load that `bench --with` or `capacity --with` on another machine plans
 ///
@@ -89,8 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn listen(args: &Args, token: Token) -> anyhow::Result<ExitCode> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut stop = StopSignal::new()?;
     let bound = TcpListener::bind(args.listen).await;
     let listener = bound.with_context(|| format!("cannot listen on {}", args.listen))?;
     worker::announce(listener.local_addr()?).context("cannot say where the agent listens")?;
@@ -109,8 +105,7 @@ async fn listen(args: &Args, token: Token) -> anyhow::Result<ExitCode> {
         served = serve(listener, token, VERSION, own, limits, say) => {
             served.context("cannot take connections")?;
         }
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+        () = stop.received() => {}
     }
     Ok(ExitCode::SUCCESS)
 }

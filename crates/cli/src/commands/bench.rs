@@ -21,7 +21,7 @@ use anyhow::Context as _;
 use loadline_load::{LoadError, LoadPlan, watch::WatchError};
 use loadline_measure::record::LoadRecord;
 
-use super::{generators, watch};
+use super::{generators, stop_signal::StopSignal, watch};
 pub(crate) use args::Args;
 use display::Display;
 use formats::Format;
@@ -59,20 +59,15 @@ fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
         notify(plan);
     }
     let display = Display::new(output.quiet);
-    let stop = async {
-        if let Err(error) = tokio::signal::ctrl_c().await {
-            tracing::warn!("an interrupt will end the run without figures: {error}");
-            std::future::pending::<()>().await;
-        }
-    };
     let watcher = output
         .watch
         .as_ref()
         .map(|subjects| watch::beside(&plan.targets[0].0.to_string(), subjects, &output.net_limit));
     let watcher = watcher.transpose()?;
     let measured = loadline_load::runtime()?.block_on(async {
+        let mut stop = StopSignal::new()?;
         let mut generators = args.with.connect().await?;
-        generators.measure(plan, |progress| display.show(progress), stop).await
+        generators.measure(plan, |progress| display.show(progress), stop.received()).await
     });
     display.clear();
     let mut record = measured?;

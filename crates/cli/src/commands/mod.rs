@@ -36,6 +36,7 @@ mod schema;
 mod series;
 mod serve;
 mod sim;
+mod stop_signal;
 pub(crate) mod switches;
 mod top;
 mod ttfb;

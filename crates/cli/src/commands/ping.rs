@@ -12,7 +12,7 @@ use loadline_core::time::Duration;
 use loadline_load::probe::{self, Family, PingPlan, ProbeError};
 use loadline_measure::record::ProbeRecord;
 
-use super::series;
+use super::{series, stop_signal::StopSignal};
 use lines::Lines;
 
 /// Measure the round trip to hosts
@@ -106,8 +106,10 @@ fn measure(args: &Args) -> anyhow::Result<ProbeRecord> {
             (false, false) => writeln!(io::stdout(), "{line}"),
         };
     };
-    let series = probe::ping(&plan, tell, series::interrupt());
-    Ok(loadline_load::runtime()?.block_on(series)?)
+    loadline_load::runtime()?.block_on(async {
+        let mut stop = StopSignal::new()?;
+        Ok(probe::ping(&plan, tell, stop.received()).await?)
+    })
 }
 
 const AFTER_HELP: &str = "\
@@ -119,7 +121,7 @@ Examples:
 ICMP echo needs root, CAP_NET_RAW, or a group within the sysctl net.ipv4.ping_group_range; where
 none is there, connections to port 80 are opened instead, and the first line says so. An answer
 counts once and in its time; late and duplicate ones are told and not counted. Failures are counted
-by class and are in no average. An interrupt (Ctrl-C) ends the series and prints what there is.
+by class and are in no average. SIGINT (Ctrl-C) or SIGTERM ends the series and prints what there is.
 
 Exit codes: 0 every host answered at least once; 1 wrong usage; 2 a host gave no answer at all, or
 it could not run.";

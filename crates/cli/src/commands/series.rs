@@ -86,14 +86,6 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the result")
 }
 
-/// Ends at an interrupt; never where the system does not tell of one.
-pub(super) async fn interrupt() {
-    if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::warn!("an interrupt will end the series without figures: {error}");
-        std::future::pending::<()>().await;
-    }
-}
-
 /// A year: more is a slip of the hand.
 const MOST_SECONDS: f64 = 366.0 * 86_400.0;
 

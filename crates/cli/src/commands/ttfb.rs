@@ -19,8 +19,11 @@ use loadline_load::{
 use loadline_measure::record::{ProbeRecord, ProbeTarget};
 use loadline_report::{Dot, Dots, times_by_number};
 
-use super::series;
-use super::switches::{Switches, header};
+use super::{
+    series,
+    stop_signal::StopSignal,
+    switches::{Switches, header},
+};
 use plot::SHOWN;
 
 /// Measure the time to the first byte, request by request
@@ -130,10 +133,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn measure(args: &Args, plan: &TtfbPlan) -> anyhow::Result<ProbeRecord> {
     let progress = Progress::new(args.quiet, plan);
-    let series = probe::ttfb(plan, |event| progress.show(event), series::interrupt());
-    let record = loadline_load::runtime()?.block_on(series);
+    let record = loadline_load::runtime()?.block_on(async {
+        let mut stop = StopSignal::new()?;
+        Ok(probe::ttfb(plan, |event| progress.show(event), stop.received()).await?)
+    });
     progress.clear();
-    Ok(record?)
+    record
 }
 
 fn picture(record: &ProbeRecord) -> anyhow::Result<loadline_report::Picture> {
@@ -225,7 +230,7 @@ Examples:
 
 Answers with 1xx to 3xx are measured; 4xx, 5xx and requests without a whole answer are counted by
 class and are in no figure. Percentiles are exact. The body is read to its end and timed apart.
-An interrupt (Ctrl-C) ends the series and prints what there is.
+SIGINT (Ctrl-C) or SIGTERM ends the series and prints what there is.
 
 Exit codes: 0 every target answered at least once; 1 wrong usage; 2 a target gave no answer at all,
 or it could not run.";

@@ -7,14 +7,13 @@ use std::{
     process::ExitCode,
 };
 
-use super::switches::header;
+use super::{stop_signal::StopSignal, switches::header};
 use anyhow::Context as _;
 use loadline_core::{
     time::Duration,
     units::{Bytes, Ratio},
 };
 use loadline_lab::{Config, Content, Fault, Forwarding, Machine, Pace, Sleep, Worker};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Run a test server whose capacity is known
 ///
@@ -166,17 +165,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(config: Config) -> anyhow::Result<ExitCode> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut stop = StopSignal::new()?;
     let worker = Worker::bind(config)?;
     announce(worker.local_addr()).context("cannot say where the worker listens")?;
-    let told_to_stop = async {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    };
-    worker.run(told_to_stop).await?;
+    worker.run(stop.received()).await?;
     Ok(ExitCode::SUCCESS)
 }
 

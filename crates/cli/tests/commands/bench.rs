@@ -277,6 +277,21 @@ fn a_user_thinks_between_its_requests() {
 }
 
 #[test]
+fn a_run_under_timeout_prints_what_there_is_when_its_time_is_over() {
+    let (url, file) = (server().to_string(), tempfile::NamedTempFile::new().unwrap());
+    let path = file.path().to_str().unwrap();
+    let bench = [env!("CARGO_BIN_EXE_loadline"), "bench", &url, "--rate", "100"];
+    let mut timeout = Command::new("timeout");
+    timeout.args(["--preserve-status", "1"]).args(bench).args(["--duration", "1m", "-o", path]);
+    let output = timeout.output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{page}");
+    assert!(page.contains("interrupted: only what was due until then is counted"), "{page}");
+    let record = read_record(&std::fs::read(file.path()).unwrap());
+    assert!(record.interrupted && record.outcomes.ok > 0, "{:?}", record.outcomes);
+}
+
+#[test]
 fn a_server_that_is_not_there_is_counted_and_no_failure_to_run() {
     let output = bench(&[&closed().to_string(), "--users", "1", "--requests", "3"]);
     let page = String::from_utf8(output.stdout).unwrap();

@@ -218,26 +218,28 @@ fn an_error_page_is_an_answer_that_is_in_no_figure() {
 }
 
 #[test]
-fn an_interrupt_ends_the_series_with_what_there_is() {
-    let server = Server::start(V4, Duration::ZERO, OK);
-    let url = server.url();
-    let mut run = Command::new(env!("CARGO_BIN_EXE_loadline"));
-    run.args(["ttfb", &url, "-n", "100000", "--interval", "10ms", "--json"]);
-    let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
-    // The third connection says that two requests are done; the signal is heeded by then.
-    while server.connections.load(Ordering::SeqCst) < 3 {
-        assert!(run.try_wait().unwrap().is_none(), "it ended before it was interrupted");
-        thread::yield_now();
+fn an_interrupt_or_the_end_of_a_time_limit_ends_the_series_with_what_there_is() {
+    for signal in ["-INT", "-TERM"] {
+        let server = Server::start(V4, Duration::ZERO, OK);
+        let url = server.url();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        run.args(["ttfb", &url, "-n", "100000", "--interval", "10ms", "--json"]);
+        let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+        // The third connection says that two requests are done; the signal is heeded by then.
+        while server.connections.load(Ordering::SeqCst) < 3 {
+            assert!(run.try_wait().unwrap().is_none(), "it ended before it was interrupted");
+            thread::yield_now();
+        }
+        let told = Command::new("kill").args([signal, &run.id().to_string()]).status().unwrap();
+        assert!(told.success());
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{signal}");
+        let record = record(&output.stdout);
+        assert!(record.interrupted && record.planned == 100_000);
+        let target = only(&record);
+        assert!((2..100_000).contains(&target.outcomes.ok), "{:?}", target.outcomes);
+        assert_eq!(target.outcomes.total(), target.samples.len() as u64);
     }
-    let told = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
-    assert!(told.success());
-    let output = run.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let record = record(&output.stdout);
-    assert!(record.interrupted && record.planned == 100_000);
-    let target = only(&record);
-    assert!((2..100_000).contains(&target.outcomes.ok), "{:?}", target.outcomes);
-    assert_eq!(target.outcomes.total(), target.samples.len() as u64);
 }
 
 #[test]

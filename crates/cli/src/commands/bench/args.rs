@@ -275,7 +275,7 @@ Examples:
 Every request ends in one class: ok (1xx to 3xx), 4xx, 5xx, connect refused, connect timeout,
 timeout, reset (ended before the answer was whole), bad answer (not HTTP), dropped (by the
 generator), cut off (by an interrupt). A run with --duration waits for the answers under way at
-its end, at most --timeout. An interrupt (Ctrl-C) ends it and prints what there is.
+its end, at most --timeout. SIGINT (Ctrl-C) or SIGTERM ends it and prints what there is.
 
 With --with the agents (loadline agent --help) send the very instants that this machine would send,
 dealt out one by one, and users and limits likewise; they begin together, and their figures are

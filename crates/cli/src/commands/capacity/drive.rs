@@ -18,7 +18,10 @@ use loadline_measure::{
 use loadline_report::{millis, per_second};
 use tokio::runtime::Runtime;
 
-use crate::commands::generators::{Generators, With};
+use crate::commands::{
+    generators::{Generators, With},
+    stop_signal::StopSignal,
+};
 
 /// How runs are made beyond what the search says.
 pub(super) struct Pace {
@@ -38,10 +41,11 @@ pub(super) fn run(
     with: &With,
 ) -> anyhow::Result<CapacityRecord> {
     let runtime = loadline_load::runtime()?;
+    let stop = RefCell::new(runtime.block_on(async { StopSignal::new() })?);
     let generators = RefCell::new(runtime.block_on(with.connect())?);
     let within = config.within.to_std();
     let begun = time::Instant::now();
-    let driver = Driver { objective, plan, pace, runtime, generators, begun, within };
+    let driver = Driver { objective, plan, pace, runtime, generators, stop, begun, within };
     let started = time::SystemTime::now().duration_since(time::UNIX_EPOCH).unwrap_or_default();
     driver.say(&format!("this takes {} at most", span(config.within)));
     let mut search = Search::new(config);
@@ -81,6 +85,7 @@ struct Driver<'a> {
     pace: &'a Pace,
     runtime: Runtime,
     generators: RefCell<Generators>,
+    stop: RefCell<StopSignal>,
     begun: time::Instant,
     within: time::Duration,
 }
@@ -171,16 +176,11 @@ impl Driver<'_> {
         let drain = (self.within / DRAIN_PART).min(plan.timeout.to_std());
         let longest = planned.map_or(left, |planned| left.min(planned.to_std() + drain));
         let interrupted = Cell::new(false);
+        let mut signal = self.stop.borrow_mut();
         let stop = async {
             tokio::select! {
                 () = tokio::time::sleep(longest) => {}
-                result = tokio::signal::ctrl_c() => {
-                    if result.is_err() {
-                        // Then the signal's own effect ends the process.
-                        std::future::pending::<()>().await;
-                    }
-                    interrupted.set(true);
-                }
+                () = signal.received() => interrupted.set(true),
             }
         };
         let mut generators = self.generators.borrow_mut();

@@ -2,10 +2,8 @@
 
 use std::{net::IpAddr, process::ExitCode};
 
+use crate::commands::{series, stop_signal::StopSignal, xdp_mode::XdpMode};
 use loadline_l4::Decapsulator;
-use tokio::signal::unix::{SignalKind, signal};
-
-use crate::commands::{series, xdp_mode::XdpMode};
 
 /// Take packets of `ipip` out of their tunnel, on a server whose kernel has none
 ///
@@ -35,18 +33,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let attached = decapsulator.attach(&args.interface, args.xdp_mode.into())?.name();
     series::print(&format!("decapsulating on {}, {attached}\n", args.interface))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(until_told())?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn until_told() -> std::io::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
+    runtime.block_on(async {
+        StopSignal::new()?.received().await;
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 const AFTER_HELP: &str = "\

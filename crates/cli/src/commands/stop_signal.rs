@@ -1,0 +1,31 @@
+//! The signals that end a command in order: SIGINT, as of Ctrl-C, and SIGTERM, as of `timeout` and
+//! of service managers. A measurement then prints what there is so far.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Waits for them. What comes while nobody waits is not lost.
+pub(super) struct StopSignal {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignal {
+    /// Heeds them from now on. Called within a runtime.
+    ///
+    /// # Errors
+    /// The system does not let them be caught.
+    pub(super) fn new() -> io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Ends when one of them has come.
+    pub(super) async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
