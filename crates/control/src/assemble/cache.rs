@@ -79,6 +79,8 @@ pub(super) fn caching(
         caching.settings.stale_if_full = None;
     }
     set(&file.status, |on| on, &mut caching.status);
+    let slice = file.slice.get().and_then(|size| u32::try_from(size.0.0.get()).ok());
+    caching.slice = slice.unwrap_or_default();
     Some(caching)
 }
 

@@ -59,6 +59,10 @@ pub(crate) struct RouteCache {
     /// Whether such a response is also served where every group is full.
     #[schemars(extend("default" = true))]
     pub(crate) stale_when_full: Key<bool>,
+    /// Stores what is longer in slices of this size, each fetched by a request with `Range` when it
+    /// is needed. At most an eighth of `memory`, and `max_object` of `[cache]`.
+    #[schemars(extend("examples" = ["4MiB"]))]
+    pub(crate) slice: Key<Size<{ 64 << 10 }, { 1 << 30 }>>,
     /// Whether responses say in `Cache-Status` what the cache did.
     #[schemars(extend("default" = true))]
     pub(crate) status: Key<bool>,

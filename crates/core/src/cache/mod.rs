@@ -29,8 +29,9 @@
 //!    the fields for which [`is_sent_with_304`] holds). Otherwise, for a `GET` whose stored status
 //!    is 200 or 206 and if [`range_counts`], [`Wanted::of`] says which bytes: 200, 206 with
 //!    [`ByteRange::content_range`], 206 framed by [`Multipart`], or 416 with
-//!    [`unsatisfied_content_range`]. Of partial content [`Held::missing`] says what has to be
-//!    fetched first ([`Forward::Partial`]), with `Range` and, as `If-Range`, the stored strong tag.
+//!    [`unsatisfied_content_range`]. Of content in [`Slices`], which of them have the bytes: each is
+//!    looked up and fetched by itself, with `Range`, and used if its [`strong_tag`] is that of the
+//!    first.
 //!    The response has the stored fields (without those that [`is_for_the_cache`]), one `Age` of
 //!    [`Metadata::age`] in whole seconds in place of any stored one, and [`CacheStatus`].
 //! 5. **Ask the servers.** To validate, with [`validating_fields`]; to fetch what may be stored,
@@ -42,8 +43,7 @@
 //!    - 304 to a validation: if [`is_about`] what is stored, [`freshen`] it and respond as in
 //!      step 4. If it is not, the stored response is dropped and the request sent again without
 //!      conditions. [`freshened_by_304`] names the other variants that are freshened with it.
-//!    - 206 to a request for a missing part: joined if [`same_strong_validator`], otherwise what
-//!      was stored is dropped.
+//!    - the response to a request for a slice: good if it [`brings`] that.
 //!    - anything else is passed to the client, whose own conditions and range are applied to a
 //!      200 as in step 4, and
 //! 6. **Store and forget.** The keys of [`invalidated_keys`] are dropped, or
@@ -76,6 +76,7 @@ mod metadata;
 mod range;
 mod reuse;
 mod settings;
+mod slices;
 mod status_code;
 mod storage;
 mod stored_fields;
@@ -99,11 +100,12 @@ pub use key::primary_key;
 pub use message::{Exchange, Request, Response};
 pub use metadata::Metadata;
 pub use range::{
-    ByteRange, ContentRange, Held, Multipart, PARTS_MAX, RangeSpec, SPECS_MAX, Wanted, parse_range,
+    ByteRange, ContentRange, Multipart, PARTS_MAX, RangeSpec, SPECS_MAX, Wanted, parse_range,
     range_counts, unsatisfied_content_range,
 };
 pub use reuse::{Decision, Forward, Found, Situation, Wishes, decide};
 pub use settings::{SetCookie, Settings};
+pub use slices::{Slices, brings, strong_tag};
 pub use status_code::{is_heuristically_cacheable, is_server_error, is_understood};
 pub use storage::{Refusal, may_store};
 pub use stored_fields::{freshened_fields, stored_fields};
@@ -112,6 +114,6 @@ pub use targeted::CDN_CACHE_CONTROL;
 pub use unkeyed::changes_unkeyed;
 pub use validation::{
     Effect, Freshened, effect_of_head, freshen, freshened_by_304, has_validator, is_about,
-    same_strong_validator, validating_fields,
+    validating_fields,
 };
 pub use vary::{Vary, prefers_language};

@@ -1,5 +1,5 @@
-//! Parts of content: which a request wants, which are stored, how they are sent, and which belong
-//! together. RFC 9110 section 14, RFC 9111 sections 3.3 and 3.4.
+//! Parts of content: which a request wants, how they are sent, and which a response has. RFC 9110
+//! section 14.
 
 use alloc::{format, vec::Vec};
 
@@ -172,57 +172,6 @@ impl ContentRange {
         let length = fields.single("content-length").map(number);
         let range = Self::of(fields).map(|part| part.range.length());
         length.is_some_and(|length| length.is_none() || range.is_some() && length != range)
-    }
-}
-
-/// Which bytes of a representation are stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// Ranges that neither overlap nor touch, in order.
-    ranges: Vec<ByteRange>,
-}
-
-impl Held {
-    /// Adds bytes that arrived.
-    pub fn add(&mut self, range: ByteRange) {
-        self.ranges.push(range);
-        self.ranges.sort_unstable();
-        self.ranges = merged(&self.ranges);
-    }
-
-    /// The ranges, in order, with something missing between each two.
-    #[must_use]
-    pub fn ranges(&self) -> &[ByteRange] {
-        &self.ranges
-    }
-
-    /// Which bytes of `wanted` are not there, in order.
-    #[must_use]
-    pub fn missing(&self, wanted: ByteRange) -> Vec<ByteRange> {
-        let mut missing = Vec::new();
-        let mut next = wanted.first;
-        for held in self.ranges.iter().filter(|held| held.last >= wanted.first) {
-            if held.first > wanted.last {
-                break;
-            }
-            if held.first > next {
-                missing.push(ByteRange { first: next, last: held.first - 1 });
-            }
-            next = held.last.saturating_add(1);
-        }
-        if next <= wanted.last {
-            missing.push(ByteRange { first: next, last: wanted.last });
-        }
-        missing
-    }
-
-    /// Whether all `complete` bytes are there.
-    #[must_use]
-    pub fn is_complete(&self, complete: u64) -> bool {
-        match complete.checked_sub(1) {
-            None => true,
-            Some(last) => self.missing(ByteRange { first: 0, last }).is_empty(),
-        }
     }
 }
 
@@ -490,27 +439,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn what_is_missing_is_what_a_plain_count_says(
-            held in prop::collection::vec((0u64..40, 0u64..10), 0..8),
-            first in 0u64..40, length in 0u64..20,
-        ) {
-            let mut all = Held::default();
-            let mut bytes = BTreeSet::new();
-            for (first, more) in held {
-                all.add(range(first, first + more));
-                bytes.extend(first..=first + more);
-            }
-            let missing = all.missing(range(first, first + length));
-            let listed: Vec<u64> = missing.iter().flat_map(|part| part.first..=part.last).collect();
-            let wanted = first..=first + length;
-            let plain: Vec<u64> = wanted.filter(|at| !bytes.contains(at)).collect();
-            prop_assert_eq!(listed, plain);
-            for pair in all.ranges().windows(2) {
-                prop_assert!(pair[0].last + 1 < pair[1].first);
-            }
-        }
-
         #[test]
         fn any_range_is_inside_the_representation(
             value in "bytes=[0-9,\\- ]{0,24}", complete in 0u64..30,

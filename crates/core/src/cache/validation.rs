@@ -4,17 +4,14 @@ use alloc::vec::Vec;
 
 use super::{
     conditional::is_condition,
-    date::parse_date,
     entity_tag::EntityTag,
     field::{Field, Fields},
-    freshness::date,
     message::{Exchange, Response},
     metadata::Metadata,
     settings::Settings,
     storage::{Refusal, may_keep},
     stored_fields::freshened_fields,
 };
-use crate::time::Duration;
 
 /// Whether a stored response can be validated: it has an entity tag or a date of its last change.
 #[must_use]
@@ -119,23 +116,3 @@ pub fn freshen<'a>(
     let metadata = may_keep(&exchange, settings)?;
     Ok(Freshened { fields, metadata })
 }
-
-/// Whether two responses have the same strong validator, so that their parts belong together: RFC
-/// 9111 section 3.4. A date is one only if the response is a minute younger (RFC 9110 section
-/// 8.8.2.2): what changed twice in a second has it too.
-#[must_use]
-pub fn same_strong_validator(one: &Exchange<'_>, stored: Fields<'_>) -> bool {
-    let fields = one.response.fields;
-    match (fields.single("etag"), stored.single("etag")) {
-        (Some(new), Some(old)) => EntityTag::parse(new).equals_strongly(&EntityTag::parse(old)),
-        (None, None) => {
-            let modified = fields.single("last-modified");
-            let same = modified.is_some() && modified == stored.single("last-modified");
-            let at = modified.and_then(|text| parse_date(text, one.received));
-            same && at.is_some_and(|at| at + STRONG_AFTER <= date(stored, one.received))
-        }
-        _ => false,
-    }
-}
-
-const STRONG_AFTER: Duration = Duration::from_secs(60);

@@ -19,6 +19,8 @@ pub struct Caching {
     pub settings: Settings,
     /// Whether responses carry `Cache-Status` (RFC 9211).
     pub status: bool,
+    /// The bytes of each slice in which longer content is stored; 0 for none.
+    pub slice: u32,
 }
 
 impl Default for Caching {
@@ -28,6 +30,7 @@ impl Default for Caching {
             headers: Vec::new(),
             settings: Settings::default(),
             status: true,
+            slice: 0,
         }
     }
 }

@@ -237,6 +237,13 @@ impl Readers {
 }
 
 impl Reader {
+    /// Somebody who reads what nobody else joins.
+    pub(crate) fn alone() -> Self {
+        let arrival = Arc::<Arrival>::default();
+        let slot = arrival.lock().readers.enter();
+        Self { arrival, slot, interims: 0, at: 0 }
+    }
+
     /// What it reads.
     pub(crate) fn arrival(&self) -> &Arc<Arrival> {
         &self.arrival
@@ -268,6 +275,11 @@ impl Reader {
             None => state.readers.wait(self.slot, cx),
         }
         Poll::Pending
+    }
+
+    /// All before this place has been taken; it is not before what was taken already.
+    pub(crate) fn seek(&mut self, place: u64) {
+        self.advance(place.saturating_sub(self.at));
     }
 
     /// So many bytes have been taken.

@@ -108,7 +108,7 @@ impl Fetch {
         };
         let stored = self.stored.clone();
         let stored = stored.as_ref().map(|stored| stored.response.fields());
-        write_fetch(&asked.text, self.wanted.caching(), stored.as_deref(), &mut request.text);
+        write_fetch(&asked.text, &self.wanted, stored.as_deref(), &mut request.text);
         request.fetch = Some(Rc::new(self));
         let (worker, listener) = (start.worker.clone(), start.listener.clone());
         let view = start.view.clone();

@@ -5,18 +5,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use loadline_core::{
     cache::{
-        self, Exchange, Field, Fields, Metadata, Refusal, Vary, format_date, freshen, is_about,
-        is_for_the_cache, may_store, stored_fields, tags,
+        self, ByteRange, Exchange, Field, Fields, Metadata, Refusal, Slices, Vary, brings,
+        format_date, freshen, is_about, is_for_the_cache, may_store, stored_fields, tags,
     },
+    decide::{ending::Ending, reason::Reason},
     time::{Duration, UnixTime},
 };
 use loadline_http1::{Framing, ResponseHead, ResponseOptions, write_response};
 
 use super::{
     answer::write,
-    arrival::{Abandoned, Begun, WINDOW},
+    arrival::{Abandoned, Begun, Failed, WINDOW},
     fetch::{Fetch, Via},
-    object::{Object, Response, fields},
+    object::{Length, Object, Response, fields},
     selectors::Selectors,
     wanted::{Wanted, request_fields},
 };
@@ -38,6 +39,15 @@ pub(crate) struct Filling {
     response: Arc<Response>,
     /// As long as it is kept whole.
     metadata: Option<Metadata>,
+    /// What of it is still to be kept.
+    left: u64,
+}
+
+impl Filling {
+    /// Whether what is still to come is not wanted: it is in other slices.
+    pub(crate) const fn has_all(&self) -> bool {
+        self.left == 0
+    }
 }
 
 impl Came<'_> {
@@ -75,12 +85,16 @@ impl Fetch {
     pub(crate) fn answered(&self, came: &Came<'_>) -> Result<Option<Filling>, Abandoned> {
         let (asked, received) = (request_fields(came.asked), came.fields());
         let exchange = came.exchange(&self.wanted, &asked, &received);
+        if self.part().is_some_and(|range| !brings(&exchange.response, range)) {
+            return Err(self.without_part(came));
+        }
         if let (304, Some(stored)) = (came.head.status(), self.stored.clone()) {
             self.validated(&stored, &exchange, came.via);
             return Ok(None);
         }
         let allowed = may_store(&exchange, self.settings()).ok();
-        let metadata = allowed.filter(|_| self.fits(came.head.framing()));
+        let slices = allowed.and_then(|_| self.slices(&exchange.response, came.head.framing()));
+        let metadata = allowed.filter(|_| slices.is_some() || self.fits(came.head.framing()));
         if metadata.is_none() && self.is_in_vain(came.head) {
             self.pass(came.head.status());
             self.arrival.begin(Begun::Again, came.via);
@@ -94,14 +108,41 @@ impl Fetch {
             }
             None => passed(came, &exchange),
         };
-        let length = match came.head.framing() {
-            Framing::Length(length) => Some(length),
-            Framing::None => Some(0),
-            Framing::Chunked | Framing::UntilClose => None,
+        let length = match (slices, came.head.framing()) {
+            (Some(Slices { complete, size }), _) => Length::Sliced { complete, size },
+            (None, Framing::Length(length)) => Length::Whole(length),
+            (None, Framing::None) => Length::Whole(0),
+            (None, Framing::Chunked | Framing::UntilClose) => Length::Unknown,
         };
+        let left = slices.map_or(u64::MAX, |slices| u64::from(slices.size));
         let response = Arc::new(response(&self.wanted, &exchange, text, length));
         self.announce(&response, metadata, came);
-        Ok(Some(Filling { response, metadata }))
+        Ok(Some(Filling { response, metadata, left }))
+    }
+
+    /// The slice that alone is wanted.
+    fn part(&self) -> Option<ByteRange> {
+        self.wanted.part.as_ref().map(|part| part.range)
+    }
+
+    /// How a response is stored in slices, if it is. There is memory for the first then.
+    fn slices(&self, response: &cache::Response<'_>, framing: Framing) -> Option<Slices> {
+        let size = u64::from(self.wanted.caching().slice).min(self.store.longest());
+        let Framing::Length(length) = framing else { return None };
+        let slices = Slices::of(response, length, u32::try_from(size).ok()?)?;
+        (self.wanted.part.is_none() && self.reserve(size)).then_some(slices)
+    }
+
+    /// What came is not the slice that was asked for.
+    fn without_part(&self, came: &Came<'_>) -> Abandoned {
+        let failed = match came.head.status() {
+            200 | 206 => WRONG_RANGE,
+            status if cache::is_server_error(status) => SLICE_ERROR,
+            _ => CHANGED,
+        };
+        self.close();
+        self.arrival.begin(Begun::Failed(failed), came.via);
+        Abandoned
     }
 
     fn announce(&self, response: &Arc<Response>, metadata: Option<Metadata>, came: &Came<'_>) {
@@ -170,7 +211,9 @@ impl Fetch {
     }
 
     /// More of the body has come.
-    pub(crate) fn append(&self, filling: &mut Filling, bytes: Bytes) {
+    pub(crate) fn append(&self, filling: &mut Filling, mut bytes: Bytes) {
+        bytes.truncate(usize::try_from(filling.left).unwrap_or(usize::MAX));
+        filling.left -= bytes.len() as u64;
         let length = self.arrival.len() + bytes.len() as u64;
         let is_kept = filling.metadata.is_some();
         let missing = length.saturating_sub(self.reserved.get());
@@ -200,6 +243,11 @@ impl Fetch {
 
     /// All of the body has come: whether it is stored.
     pub(crate) fn finish(&self, filling: Filling) -> bool {
+        if self.part().is_some_and(|range| range.length() != self.arrival.len()) {
+            // A body in chunks may have any length.
+            self.arrival.fail(WRONG_RANGE);
+            return false;
+        }
         let pieces = self.store.kept(self.arrival.finish());
         self.arrival.replace(&pieces);
         self.release();
@@ -256,7 +304,7 @@ pub(super) fn freshened(
     let fresh = freshen(Fields(&old), status, exchange, &wanted.caching().settings)?;
     let fields = fresh.fields.into_iter().filter(|field| !field.is("age"));
     let text = head(first_line(&stored.response.text), fields, exchange);
-    let mut response = response(wanted, exchange, text, Some(stored.length()));
+    let mut response = response(wanted, exchange, text, stored.told_length());
     response.status = status;
     if response.selectors.tags.is_empty() {
         let tags = stored.response.selectors.tags.clone();
@@ -265,13 +313,11 @@ pub(super) fn freshened(
     Ok(stored.freshened(Arc::new(response), fresh.metadata, epoch))
 }
 
-fn response(
-    wanted: &Wanted,
-    exchange: &Exchange<'_>,
-    text: Vec<u8>,
-    length: Option<u64>,
-) -> Response {
-    let vary = Vary::of(Fields(&fields(&text)));
+fn response(wanted: &Wanted, exchange: &Exchange<'_>, text: Vec<u8>, length: Length) -> Response {
+    let vary = match &wanted.part {
+        Some(part) => part.vary.clone(),
+        None => Vary::of(Fields(&fields(&text))),
+    };
     let tags = tags(exchange.response.fields).map(Into::into).collect();
     let secondary = vary.secondary_key(exchange.request.fields).map(Into::into);
     Response {
@@ -300,6 +346,13 @@ fn first_line(head: &[u8]) -> &[u8] {
     let end = head.iter().position(|byte| *byte == b'\n').map_or(head.len(), |at| at + 1);
     &head[..end]
 }
+
+/// How those fail who wait for a slice where its server sent other bytes, an error, or a status
+/// that says that there is no such slice.
+const WRONG_RANGE: Failed = Failed { ending: Ending::ServerBad, reason: Some(Reason::WrongRange) };
+const SLICE_ERROR: Failed = Failed { ending: Ending::ServerBad, reason: Some(Reason::SliceError) };
+pub(crate) const CHANGED: Failed =
+    Failed { ending: Ending::ServerCut, reason: Some(Reason::ContentChanged) };
 
 /// How long a key counts as one with responses that cannot be stored.
 const UNSTORABLE: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ impl Store {
         let Some(What::Object(stored)) = found.what else { return };
         let received = came.fields();
         let exchange = came.exchange(wanted, &asked, &received);
-        let length = stored.length().to_string();
+        let length = stored.told_length().complete().unwrap_or_default().to_string();
         let mut old = stored.response.fields();
         old.push(Field::new(b"Content-Length", length.as_bytes()));
         match effect_of_head(&exchange.response, stored.response.status, Fields(&old)) {

@@ -20,13 +20,13 @@ use super::{
 /// What is read, and for whom.
 #[derive(Debug)]
 pub(crate) struct Load {
-    pub(crate) store: Arc<Store>,
-    pub(crate) disk: Arc<Disk>,
-    pub(crate) place: Place,
-    pub(crate) url: Key,
+    store: Arc<Store>,
+    disk: Arc<Disk>,
+    place: Place,
+    url: Key,
     /// The key by which it is joined.
-    pub(crate) key: Key,
-    pub(crate) arrival: Arc<Arrival>,
+    key: Key,
+    arrival: Arc<Arrival>,
 }
 
 /// Memory that is taken for a body while it comes in.
@@ -39,6 +39,15 @@ impl Drop for Reserved<'_> {
 }
 
 impl Load {
+    /// One under this key, of what is at this place and for this URL.
+    pub(crate) fn new(
+        (store, disk): (&Arc<Store>, Arc<Disk>),
+        (url, place): (Key, Place),
+        (key, arrival): (Key, Arc<Arrival>),
+    ) -> Self {
+        Self { store: store.clone(), disk, place, url, key, arrival }
+    }
+
     /// Begins it.
     pub(crate) fn begin(self) {
         spawn_local(async move { self.run().await });

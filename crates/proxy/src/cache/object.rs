@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use loadline_core::cache::{Field, Fields, Metadata};
+use loadline_core::cache::{Field, Fields, Metadata, Slices};
 use loadline_linux::arena::Arena;
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
@@ -24,8 +24,7 @@ pub(crate) struct Response {
     /// Status line and fields, each with its CR LF: neither those of the connection, nor the
     /// framing, nor the age.
     pub(crate) text: Box<[u8]>,
-    /// The length of the body, where it is told.
-    pub(crate) length: Option<u64>,
+    pub(crate) length: Length,
     /// What tells it apart from others for the same URL, beyond what it names in `Vary`.
     pub(crate) variant: Arc<[u8]>,
     pub(crate) selectors: StoredSelectors,
@@ -48,7 +47,38 @@ impl Response {
     }
 }
 
-/// A response that is stored, whole.
+/// How long the body of a response is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// Its server does not tell.
+    Unknown,
+    Whole(u64),
+    /// It is the first of the slices of a longer one.
+    Sliced {
+        complete: u64,
+        size: u32,
+    },
+}
+
+impl Length {
+    /// The length of what clients are to get, where it is told.
+    pub(crate) const fn complete(self) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::Whole(complete) | Self::Sliced { complete, .. } => Some(complete),
+        }
+    }
+
+    /// The slices that it is the first of.
+    pub(crate) fn slices(self) -> Option<Slices> {
+        match self {
+            Self::Sliced { complete, size } => Some(Slices { complete, size }),
+            Self::Unknown | Self::Whole(_) => None,
+        }
+    }
+}
+
+/// A response that is stored, with all of its body or with its first slice.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) response: Arc<Response>,
@@ -104,6 +134,14 @@ impl Object {
         self.pieces.all().iter().map(|piece| piece.len() as u64).sum()
     }
 
+    /// How long it is for clients.
+    pub(crate) fn told_length(&self) -> Length {
+        match self.response.length {
+            sliced @ Length::Sliced { .. } => sliced,
+            Length::Unknown | Length::Whole(_) => Length::Whole(self.length()),
+        }
+    }
+
     /// Its body, a piece after the other.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Bytes> {
         self.pieces.all().iter().cloned()
@@ -121,6 +159,14 @@ impl Object {
             start = end;
         }
         &[]
+    }
+
+    /// The same, to be kept beside the object.
+    pub(crate) fn piece_after(&self, place: u64) -> Bytes {
+        let found = self.after(place);
+        let has = |piece: &&Bytes| piece.as_ptr_range().contains(&found.as_ptr());
+        let piece = self.pieces.all().iter().find(has).filter(|_| !found.is_empty());
+        piece.map_or_else(Bytes::new, |piece| piece.slice_ref(found))
     }
 
     /// The memory that it takes, with its compressed forms and without its key.

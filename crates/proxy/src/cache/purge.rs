@@ -74,12 +74,17 @@ impl Store {
         let fields = head.fields().iter(bytes).map(|(name, value)| Field::new(name, value));
         let fields: Vec<Field<'_>> = fields.collect();
         for url in wanted.invalidated(head.status(), &fields) {
-            self.close_all(Some(&url), |key| url_of(key) == url);
-            // What is under longer keys is not found any more.
-            self.remove(&url);
-            if let Some(disk) = &*self.disk() {
-                disk.invalidate(|| self.epoch.fetch_add(1, AcqRel) + 1, &url);
-            }
+            self.invalidate(&url);
+        }
+    }
+
+    /// Forgets what is stored for a URL.
+    pub(crate) fn invalidate(&self, url: &[u8]) {
+        self.close_all(Some(url), |key| url_of(key) == url);
+        // What is under longer keys is not found any more.
+        self.remove(url);
+        if let Some(disk) = &*self.disk() {
+            disk.invalidate(|| self.epoch.fetch_add(1, AcqRel) + 1, url);
         }
     }
 
@@ -147,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        cache::{Response, selectors::Selectors, store::Join, unix_now},
+        cache::{Response, object::Length, selectors::Selectors, store::Join, unix_now},
         runtime::clock::Clock,
     };
 
@@ -158,7 +163,7 @@ mod tests {
         let response = Response {
             status: 200,
             text: b"HTTP/1.1 200 OK\r\n"[..].into(),
-            length: Some(5),
+            length: Length::Whole(5),
             variant: b"web"[..].into(),
             selectors: Selectors { tags: Box::new([b"a"[..].into()]), ..Selectors::none() }.into(),
         };

@@ -232,7 +232,8 @@ impl Store {
             None => (None, None),
             Some(_) => (Some(Branch::new(vary)), None),
         };
-        let is_one_of_several = secondary.as_ref().is_some_and(|it| !it.is_empty());
+        let is_one_of_several = secondary.as_ref().is_some_and(|it| !it.is_empty())
+            || response.length.slices().is_some();
         let branch = branch.or_else(|| is_one_of_several.then(|| Branch::new(vary)));
         let Some(branch) = branch else { return url.clone() };
         self.put(url, What::Branch(branch.clone()), None);

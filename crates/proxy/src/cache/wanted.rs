@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use loadline_core::{
     cache::{
-        Field, Fields, Request, Response, changes_unkeyed, invalidated_keys, is_safe, primary_key,
-        validating_fields,
+        ByteRange, Field, Fields, Request, Response, Vary, changes_unkeyed, invalidated_keys,
+        is_safe, primary_key, validating_fields,
     },
     rules::{Caching, Routes, Rule},
 };
@@ -35,6 +35,16 @@ pub(crate) struct Wanted {
     rank: usize,
     /// Of a request that is not for the cache: what it may make invalid is.
     unsafe_method: Option<Vec<u8>>,
+    /// The slice that alone is wanted.
+    pub(crate) part: Option<SliceRange>,
+}
+
+/// A slice of a response.
+#[derive(Clone, Debug)]
+pub(crate) struct SliceRange {
+    pub(crate) range: ByteRange,
+    /// What the response varies by, as its first slice says.
+    pub(crate) vary: Vary,
 }
 
 impl Wanted {
@@ -66,9 +76,17 @@ impl Wanted {
             routes: routes.clone(),
             rank,
             unsafe_method: (!is_retrieval).then(|| method.to_vec()),
+            part: None,
         };
         wanted.url = primary_key(&wanted.request(&[])).into();
         Some(Box::new(wanted))
+    }
+
+    /// A slice of what it asks for.
+    pub(crate) fn slice(&self, part: SliceRange) -> Self {
+        let name = format!("\n{}-{}", part.range.first, part.range.last);
+        let variant = [&self.variant, name.as_bytes()].concat().into();
+        Self { variant, part: Some(part), ..self.clone() }
     }
 
     /// Whether the cache may answer it.
@@ -123,21 +141,24 @@ pub(crate) fn request_fields(text: &[u8]) -> Lines<'_> {
 /// Appends the head of the request that brings a whole response: that of the client, as it goes on
 /// in `text`, without its conditions, its range, what changes responses and is not part of the key,
 /// and the parameters that make no difference. Where something is `stored`, it asks whether that is
-/// still right.
+/// still right; of a slice, for its range.
 pub(crate) fn write_fetch(
     text: &[u8],
-    caching: &Caching,
+    wanted: &Wanted,
     stored: Option<&[Field<'_>]>,
     out: &mut Vec<u8>,
 ) {
     let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let target = line.split(|byte| *byte == b' ').nth(1).unwrap_or(b"/");
     out.extend_from_slice(b"GET ");
-    caching.query.write(target, out);
+    wanted.caching().query.write(target, out);
     out.extend_from_slice(b" HTTP/1.1\r\n");
     let own = request_fields(text);
     for field in validating_fields(Fields(&own), Fields(stored.unwrap_or_default())) {
         write(out, field.name, field.value);
+    }
+    if let Some(SliceRange { range: ByteRange { first, last }, .. }) = wanted.part {
+        write(out, b"Range", format!("bytes={first}-{last}").as_bytes());
     }
     out.extend_from_slice(b"\r\n");
 }

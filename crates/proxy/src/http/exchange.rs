@@ -6,6 +6,7 @@ mod coded;
 mod local_reply;
 mod object;
 mod ruled;
+mod sliced;
 mod stored;
 
 use std::{

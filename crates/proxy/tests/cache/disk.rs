@@ -256,7 +256,7 @@ fn a_directory_that_cannot_be_used_is_said_and_everything_else_works() {
     assert_eq!(fs::read(&file).unwrap(), b"not a directory");
 }
 
-fn fleet_on(origin: &Origin, folder: &Path) -> Fleet {
+pub(crate) fn fleet_on(origin: &Origin, folder: &Path) -> Fleet {
     let mut fleet = fleet(origin.address);
     fleet.edge.cache = CacheLimits { memory: Bytes::new(2 << 20), max_object: Bytes::new(1 << 20) };
     let path = folder.display().to_string();
@@ -277,7 +277,7 @@ fn restarted(proxy: Proxy, origin: &Origin, folder: &Path) -> Proxy {
     on_disk(origin, folder)
 }
 
-fn disk(proxy: &Proxy) -> state::DiskCache {
+pub(crate) fn disk(proxy: &Proxy) -> state::DiskCache {
     proxy.runtime.handle().state().cache.unwrap().disk.unwrap()
 }
 

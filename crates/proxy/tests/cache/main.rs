@@ -9,6 +9,7 @@ mod disk;
 mod hits;
 mod http2;
 mod in_place;
+mod slices;
 mod stale;
 mod support;
 mod untrusted;

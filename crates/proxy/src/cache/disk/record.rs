@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! | magic | length of head | length of body | epoch | check of head | check of these | 32 bytes
-//! | key: URL, variant, values of Vary; metadata; tags; fields                       | head
+//! | key: URL, variant, values of Vary; metadata; tags; fields; whole of slices      | head
 //! | up to 256 KiB | check | up to 256 KiB | check | ...                              | body
 //! ```
 //! Numbers are little-endian. Checks are CRC-32 (of IEEE 802.3): they find what was cut off and
@@ -17,7 +17,10 @@ use loadline_core::{
     time::{Duration, UnixTime},
 };
 
-use crate::cache::{object::Response, selectors::Selectors};
+use crate::cache::{
+    object::{Length, Response},
+    selectors::Selectors,
+};
 
 /// A response with its key.
 #[derive(Clone, Debug)]
@@ -95,7 +98,7 @@ impl Head {
     }
 
     fn text(&self) -> Vec<u8> {
-        let Response { status, text, variant, selectors, .. } = &*self.response;
+        let Response { status, text, length, variant, selectors } = &*self.response;
         let Selectors { vary, secondary, tags } = &**selectors;
         let mut to = Vec::with_capacity(text.len() + self.url.len() + 256);
         write_text(&mut to, &self.url);
@@ -110,6 +113,7 @@ impl Head {
         to.extend(status.to_le_bytes());
         write_list(&mut to, tags.iter().map(|tag| &**tag));
         write_text(&mut to, text);
+        to.extend(length.slices().map_or(0, |slices| slices.complete).to_le_bytes());
         to
     }
 
@@ -124,7 +128,10 @@ impl Head {
         let status = u16_of(from)?;
         let tags = read_list(from)?.into_iter().map(Into::into).collect();
         let text = read_text(from)?.into();
-        let length = Some(body);
+        let length = match u64_of(from)? {
+            0 => Length::Whole(body),
+            complete => Length::Sliced { complete, size: u32::try_from(body).ok()? },
+        };
         let selectors = Selectors { vary, secondary, tags }.into();
         let response = Response { status, text, length, variant, selectors };
         from.is_empty().then(|| Self { url, response: Arc::new(response), metadata })
@@ -322,8 +329,8 @@ pub(super) const CHECK: usize = 4;
 /// Heads of responses have a megabyte at most; URL and tags have a limit each.
 const HEAD_MAX: u32 = 4 << 20;
 
-/// `LLR1`: a record of the first version of the format.
-const MAGIC: u32 = u32::from_le_bytes(*b"LLR1");
+/// `LLR2`: a record of the second version of the format.
+const MAGIC: u32 = u32::from_le_bytes(*b"LLR2");
 
 #[cfg(test)]
 mod tests;

@@ -297,4 +297,4 @@ const MAGIC: u32 = u32::from_le_bytes(*b"LLSG");
 const END_MAGIC: u32 = u32::from_le_bytes(*b"LLSE");
 
 /// Of the format. What another version has written is given up.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;

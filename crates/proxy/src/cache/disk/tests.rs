@@ -19,7 +19,10 @@ use loadline_core::{
 use proptest::prelude::*;
 
 use super::*;
-use crate::cache::{object::Response, selectors::Selectors};
+use crate::cache::{
+    object::{Length, Response},
+    selectors::Selectors,
+};
 
 #[tokio::test]
 async fn what_was_written_is_there_after_a_restart_and_as_old_as_it_is() {
@@ -437,7 +440,7 @@ fn response() -> Response {
     Response {
         status: 200,
         text: b"HTTP/1.1 200 OK\r\nDate: Tue, 24 Nov 2026 12:00:00 GMT\r\n"[..].into(),
-        length: None,
+        length: Length::Unknown,
         variant: b"web"[..].into(),
         selectors: Selectors::none().into(),
     }

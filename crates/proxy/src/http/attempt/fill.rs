@@ -39,7 +39,8 @@ impl Attempt<'_, '_> {
         let filled = self.fill_body(fetch, filling, &mut body, buffer).await;
         filled.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         let through = self.upload.is_complete() && self.unfinished.is_none();
-        let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
+        let is_over = body.is_finished() && self.connection.peer.rest.is_empty();
+        let reusable = head.keep_alive() && through && is_over;
         Ok(Done { ending: Ending::Complete, next: Next::KeepAlive, reusable })
     }
 
@@ -144,7 +145,7 @@ impl Attempt<'_, '_> {
             if let Some(filling) = &mut filling {
                 fetch.append(filling, payload.freeze());
             }
-            if body.is_finished() {
+            if body.is_finished() || filling.as_ref().is_some_and(Filling::has_all) {
                 break;
             }
             match self.more(fetch).await? {

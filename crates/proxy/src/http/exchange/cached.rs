@@ -118,14 +118,12 @@ impl Exchange<'_> {
             Join::Other(reader) => (reader, false),
             Join::Begin(reader) => (reader, true),
         };
+        let under = (need.key.clone(), reader.arrival().clone());
         if let (true, Some((disk, place))) = (is_first, &need.place) {
-            let (store, disk, place) = (store.clone(), disk.clone(), place.clone());
-            let (url, key) = (wanted.url.clone(), need.key.clone());
-            let arrival = reader.arrival().clone();
-            Load { store, disk, place, url, key, arrival }.begin();
+            let what = (wanted.url.clone(), place.clone());
+            Load::new((store, disk.clone()), what, under).begin();
         } else if is_first {
             let stored = need.stored.clone().filter(|_| need.validates);
-            let under = (need.key.clone(), reader.arrival().clone());
             let at = (store, self.worker.shared.clock);
             let fetch = Fetch::new(at, under, wanted, stored);
             fetch.begin(self.start(need.may_be_full), &self.request);
@@ -189,15 +187,11 @@ impl Exchange<'_> {
         }
         let may_be_full =
             matches!(decision(Situation::Full), Decision::Fresh | Decision::Stale { .. });
-        // What may be for somebody who is known is not waited for by others.
-        let key = match fields.first("authorization").filter(|_| wishes.authorized) {
-            Some(credentials) => [&found.key, &b"\0"[..], credentials].concat().into(),
-            None => found.key,
-        };
+        let key = fetch_key(found.key, fields);
         Step::Fetch(Need { key, why, stored, validates, may_be_full, place })
     }
 
-    fn start(&self, in_background: bool) -> Start<'_> {
+    pub(super) fn start(&self, in_background: bool) -> Start<'_> {
         Start {
             worker: self.worker,
             listener: self.listener,
@@ -407,9 +401,18 @@ impl Waiting<'_> {
     }
 }
 
+/// The key by which a fetch is joined: what may be for somebody who is known is not waited for by
+/// others.
+pub(super) fn fetch_key(stored: Key, request: Fields<'_>) -> Key {
+    match request.first("authorization").filter(|_| Wishes::of(request).authorized) {
+        Some(credentials) => [&stored, &b"\0"[..], credentials].concat().into(),
+        None => stored,
+    }
+}
+
 fn is_same(one: &Need, other: &Need) -> bool {
     one.stored.as_ref().map(Arc::as_ptr) == other.stored.as_ref().map(Arc::as_ptr)
 }
 
 /// More often than this nobody waits for a fetch that turns out to be for others.
-const ROUNDS: u32 = 8;
+pub(super) const ROUNDS: u32 = 8;

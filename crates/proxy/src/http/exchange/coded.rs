@@ -57,7 +57,11 @@ impl Exchange<'_> {
         let fields = response.fields();
         let fields = fields.iter().map(|field| (field.name, field.value));
         let status = if answer.status == 206 { response.status } else { answer.status };
-        Treatment::of(compression, &offer, Seen { status, length: response.length, fields })
+        Treatment::of(
+            compression,
+            &offer,
+            Seen { status, length: response.length.complete(), fields },
+        )
     }
 
     /// The form of an object by this algorithm: the one that is kept, or one made now. None where

@@ -17,7 +17,10 @@ use loadline_core::{
 use loadline_http1::{Forwarded, Method};
 use loadline_linux::arena::Arena;
 
-use super::{Exchange, Next};
+use super::{
+    Exchange, Next,
+    sliced::{Slice, Sliced},
+};
 use crate::{
     cache::{
         Answer, Asked, BROKEN, Body, COPIED, CacheResult, DiskBody, Failed, Object, Part, Reader,
@@ -33,6 +36,7 @@ pub(super) enum Source {
     Coded(Bytes),
     Arrival(Reader),
     Disk(DiskBody),
+    Sliced(Box<Sliced>),
 }
 
 /// What is told of a response beside itself.
@@ -58,7 +62,7 @@ enum End {
 
 /// Why a body did not get through.
 #[derive(Clone, Copy, Debug)]
-enum Broken {
+pub(super) enum Broken {
     Client(Reason),
     Source(Failed),
 }
@@ -138,9 +142,10 @@ impl Exchange<'_> {
         &mut self,
         wanted: &Wanted,
         response: &Response,
-        mut source: Source,
+        source: Source,
         given: Given,
     ) -> (Ending, Next) {
+        let mut source = source.in_slices(wanted, response);
         let length = source.length(response);
         let mut answer = if given.asks_for_all {
             Answer::whole(response, length)
@@ -262,8 +267,12 @@ impl Exchange<'_> {
                     let from = usize::try_from(from).unwrap_or(usize::MAX);
                     Piece::Stored(form.get(from..).unwrap_or_default())
                 }
-                Source::Arrival(reader) => self.arriving(reader, text).await?,
+                Source::Arrival(reader) => Piece::Arrived(self.arriving(reader, text).await?),
                 Source::Disk(body) => self.read(body, from, text).await?,
+                Source::Sliced(sliced) => {
+                    let until = from.saturating_add(length);
+                    Piece::Arrived(self.of_slices(sliced, (from, until), text).await?)
+                }
             };
             let most = usize::try_from(length).unwrap_or(usize::MAX).min(piece.len());
             if most == 0 {
@@ -296,11 +305,11 @@ impl Exchange<'_> {
 
     /// The next piece of a body that is coming in; empty at its end. While it is waited for, what
     /// goes before is sent.
-    async fn arriving(
+    pub(super) async fn arriving(
         &mut self,
         reader: &Reader,
         text: &mut Vec<u8>,
-    ) -> Result<Piece<'static>, Broken> {
+    ) -> Result<Bytes, Broken> {
         if poll_fn(|cx| Poll::Ready(reader.poll_piece(cx).is_pending())).await {
             self.write_all(text, b"").await.map_err(Broken::Client)?;
             text.clear();
@@ -314,7 +323,7 @@ impl Exchange<'_> {
             }
             piece => piece.map_err(Broken::Source),
         });
-        Ok(Piece::Arrived(piece.await?.unwrap_or_default()))
+        Ok(piece.await?.unwrap_or_default())
     }
 
     /// The next piece of a body on disk; empty at its end.
@@ -335,7 +344,7 @@ impl Exchange<'_> {
 
     /// Sends all of both, one behind the other. Each byte that the client takes gives it as much
     /// time again.
-    async fn write_all(&mut self, text: &[u8], piece: &[u8]) -> Result<(), Reason> {
+    pub(super) async fn write_all(&mut self, text: &[u8], piece: &[u8]) -> Result<(), Reason> {
         self.timer.arm(self.listener_context.timeouts.idle);
         let mut sent = 0;
         let worker = self.worker;
@@ -412,12 +421,25 @@ impl Exchange<'_> {
 }
 
 impl Source {
+    /// The same, where it is the first of several slices with those that follow.
+    fn in_slices(self, wanted: &Wanted, response: &Response) -> Self {
+        match (self, Sliced::of(wanted, response)) {
+            (Self::Object(object), Some(sliced)) => {
+                Self::Sliced(Box::new(sliced.beginning_with(Slice::Object(object))))
+            }
+            (Self::Arrival(reader), Some(sliced)) => {
+                Self::Sliced(Box::new(sliced.beginning_with(Slice::Arrival(reader))))
+            }
+            (source, _) => source,
+        }
+    }
+
     fn length(&self, response: &Response) -> Option<u64> {
         match self {
             Self::Object(object) => Some(object.length()),
             Self::Disk(body) => Some(body.length),
             Self::Coded(form) => Some(form.len() as u64),
-            Self::Arrival(_) => response.length,
+            Self::Arrival(_) | Self::Sliced(_) => response.length.complete(),
         }
     }
 

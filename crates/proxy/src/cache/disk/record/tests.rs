@@ -8,7 +8,7 @@ fn head(url: &[u8], text: &[u8], tags: Vec<Vec<u8>>, names: Vec<Vec<u8>>, secs: 
     let response = Response {
         status: 200,
         text: text.into(),
-        length: None,
+        length: Length::Unknown,
         variant: b"web"[..].into(),
         selectors: Selectors {
             vary: Vary::Fields(names.into()),
@@ -42,6 +42,16 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..40)
 }
 
+#[test]
+fn the_first_of_several_slices_says_how_long_the_whole_is() {
+    let mut wrote = some();
+    let length = Length::Sliced { complete: 3_000_000_000, size: 1_000 };
+    Arc::get_mut(&mut wrote.response).unwrap().length = length;
+    let (opening, written) = wrote.write(1_000, 0).unwrap();
+    let read = opening.head(&written[Opening::BYTES..]).unwrap();
+    assert_eq!(read.response.length, length);
+}
+
 proptest! {
     #[test]
     fn a_head_is_read_as_it_was_written(
@@ -57,7 +67,7 @@ proptest! {
         let read = opening.head(&written[Opening::BYTES..]).unwrap();
         prop_assert_eq!(&read.url, &wrote.url);
         prop_assert_eq!(read.metadata, wrote.metadata);
-        let length = Some(body);
+        let length = Length::Whole(body);
         let Response { status, text, variant, selectors, .. } = &*wrote.response;
         prop_assert_eq!(&read.response.text, text);
         prop_assert_eq!(&read.response.selectors, selectors);

@@ -1,0 +1,251 @@
+//! A body in slices on its way to a client: each is taken from memory, read from disk or fetched
+//! when the client comes to it, and the next one is begun meanwhile.
+//!
+//! All are of the content whose strong tag the first one has. Where a server sends a slice of
+//! other content, the response breaks off, and what is stored for the URL is forgotten.
+
+use std::{future::poll_fn, sync::Arc, task::Poll};
+
+use bytes::Bytes;
+use loadline_core::{
+    cache::{Fields, Metadata, Slices, Vary, strong_tag},
+    decide::reason::Reason,
+    time::Duration,
+};
+
+use super::{
+    Exchange,
+    cached::{ROUNDS, fetch_key},
+    stored::Broken,
+};
+use crate::cache::{
+    BROKEN, Begun, CHANGED, Failed, Fetch, Join, Kept, Load, Object, Reader, Response, SliceRange,
+    Wanted, What, request_fields,
+};
+
+/// A body in slices.
+pub(super) struct Sliced {
+    /// What the client asks for.
+    wanted: Wanted,
+    slices: Slices,
+    tag: Box<[u8]>,
+    vary: Vary,
+    current: Option<Opened>,
+    next: Option<Opened>,
+}
+
+/// A slice that is at hand, or on its way.
+struct Opened {
+    index: u64,
+    slice: Slice,
+    /// It is fetched for this client.
+    is_first: bool,
+}
+
+/// Where the bytes of a slice come from.
+pub(super) enum Slice {
+    Object(Arc<Object>),
+    Arrival(Reader),
+}
+
+/// Where a slice is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Search {
+    Everywhere,
+    /// What is on disk is not it.
+    NotOnDisk,
+    /// What others wait for is not for this client.
+    Alone,
+}
+
+impl Sliced {
+    /// The body of this response; none where it is not in slices.
+    pub(super) fn of(wanted: &Wanted, response: &Response) -> Option<Self> {
+        let slices = response.length.slices()?;
+        let tag = strong_tag(Fields(&response.fields()))?.into();
+        let (wanted, vary) = (wanted.clone(), response.selectors.vary.clone());
+        Some(Self { wanted, slices, tag, vary, current: None, next: None })
+    }
+
+    /// The same, of which this is the first slice.
+    pub(super) fn beginning_with(mut self, slice: Slice) -> Self {
+        self.current = Some(Opened { index: 0, slice, is_first: true });
+        self
+    }
+
+    /// What one of its slices is asked for with: the first is that of a request for all.
+    fn wanted_of(&self, index: u64) -> Option<Wanted> {
+        let (range, vary) = (self.slices.range(index)?, self.vary.clone());
+        Some(if index == 0 {
+            self.wanted.clone()
+        } else {
+            self.wanted.slice(SliceRange { range, vary })
+        })
+    }
+
+    /// Whether a slice belongs to it.
+    fn has(&self, slice: &Response) -> bool {
+        strong_tag(Fields(&slice.fields())).is_some_and(|tag| *tag == *self.tag)
+    }
+}
+
+impl Exchange<'_> {
+    /// The bytes from a place to the end of their piece, for a client that reads to another place;
+    /// empty at the end of the body. While they are waited for, what goes before is sent.
+    pub(super) async fn of_slices(
+        &mut self,
+        sliced: &mut Sliced,
+        (from, until): (u64, u64),
+        text: &mut Vec<u8>,
+    ) -> Result<Bytes, Broken> {
+        let Some(range) = sliced.slices.around(from) else { return Ok(Bytes::new()) };
+        let index = sliced.slices.index(from);
+        let current = match sliced.current.take().filter(|current| current.index == index) {
+            Some(current) => current,
+            None => Box::pin(self.turn_to(sliced, index, text)).await?,
+        };
+        if sliced.next.is_none() && until > range.last + 1 {
+            sliced.next = self.open_slice(sliced, index + 1, Search::Everywhere);
+        }
+        let (current, place) = (sliced.current.insert(current), from - range.first);
+        let mut piece = match &mut current.slice {
+            Slice::Object(object) => object.piece_after(place),
+            Slice::Arrival(reader) => {
+                reader.seek(place);
+                self.arriving(reader, text).await?
+            }
+        };
+        piece.truncate(usize::try_from(range.length() - place).unwrap_or(usize::MAX));
+        if piece.is_empty() { Err(Broken::Source(BROKEN)) } else { Ok(piece) }
+    }
+
+    /// The slice with this index, once it begins to come.
+    async fn turn_to(
+        &mut self,
+        sliced: &mut Sliced,
+        index: u64,
+        text: &mut Vec<u8>,
+    ) -> Result<Opened, Broken> {
+        let next = sliced.next.take().filter(|next| next.index == index);
+        let mut opened = next.or_else(|| self.open_slice(sliced, index, Search::Everywhere));
+        for _ in 0..ROUNDS {
+            let Some(mut slice) = opened else { break };
+            let Slice::Arrival(reader) = &mut slice.slice else { return Ok(slice) };
+            self.write_all(text, b"").await.map_err(Broken::Client)?;
+            text.clear();
+            let again = match self.slice_begun(reader).await? {
+                Begun::Failed(failed) => return Err(self.without_slice(sliced, failed)),
+                Begun::Disk(response, ..) if sliced.has(&response) => return Ok(slice),
+                Begun::Response(response, _) if !sliced.has(&response) => {
+                    return Err(self.without_slice(sliced, CHANGED));
+                }
+                Begun::Response(_, Some(metadata)) if self.may_have(&metadata) => return Ok(slice),
+                Begun::Response(..) if slice.is_first => return Ok(slice),
+                Begun::Response(..) => Search::Alone,
+                Begun::Disk(..) | Begun::Stored(_) | Begun::Again | Begun::Interim(_) => {
+                    Search::NotOnDisk
+                }
+            };
+            opened = self.open_slice(sliced, index, again);
+        }
+        Err(Broken::Source(BROKEN))
+    }
+}
+
+impl Exchange<'_> {
+    /// What a slice is taken from: what is stored, or else what begins to bring it; none behind the
+    /// end.
+    fn open_slice(&self, sliced: &Sliced, index: u64, search: Search) -> Option<Opened> {
+        let wanted = sliced.wanted_of(index)?;
+        let opened = |slice, is_first| Some(Opened { index, slice, is_first });
+        let store = &self.worker.shared.store;
+        let fields = request_fields(&self.request.text);
+        let fields = Fields(&fields);
+        let find = || store.find(&wanted.url, &wanted.variant, fields);
+        let found = find();
+        let mut alone = search == Search::Alone;
+        let mut disk = store.disk().clone().filter(|_| search == Search::Everywhere);
+        match found.what {
+            Some(What::Object(object)) if sliced.has(&object.response) => {
+                return opened(Slice::Object(object), false);
+            }
+            // What is on disk is older.
+            Some(What::Object(_)) => disk = None,
+            Some(What::Unstorable(until)) => alone |= self.worker.shared.clock.now() < until,
+            Some(What::Branch(_)) | None => {}
+        }
+        let kept = disk.as_ref().and_then(|it| it.find(&wanted.url, &wanted.variant, fields));
+        let place = match kept {
+            Some(Kept::Waiting(object)) if sliced.has(&object.response) => {
+                return opened(Slice::Object(object), false);
+            }
+            Some(Kept::There(place)) => disk.map(|disk| (disk, place)),
+            Some(Kept::Waiting(_)) | None => None,
+        };
+        let key = fetch_key(found.key, fields);
+        let joined = match alone {
+            true => Join::Begin(Reader::alone()),
+            false => store.join(
+                &key,
+                || matches!(find().what, Some(What::Object(it)) if sliced.has(&it.response)),
+            ),
+        };
+        let reader = match joined {
+            Join::Again => return self.open_slice(sliced, index, search),
+            Join::Other(reader) => return opened(Slice::Arrival(reader), false),
+            Join::Begin(reader) => reader,
+        };
+        let (under, url) = ((key, reader.arrival().clone()), wanted.url.clone());
+        let is_first = place.is_none();
+        match place {
+            Some((disk, place)) => Load::new((store, disk), (url, place), under).begin(),
+            None => {
+                let at = (store, self.worker.shared.clock);
+                Fetch::new(at, under, &wanted, None).begin(self.start(false), &self.request);
+            }
+        }
+        opened(Slice::Arrival(reader), is_first)
+    }
+
+    /// Waits for the head of the response that brings a slice, or for there being none.
+    async fn slice_begun(&mut self, reader: &mut Reader) -> Result<Begun, Broken> {
+        // How long a server may take is for its fetch to say.
+        self.timer.arm(Duration::ZERO);
+        loop {
+            let begun = poll_fn(|cx| match reader.poll_begun(cx) {
+                Poll::Ready((begun, _)) => Poll::Ready(Ok(begun)),
+                Poll::Pending => {
+                    let reset = self.client.socket.poll_reset(cx);
+                    reset.map(|()| Err(Broken::Client(Reason::ClientGone)))
+                }
+            });
+            match begun.await? {
+                Begun::Interim(_) => {}
+                begun => return Ok(begun),
+            }
+        }
+    }
+
+    /// A slice is not to be had: lets nobody begin with what is stored where that is the reason.
+    fn without_slice(&self, sliced: &Sliced, failed: Failed) -> Broken {
+        let Sliced { wanted, .. } = sliced;
+        let store = &self.worker.shared.store;
+        if matches!(failed.reason, Some(Reason::ContentChanged | Reason::WrongRange)) {
+            store.invalidate(&wanted.url);
+        }
+        if failed.reason == Some(Reason::WrongRange) {
+            let fields = request_fields(&self.request.text);
+            let found = store.find(&wanted.url, &wanted.variant, Fields(&fields));
+            store.pass(&found.key, self.worker.shared.clock.now() + WITHOUT_RANGES);
+        }
+        Broken::Source(failed)
+    }
+
+    /// Whether a response that was begun for another is for this request as well.
+    fn may_have(&self, metadata: &Metadata) -> bool {
+        metadata.for_authorized || !Fields(&request_fields(&self.request.text)).has("authorization")
+    }
+}
+
+/// How long what has no ranges, although its server says so, passes the cache.
+const WITHOUT_RANGES: Duration = Duration::from_secs(600);
