@@ -29,9 +29,9 @@
 //!    the fields for which [`is_sent_with_304`] holds). Otherwise, for a `GET` whose stored status
 //!    is 200 or 206 and if [`range_counts`], [`Wanted::of`] says which bytes: 200, 206 with
 //!    [`ByteRange::content_range`], 206 framed by [`Multipart`], or 416 with
-//!    [`unsatisfied_content_range`]. Of content in [`Slices`], which of them have the bytes: each is
-//!    looked up and fetched by itself, with `Range`, and used if its [`strong_tag`] is that of the
-//!    first.
+//!    [`unsatisfied_content_range`]. Of content in [`Slices`], which of them have the bytes: each
+//!    is looked up and fetched by itself, with `Range`, and used if its [`strong_tag`] is that of
+//!    the first.
 //!    The response has the stored fields (without those that [`is_for_the_cache`]), one `Age` of
 //!    [`Metadata::age`] in whole seconds in place of any stored one, and [`CacheStatus`].
 //! 5. **Ask the servers.** To validate, with [`validating_fields`]; to fetch what may be stored,
