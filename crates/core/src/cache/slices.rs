@@ -24,9 +24,12 @@ impl Slices {
     /// not say that it has ranges, or no strong tag tells whether two of them belong together.
     #[must_use]
     pub fn of(response: &Response<'_>, complete: u64, size: u32) -> Option<Self> {
+        if size == 0 || complete <= u64::from(size) || response.status != 200 {
+            return None;
+        }
         let has_ranges = response.fields.list("accept-ranges").any(|unit| unit == b"bytes");
-        let may = response.status == 200 && has_ranges && strong_tag(response.fields).is_some();
-        (may && size > 0 && complete > u64::from(size)).then_some(Self { complete, size })
+        let is_named = strong_tag(response.fields).is_some();
+        (has_ranges && is_named).then_some(Self { complete, size })
     }
 
     /// The slice that has the byte at this place.

@@ -81,8 +81,8 @@ impl Fetch {
     /// Takes the head of the response. Its body is to follow; none where what is stored is good.
     ///
     /// # Errors
-    /// [`Abandoned`] where nobody is to read it.
-    pub(crate) fn answered(&self, came: &Came<'_>) -> Result<Option<Filling>, Abandoned> {
+    /// Why nobody is to read it.
+    pub(crate) fn answered(&self, came: &Came<'_>) -> Result<Option<Filling>, Reason> {
         let (asked, received) = (request_fields(came.asked), came.fields());
         let exchange = came.exchange(&self.wanted, &asked, &received);
         if self.part().is_some_and(|range| !brings(&exchange.response, range)) {
@@ -98,7 +98,7 @@ impl Fetch {
         if metadata.is_none() && self.is_in_vain(came.head) {
             self.pass(came.head.status());
             self.arrival.begin(Begun::Again, came.via);
-            return Err(Abandoned);
+            return Err(Reason::ClientGone);
         }
         let text = match metadata {
             Some(_) => {
@@ -133,16 +133,16 @@ impl Fetch {
         (self.wanted.part.is_none() && self.reserve(size)).then_some(slices)
     }
 
-    /// What came is not the slice that was asked for.
-    fn without_part(&self, came: &Came<'_>) -> Abandoned {
-        let failed = match came.head.status() {
-            200 | 206 => WRONG_RANGE,
-            status if cache::is_server_error(status) => SLICE_ERROR,
-            _ => CHANGED,
+    /// What came is not the slice that was asked for: why, as far as that is the server's fault.
+    fn without_part(&self, came: &Came<'_>) -> Reason {
+        let (failed, reason) = match came.head.status() {
+            200 | 206 => (WRONG_RANGE, Reason::WrongRange),
+            status if cache::is_server_error(status) => (SLICE_ERROR, Reason::SliceError),
+            _ => (CHANGED, Reason::ClientGone),
         };
         self.close();
         self.arrival.begin(Begun::Failed(failed), came.via);
-        Abandoned
+        reason
     }
 
     fn announce(&self, response: &Arc<Response>, metadata: Option<Metadata>, came: &Came<'_>) {

@@ -92,7 +92,7 @@ impl Attempt<'_, '_> {
         head: &ResponseHead,
         bytes: &[u8],
     ) -> Result<Option<Filling>, Reason> {
-        fetch.answered(&self.came(head, bytes)).map_err(|_| Reason::ClientGone)
+        fetch.answered(&self.came(head, bytes))
     }
 
     fn finish_filling(&self, fetch: &Fetch, filling: Option<Filling>) {

@@ -18,9 +18,12 @@ use super::{
     cached::{ROUNDS, fetch_key},
     stored::Broken,
 };
-use crate::cache::{
-    BROKEN, Begun, CHANGED, Failed, Fetch, Join, Kept, Load, Object, Reader, Response, SliceRange,
-    Wanted, What, request_fields,
+use crate::{
+    cache::{
+        BROKEN, Begun, CHANGED, Failed, Fetch, Join, Kept, Load, Object, Reader, Response,
+        SliceRange, Wanted, What, request_fields,
+    },
+    runtime::worker::Worker,
 };
 
 /// A body in slices.
@@ -232,6 +235,11 @@ impl Exchange<'_> {
         let store = &self.worker.shared.store;
         if matches!(failed.reason, Some(Reason::ContentChanged | Reason::WrongRange)) {
             store.invalidate(&wanted.url);
+        }
+        if failed.reason == Some(Reason::ContentChanged) {
+            let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
+            let cells = &route.service_context().cells;
+            failures.note(shared, cells, route.scene(None), Reason::ContentChanged);
         }
         if failed.reason == Some(Reason::WrongRange) {
             let fields = request_fields(&self.request.text);
