@@ -123,10 +123,11 @@ impl Ticks {
         proc::ticks(busy(self).saturating_sub(busy(before)))
     }
 
+    /// What the host took for certain: between two counts of whole ticks there may be one too many,
+    /// which is much of a short run.
     fn steal_since(self, before: Self) -> Ratio {
-        let (steal, all) =
-            (self.steal - before.steal.min(self.steal), self.all - before.all.min(self.all));
-        Ratio::part(steal, all)
+        let certain = self.steal.saturating_sub(before.steal).saturating_sub(1);
+        Ratio::part(certain, self.all.saturating_sub(before.all))
     }
 }
 
@@ -138,12 +139,25 @@ mod tests {
     fn steal_is_the_eighth_figure_as_a_share_of_the_first_eight() {
         let before = Ticks::read("cpu  100 0 50 800 10 0 5 35 7 0\ncpu0 1 2 3\n");
         assert_eq!(before, Ticks { all: 1_000, steal: 35, idle: 810 });
-        let after = Ticks::read("cpu  150 0 50 830 10 0 5 55 9 0\n");
-        assert_eq!(after.steal_since(before), Ratio::percent(20));
+        let after = Ticks::read("cpu  150 0 50 830 10 0 5 56 8 0\n");
+        assert_eq!(after.steal_since(before), Ratio::part(20, 101));
         assert_eq!(before.steal_since(after), Ratio::ZERO);
         assert_eq!(after.busy_since(before), proc::ticks(50));
         assert_eq!(before.busy_since(after), Duration::ZERO);
         assert_eq!(Ticks::read(""), Ticks::default());
+    }
+
+    #[test]
+    fn a_run_of_a_few_ticks_is_not_invalid_for_one_that_the_host_took() {
+        let before = Ticks { all: 1_000, steal: 35, idle: 810 };
+        let taken = |steal: u64, all: u64| {
+            let after = Ticks { all: 1_000 + all, steal: 35 + steal, idle: 810 };
+            let health = Health { steal: after.steal_since(before), ..Health::default() };
+            !health.faults(&Tolerance::default()).is_empty()
+        };
+        assert!(!taken(1, 2) && !taken(1, 3) && !taken(1, 13));
+        assert!(taken(2, 13) && taken(5, 19) && taken(100, 1_000));
+        assert!(!taken(50, 1_000));
     }
 
     #[test]
