@@ -105,7 +105,7 @@ pub use range::{
 };
 pub use reuse::{Decision, Forward, Found, Situation, Wishes, decide};
 pub use settings::{SetCookie, Settings};
-pub use slices::{Slices, brings, strong_tag};
+pub use slices::{Slices, brings, pause_before, strong_tag};
 pub use status_code::{is_heuristically_cacheable, is_server_error, is_understood};
 pub use storage::{Refusal, may_store};
 pub use stored_fields::{freshened_fields, stored_fields};

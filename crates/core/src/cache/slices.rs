@@ -8,6 +8,7 @@ use super::{
     message::Response,
     range::{ByteRange, ContentRange},
 };
+use crate::time::Duration;
 
 /// Content in slices. The first is the leading one: its fields are those of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,17 @@ pub fn brings(response: &Response<'_>, range: ByteRange) -> bool {
     let part = ContentRange::of(response.fields);
     let is_it = part.is_some_and(|part| part.range == range && part.complete.is_some());
     response.status == 206 && is_it && strong_tag(response.fields).is_some()
+}
+
+/// How long it is waited before a slice is asked for once more for which no server had room, after
+/// so many such attempts; none where it is given up, after half a minute in all. Its client has had
+/// the beginning, and is better slow than cut off.
+#[must_use]
+pub const fn pause_before(attempt: u32) -> Option<Duration> {
+    match attempt {
+        0..=6 => Some(Duration::from_millis(250 << attempt)),
+        _ => None,
+    }
 }
 
 /// The tag of content, where equal ones name the same bytes.
@@ -115,6 +127,14 @@ mod tests {
         for wrong in ["bytes 30-58/100", "bytes 31-59/100", "bytes 0-99/100", "bytes 30-59/*"] {
             assert!(!brings(206, &[&alloc::format!("Content-Range: {wrong}"), tag]), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_slice_without_room_is_asked_for_again_for_half_a_minute() {
+        let pauses: Vec<_> = (0..).map_while(pause_before).collect();
+        assert_eq!(pauses[..3], [250, 500, 1_000].map(Duration::from_millis));
+        let all = pauses.iter().fold(Duration::ZERO, |sum, pause| sum + *pause);
+        assert!(all >= Duration::from_secs(30) && all < Duration::from_secs(40), "{all}");
     }
 
     proptest! {

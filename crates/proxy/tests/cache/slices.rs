@@ -4,14 +4,15 @@ use std::{
     net::TcpStream,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc::channel,
     },
 };
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::Fleet,
+    fleet::{Capacity, Fleet, WhenFull},
     rules::{Caching, Routes},
     state::Purge,
     time::Duration,
@@ -19,7 +20,10 @@ use loadline_core::{
 
 use crate::{
     disk::{disk, fleet_on},
-    support::{Origin, Proxy, body, field, fleet, rule, send, status, wait_until},
+    support::{
+        Origin, Proxy, body, exactly, field, fleet, get, head, rule, send, status, until_closed,
+        wait_until,
+    },
 };
 
 const SLICE: usize = 1_000;
@@ -256,6 +260,33 @@ fn slices_that_may_not_be_stored_go_to_each_client_by_themselves() {
         });
     }
     assert_eq!(ranges(&origin).iter().filter(|range| *range == "all").count(), 1);
+}
+
+#[test]
+fn a_response_that_has_begun_waits_for_room_and_is_not_cut() {
+    let (tell, told) = channel::<()>();
+    let told = Mutex::new(told);
+    let origin = Origin::new(move |stream, head, _| {
+        if head.starts_with("GET /slow ") {
+            told.lock().unwrap().recv().unwrap();
+        }
+        give(stream, head, FIELDS);
+    });
+    let mut fleet = in_slices(fleet(origin.address));
+    fleet.services[0].when_full = WhenFull::Shed;
+    fleet.services[0].groups[0].capacity =
+        Capacity { max_in_flight: Some(1), ..Capacity::default() };
+    let proxy = Proxy::of(fleet);
+    proxy.get("/a", "Range: bytes=0-9\r\n");
+    let mut slow = proxy.begin(&get("/slow", "Range: bytes=0-9\r\n"));
+    origin.wait_for(2);
+    let mut waits = proxy.begin(&get("/a", ""));
+    assert!(head(&mut waits).unwrap().contains("; hit;"));
+    assert!(exactly(&mut waits, SLICE) == content().as_bytes()[..SLICE]);
+    assert!(proxy.get("/b", "").starts_with("HTTP/1.1 503 "), "there is no room");
+    tell.send(()).unwrap();
+    until_closed(&mut slow);
+    assert!(until_closed(&mut waits) == content()[SLICE..]);
 }
 
 #[test]

@@ -4,14 +4,15 @@
 //! All are of the content whose strong tag the first one has. Where a server sends a slice of
 //! other content, the response breaks off, and what is stored for the URL is forgotten.
 
-use std::{future::poll_fn, sync::Arc, task::Poll};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use loadline_core::{
-    cache::{Fields, Metadata, Slices, Vary, strong_tag},
-    decide::reason::Reason,
+    cache::{Fields, Metadata, Slices, Vary, pause_before, strong_tag},
+    decide::{ending::Fault, reason::Reason},
     time::Duration,
 };
+use tokio::time::sleep;
 
 use super::{
     Exchange,
@@ -131,13 +132,16 @@ impl Exchange<'_> {
     ) -> Result<Opened, Broken> {
         let next = sliced.next.take().filter(|next| next.index == index);
         let mut opened = next.or_else(|| self.open_slice(sliced, index, Search::Everywhere));
-        for _ in 0..ROUNDS {
+        for attempt in 0..ROUNDS {
             let Some(mut slice) = opened else { break };
             let Slice::Arrival(reader) = &mut slice.slice else { return Ok(slice) };
             self.write_all(text, b"").await.map_err(Broken::Client)?;
             text.clear();
             let again = match self.slice_begun(reader).await? {
-                Begun::Failed(failed) => return Err(self.without_slice(sliced, failed)),
+                Begun::Failed(failed) => {
+                    self.pause_after(failed, attempt, sliced).await?;
+                    Search::Everywhere
+                }
                 Begun::Disk(response, ..) if sliced.has(&response) => return Ok(slice),
                 Begun::Response(response, _) if !sliced.has(&response) => {
                     return Err(self.without_slice(sliced, CHANGED));
@@ -227,6 +231,28 @@ impl Exchange<'_> {
                 begun => return Ok(begun),
             }
         }
+    }
+
+    /// Waits before a slice is asked for again for which no server had room.
+    async fn pause_after(
+        &mut self,
+        failed: Failed,
+        attempt: u32,
+        sliced: &Sliced,
+    ) -> Result<(), Broken> {
+        let is_full = failed.ending.fault() == Fault::Capacity;
+        let Some(pause) = pause_before(attempt).filter(|_| is_full) else {
+            return Err(self.without_slice(sliced, failed));
+        };
+        let mut slept = pin!(sleep(pause.to_std()));
+        poll_fn(|cx| match slept.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => {
+                let reset = self.client.socket.poll_reset(cx);
+                reset.map(|()| Err(Broken::Client(Reason::ClientGone)))
+            }
+        })
+        .await
     }
 
     /// A slice is not to be had: lets nobody begin with what is stored where that is the reason.
