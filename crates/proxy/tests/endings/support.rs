@@ -18,6 +18,7 @@ use loadline_core::{
     units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
+use socket2::{Domain, Socket, Type};
 
 /// Longer than anything takes that goes right.
 pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(5);
@@ -75,9 +76,14 @@ impl Scripted {
     }
 }
 
-/// An address where nobody listens.
+/// An address where nobody listens, and nobody else comes to listen while the test runs: a socket
+/// keeps its port.
 pub(crate) fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    std::mem::forget(socket);
+    address
 }
 
 /// A fleet of one service with one group of these servers.

@@ -1,7 +1,7 @@
 //! Servers to which there is no connection.
 
 use std::{
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -10,9 +10,14 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::{Case, SHORT};
 
-/// An address where nobody listens.
+/// An address where nobody listens, and nobody else comes to listen while the test runs: a socket
+/// keeps its port.
 pub(crate) fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    std::mem::forget(socket);
+    address
 }
 
 /// A backlog that is full: the kernel drops what knocks.
