@@ -60,7 +60,7 @@ pub(crate) struct RouteCache {
     #[schemars(extend("default" = true))]
     pub(crate) stale_when_full: Key<bool>,
     /// Stores what is longer in slices of this size, each fetched by a request with `Range` when it
-    /// is needed. At most an eighth of `memory`, and `max_object` of `[cache]`.
+    /// is needed. At most a sixteenth of `memory`, and half of `max_object`.
     #[schemars(extend("examples" = ["4MiB"]))]
     pub(crate) slice: Key<Size<{ 64 << 10 }, { 1 << 30 }>>,
     /// Whether responses say in `Cache-Status` what the cache did.

@@ -12,10 +12,11 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Capacity, Fleet, WhenFull},
+    fleet::{CacheLimits, Capacity, Fleet, WhenFull},
     rules::{Caching, Routes},
     state::Purge,
     time::Duration,
+    units::Bytes,
 };
 
 use crate::{
@@ -290,6 +291,21 @@ fn a_response_that_has_begun_waits_for_room_and_is_not_cut() {
 }
 
 #[test]
+fn a_slice_that_is_too_large_for_memory_is_made_smaller_and_stored() {
+    let origin = origin();
+    let mut fleet = in_slices(fleet(origin.address));
+    let memory = Bytes::new(32 << 10);
+    fleet.edge.cache = CacheLimits { memory, max_object: memory };
+    let caching = Caching { slice: 1 << 20, ..Caching::default() };
+    fleet.listeners[0].routes = Routes::new(vec![rule(caching)]);
+    let proxy = Proxy::of(fleet);
+    for _ in 0..2 {
+        assert!(body(&proxy.get("/a", "")) == content());
+    }
+    assert_eq!(ranges(&origin), ["all", "bytes=2048-4095", "bytes=4096-4499"]);
+}
+
+#[test]
 fn what_fits_into_a_slice_or_has_no_strong_tag_is_stored_whole() {
     for fields in
         ["Cache-Control: max-age=60\r\n", "Cache-Control: max-age=60\r\nETag: W/\"1\"\r\n"]
@@ -325,6 +341,26 @@ fn slices_are_on_disk_after_a_restart() {
     let part = proxy.get("/a", "Range: bytes=4400-\r\n");
     assert!(body(&part) == &content()[4_400..] && status(&part).contains("disk"), "{part}");
     assert!(body(&proxy.get("/a", "")) == content());
+    assert_eq!(ranges(&origin), ALL, "nothing more");
+}
+
+#[test]
+fn a_first_slice_on_disk_that_memory_has_no_room_for_is_not_taken_for_the_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = origin();
+    let proxy = on_disk(&origin, folder.path());
+    assert!(body(&proxy.get("/a", "")) == content());
+    proxy.runtime.stop(Duration::from_secs(5));
+    let mut fleet = in_slices(fleet_on(&origin, folder.path()));
+    let memory = Bytes::new(8 * SLICE as u64);
+    fleet.edge.cache = CacheLimits { memory, max_object: memory };
+    let proxy = Proxy::of(fleet);
+    wait_until(|| disk(&proxy).up, "the disk");
+    for _ in 0..2 {
+        let whole = proxy.get("/a", "");
+        assert_eq!(field(&whole, "content-length"), Some("4500"), "{whole}");
+        assert!(body(&whole) == content(), "{whole}");
+    }
     assert_eq!(ranges(&origin), ALL, "nothing more");
 }
 

@@ -430,6 +430,8 @@ impl Source {
             (Self::Arrival(reader), Some(sliced)) => {
                 Self::Sliced(Box::new(sliced.beginning_with(Slice::Arrival(reader))))
             }
+            // It is read again by its index, as every other slice.
+            (Self::Disk(_), Some(sliced)) => Self::Sliced(Box::new(sliced)),
             (source, _) => source,
         }
     }
