@@ -4,20 +4,20 @@
 //! with its place and as a date), and each way is a copy of the code of every type that a file
 //! may hold: megabytes. This one has one way, and calls of a visitor only what was asked for.
 
-use std::{fmt, vec};
+use std::{fmt, mem::replace, vec};
 
 use serde::{
     Deserialize, Deserializer,
     de::{
-        DeserializeSeed, Error as _, IntoDeserializer as _, MapAccess, SeqAccess, Unexpected,
-        Visitor,
+        DeserializeSeed, Error as _, Expected, IntoDeserializer as _, MapAccess, SeqAccess,
+        Unexpected, Visitor,
     },
     forward_to_deserialize_any,
 };
 use serde_spanned::Spanned;
-use toml::de::{DeArray, DeString, DeTable, DeValue};
+use toml::de::{DeString, DeValue};
 
-use crate::place::Span;
+use crate::place::{Span, packed};
 
 /// Reads a `T` from a value of a file.
 ///
@@ -29,8 +29,8 @@ pub(crate) fn deserialize<'t, T: Deserialize<'t>>(
     T::deserialize(Node(value))
 }
 
-/// What the name of a tuple struct has to be so that its fields are the first byte of a value, the
-/// byte past its last, and the value.
+/// What the name of a tuple struct has to be so that its fields are the place of a value,
+/// [`packed`], and the value. Files have no other tuple structs.
 pub(crate) const PLACED: &str = "$loadline_placed";
 
 /// Why a value cannot be read, and where it stands.
@@ -76,43 +76,89 @@ impl<'de> Node<'de> {
         Self(Spanned::new(span, DeValue::String(key.into_inner())))
     }
 
-    /// What `read` makes of the value; an error that has no place has this one.
-    fn read<T>(
-        self,
-        read: impl FnOnce(DeValue<'de>) -> Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
-        let span = self.0.span();
-        read(self.0.into_inner()).map_err(|error| error.at(span))
-    }
-
     fn number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.read(|value| match number(&value) {
-            Some(Unexpected::Signed(number)) => visitor.visit_i64(number),
-            Some(Unexpected::Unsigned(number)) => visitor.visit_u64(number),
-            Some(Unexpected::Float(number)) => visitor.visit_f64(number),
-            _ => Err(unlike(&value, &visitor)),
-        })
+        let (number, span) = self.into_number(&visitor)?;
+        let read = match number {
+            Unexpected::Signed(number) => visitor.visit_i64(number),
+            Unexpected::Unsigned(number) => visitor.visit_u64(number),
+            Unexpected::Float(number) => visitor.visit_f64(number),
+            other => Err(ReadError::invalid_type(other, &visitor)),
+        };
+        at(read, span)
     }
 
     fn text<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.read(|value| match value {
-            DeValue::String(text) => visitor.visit_str(&text),
-            other => Err(unlike(&other, &visitor)),
-        })
+        let (text, span) = self.into_text(&visitor)?;
+        at(visitor.visit_str(&text), span)
     }
 
     fn table<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.read(|value| match value {
-            DeValue::Table(table) => visitor.visit_map(Entries::of(table)),
-            other => Err(unlike(&other, &visitor)),
-        })
+        let (entries, span) = self.into_entries(&visitor)?;
+        at(visitor.visit_map(entries), span)
     }
 
     fn list<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        self.read(|value| match value {
-            DeValue::Array(list) => visitor.visit_seq(Elements::of(list)),
-            other => Err(unlike(&other, &visitor)),
-        })
+        let (elements, span) = self.into_elements(&visitor)?;
+        at(visitor.visit_seq(elements), span)
+    }
+
+    // What follows is no copy for each type that is read.
+
+    fn into_number(
+        self,
+        expected: &dyn Expected,
+    ) -> Result<(Unexpected<'static>, Span), ReadError> {
+        match number(self.0.get_ref()) {
+            Some(number) => Ok((number, self.0.span())),
+            None => Err(self.unlike(expected)),
+        }
+    }
+
+    fn into_text(self, expected: &dyn Expected) -> Result<(DeString<'de>, Span), ReadError> {
+        let span = self.0.span();
+        match self.0.into_inner() {
+            DeValue::String(text) => Ok((text, span)),
+            other => Err(Self(Spanned::new(span, other)).unlike(expected)),
+        }
+    }
+
+    fn into_entries(self, expected: &dyn Expected) -> Result<(Entries<'de>, Span), ReadError> {
+        let span = self.0.span();
+        match self.0.into_inner() {
+            DeValue::Table(table) => Ok((Entries { rest: table.into_iter(), value: None }, span)),
+            other => Err(Self(Spanned::new(span, other)).unlike(expected)),
+        }
+    }
+
+    fn into_elements(self, expected: &dyn Expected) -> Result<(Elements<'de>, Span), ReadError> {
+        let span = self.0.span();
+        match self.0.into_inner() {
+            DeValue::Array(list) => Ok((Elements(list.into_iter()), span)),
+            other => Err(Self(Spanned::new(span, other)).unlike(expected)),
+        }
+    }
+
+    /// That this is not what is expected.
+    fn unlike(&self, expected: &dyn Expected) -> ReadError {
+        let found = match self.0.get_ref() {
+            DeValue::String(text) => Unexpected::Str(text),
+            value @ (DeValue::Integer(_) | DeValue::Float(_)) => {
+                number(value).unwrap_or(Unexpected::Other("a number out of range"))
+            }
+            DeValue::Boolean(value) => Unexpected::Bool(*value),
+            DeValue::Datetime(_) => Unexpected::Other("a date"),
+            DeValue::Array(_) => Unexpected::Other("a list"),
+            DeValue::Table(_) => Unexpected::Other("a table"),
+        };
+        ReadError::invalid_type(found, expected).at(self.0.span())
+    }
+}
+
+/// What was read; an error that has no place has this one.
+fn at<T>(read: Result<T, ReadError>, span: Span) -> Result<T, ReadError> {
+    match read {
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.at(span)),
     }
 }
 
@@ -132,21 +178,6 @@ fn number(value: &DeValue<'_>) -> Option<Unexpected<'static>> {
     }
 }
 
-/// That `value` is not what `visitor` expects.
-fn unlike<'de, V: Visitor<'de>>(value: &DeValue<'_>, visitor: &V) -> ReadError {
-    let found = match value {
-        DeValue::String(text) => Unexpected::Str(text),
-        DeValue::Integer(_) | DeValue::Float(_) => {
-            number(value).unwrap_or(Unexpected::Other("a number out of range"))
-        }
-        DeValue::Boolean(value) => Unexpected::Bool(*value),
-        DeValue::Datetime(_) => Unexpected::Other("a date"),
-        DeValue::Array(_) => Unexpected::Other("a list"),
-        DeValue::Table(_) => Unexpected::Other("a table"),
-    };
-    ReadError::invalid_type(found, visitor)
-}
-
 macro_rules! read_as {
     ($way:ident: $($method:ident)*) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -162,11 +193,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
         match self.0.get_ref() {
             DeValue::String(_) => self.text(visitor),
             DeValue::Integer(_) | DeValue::Float(_) => self.number(visitor),
-            DeValue::Boolean(value) => {
-                let value = *value;
-                self.read(|_| visitor.visit_bool(value))
-            }
-            DeValue::Datetime(_) => self.read(|value| Err(unlike(&value, &visitor))),
+            DeValue::Boolean(value) => at(visitor.visit_bool(*value), self.0.span()),
+            DeValue::Datetime(_) => Err(self.unlike(&visitor)),
             DeValue::Array(_) => self.list(visitor),
             DeValue::Table(_) => self.table(visitor),
         }
@@ -213,13 +241,9 @@ impl<'de> Deserializer<'de> for Node<'de> {
         _: usize,
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        let span = self.0.span();
         match name {
-            PLACED => {
-                let place = [span.end, span.start].map(Some);
-                visitor.visit_seq(Placed { place, value: Some(self) })
-            }
-            _ => self.list(visitor),
+            PLACED => visitor.visit_seq(Placed { is_told: false, value: Some(self) }),
+            _ => Err(self.unlike(&visitor)),
         }
     }
 
@@ -229,10 +253,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        self.read(|value| match value {
-            DeValue::String(text) => visitor.visit_enum(text.into_deserializer()),
-            other => Err(unlike(&other, &visitor)),
-        })
+        let (text, span) = self.into_text(&visitor)?;
+        at(visitor.visit_enum(text.into_deserializer()), span)
     }
 
     forward_to_deserialize_any! {
@@ -243,19 +265,13 @@ impl<'de> Deserializer<'de> for Node<'de> {
 /// What `seed` makes of a value; an error that has no place has that of the value.
 fn element<'de, S: DeserializeSeed<'de>>(seed: S, value: Node<'de>) -> Result<S::Value, ReadError> {
     let span = value.0.span();
-    seed.deserialize(value).map_err(|error| error.at(span))
+    at(seed.deserialize(value), span)
 }
 
 /// The entries of a table, by their keys.
 struct Entries<'de> {
     rest: toml::map::IntoIter<Spanned<DeString<'de>>, Spanned<DeValue<'de>>>,
     value: Option<Spanned<DeValue<'de>>>,
-}
-
-impl<'de> Entries<'de> {
-    fn of(table: DeTable<'de>) -> Self {
-        Self { rest: table.into_iter(), value: None }
-    }
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
@@ -267,7 +283,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     ) -> Result<Option<K::Value>, ReadError> {
         let Some((key, value)) = self.rest.next() else { return Ok(None) };
         self.value = Some(value);
-        element(seed, Node::key(key)).map(Some)
+        Ok(Some(element(seed, Node::key(key))?))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ReadError> {
@@ -281,12 +297,6 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 /// The elements of a list.
 struct Elements<'de>(vec::IntoIter<Spanned<DeValue<'de>>>);
 
-impl<'de> Elements<'de> {
-    fn of(list: DeArray<'de>) -> Self {
-        Self(list.into_iter())
-    }
-}
-
 impl<'de> SeqAccess<'de> for Elements<'de> {
     type Error = ReadError;
 
@@ -294,7 +304,8 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, ReadError> {
-        self.0.next().map(|value| element(seed, Node(value))).transpose()
+        let Some(value) = self.0.next() else { return Ok(None) };
+        Ok(Some(element(seed, Node(value))?))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -304,8 +315,7 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
 
 /// A value after its place.
 struct Placed<'de> {
-    /// What is left of the place, the last first.
-    place: [Option<usize>; 2],
+    is_told: bool,
     value: Option<Node<'de>>,
 }
 
@@ -316,10 +326,11 @@ impl<'de> SeqAccess<'de> for Placed<'de> {
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, ReadError> {
-        let [end, start] = &mut self.place;
-        if let Some(byte) = start.take().or_else(|| end.take()) {
-            return seed.deserialize(byte.into_deserializer()).map(Some);
+        if let (false, Some(value)) = (replace(&mut self.is_told, true), &self.value) {
+            let place = packed(&value.0.span()).into_deserializer();
+            return Ok(Some(seed.deserialize(place)?));
         }
-        self.value.take().map(|value| seed.deserialize(value)).transpose()
+        let Some(value) = self.value.take() else { return Ok(None) };
+        Ok(Some(seed.deserialize(value)?))
     }
 }

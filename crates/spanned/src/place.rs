@@ -27,7 +27,7 @@ pub struct At<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_tuple_struct(PLACED, 3, PlacedVisitor(PhantomData))
+        deserializer.deserialize_tuple_struct(PLACED, 2, PlacedVisitor(PhantomData))
     }
 }
 
@@ -41,12 +41,21 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for PlacedVisitor<T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut placed: A) -> Result<At<T>, A::Error> {
-        let [start, end] = [placed.next_element()?, placed.next_element()?];
-        let (Some(start), Some(end), Some(value)) = (start, end, placed.next_element()?) else {
+        let (Some(place), Some(value)) = (placed.next_element()?, placed.next_element()?) else {
             return Err(A::Error::invalid_length(0, &self));
         };
-        Ok(At { value, span: start..end })
+        Ok(At { value, span: unpacked(place) })
     }
+}
+
+/// A place as one number: the code that reads two is copied for every type of a file. Files are
+/// shorter than 4 GiB.
+pub(crate) const fn packed(span: &Span) -> u64 {
+    (span.start as u64) << 32 | span.end as u64
+}
+
+const fn unpacked(place: u64) -> Span {
+    (place >> 32) as usize..(place & 0xffff_ffff) as usize
 }
 
 impl<T: JsonSchema> JsonSchema for At<T> {
