@@ -10,6 +10,7 @@ mod check;
 mod figure;
 mod merge;
 mod plots;
+mod valid;
 
 use std::collections::BTreeMap;
 

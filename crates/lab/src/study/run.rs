@@ -244,7 +244,7 @@ struct RowRun<'r> {
 }
 
 impl RowRun<'_> {
-    /// All runs of a row: again while some are invalid, as often as the setup allows. Those that
+    /// All runs of a row: again while it lacks valid ones, as often as the setup allows. Those that
     /// are valid count, whichever time they were made.
     fn run_until_valid(&mut self, row: &StudyRow) -> Result<Vec<StudyPhase>, RunError> {
         let mut phases = Vec::new();
@@ -254,10 +254,8 @@ impl RowRun<'_> {
                 0 => Event::Row { title },
                 _ => Event::Again { title, steps: steps(self.study, from_ref(&row.name)) },
             });
-            let own = self.run(&row.name)?;
-            let is_valid = own.iter().all(|phase| phase.faults.is_empty());
-            phases.extend(own);
-            if is_valid {
+            phases.extend(self.run(&row.name)?);
+            if !self.study.lacks_valid_runs(&row.name, time as usize + 1, &phases) {
                 break;
             }
         }

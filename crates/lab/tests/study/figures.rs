@@ -335,3 +335,23 @@ fn a_band_around_what_was_not_published_for_a_row_holds_nothing() {
     let record = judged(&study, vec![run("loadline", 10, 1, 9000.0)]);
     assert_eq!(findings(&record)["at_10"], StudyFinding::Shown);
 }
+
+#[test]
+fn a_row_is_run_again_until_what_its_figures_stand_on_has_a_valid_run() {
+    let study = study(AVERAGES, Mode::Full);
+    let busy = |rate| StudyPhase { faults: vec!["busy".into()], ..run("loadline", rate, 1, 1.0) };
+    let well = |rate| run("loadline", rate, 1, 1.0);
+    let lacks = |times, phases: &[StudyPhase]| study.lacks_valid_runs("loadline", times, phases);
+    let first = vec![busy(5), well(10), well(20)];
+    let second = [first.clone(), vec![well(5), busy(10), busy(20)]].concat();
+    assert!(lacks(1, &first), "the knee stands on the rate of 5 too");
+    assert!(!lacks(2, &second), "each rate has a valid run by now");
+
+    let warm = StudyPhase { phase: "warm".into(), ..busy(5) };
+    assert!(!lacks(1, &[well(5), well(10), well(20), warm]), "no figure stands on it");
+    let failed = StudyPhase { failed: Some("no answer".into()), ..busy(5) };
+    assert!(!lacks(1, &[failed, well(10), well(20)]), "a run that failed is judged");
+
+    let repeated = [busy(5), well(5), well(10), well(10), well(20), well(20)];
+    assert!(lacks(1, &repeated), "two runs were asked for, and one is valid");
+}
