@@ -3,7 +3,10 @@
 use loadline_core::{decide::ending::Ending, units::Rate};
 
 use crate::{
-    frames::{CONTINUATION, END_HEADERS, END_STREAM, GET, HEADERS, RST_STREAM, Raw, SETTINGS},
+    frames::{
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, GET, HEADERS, RST_STREAM, Raw, SETTINGS,
+        WINDOW_UPDATE,
+    },
     support::{OK, Proxy, answering, fleet, head, server, wait_until},
 };
 
@@ -70,6 +73,31 @@ fn streams_reset_again_and_again_end_the_connection_though_a_server_saw_each() {
     }
     assert!(number > 10, "{number}");
     assert_eq!(proxy.runtime.tallies().count(Ending::ClientBad), 1);
+}
+
+/// A client that has us reset its streams, by a frame on each that breaks a rule (CVE-2025-8671).
+fn broken_by(kind: u8, payload: &[u8]) {
+    let proxy = silent();
+    let mut client = Raw::connect(proxy.address);
+    let mut opened = 0;
+    while opened < 5_000
+        && client.send(HEADERS, END_HEADERS | END_STREAM, 2 * opened + 1, GET).is_ok()
+        && client.send(kind, 0, 2 * opened + 1, payload).is_ok()
+        && client.is_there()
+    {
+        opened += 1;
+    }
+    assert!((100..300).contains(&opened), "{kind}: {opened} streams");
+    let counted = || proxy.runtime.tallies().count(Ending::ClientBad) == 1;
+    wait_until(counted, "the connection to be counted");
+}
+
+#[test]
+fn streams_that_a_client_has_us_reset_end_the_connection() {
+    broken_by(WINDOW_UPDATE, &[0; 4]);
+    broken_by(WINDOW_UPDATE, &[0x7f, 0xff, 0xff, 0xff]);
+    broken_by(DATA, b"after the end");
+    broken_by(HEADERS, GET);
 }
 
 #[test]
