@@ -2,7 +2,8 @@
 //! and no more, and what was added is there.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-mod copy;
+#[path = "../copied/mod.rs"]
+mod copied;
 mod edge;
 mod edits;
 
@@ -13,6 +14,7 @@ use std::{
     process::{Command, Output},
 };
 
+use copied::Copy;
 use edge::Edge;
 use edits::RECIPES;
 use loadline_core::fleet::PolicyKind;
@@ -51,8 +53,15 @@ fn the_readme_names_every_policy_and_every_command() {
 
 #[test]
 fn what_the_recipes_add_is_there() {
-    let (repository, binary) = copy::built(&root(), &edited());
-    let binary = Built { binary, repository };
+    let mut edited = edited();
+    // A test of this name makes cargo build the binary with the same features as this one.
+    let stub = "//! Nothing to try.\n".to_owned();
+    edited.insert("crates/cli/tests/recipes/main.rs".to_owned(), stub);
+    let copy = Copy::of(&root(), "recipes", &edited);
+    // What is built here is tried once: it need not be fast.
+    let built = copy.cargo(&["opt-level=0", "debug=false"]).arg("--no-run").output().unwrap();
+    assert!(built.status.success(), "the recipes do not build:\n{}", text(&built.stderr));
+    let binary = Built { binary: copy.binary(), repository: copy.repository };
 
     let reference = binary.prints(&["schema", "--markdown"]);
     let key = "| `hedge_delay` | Time after which a request without a response goes to a second \
@@ -140,11 +149,11 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Every edited file with its new text.
-fn edited() -> BTreeMap<&'static str, String> {
-    let mut files: BTreeMap<&str, String> = BTreeMap::new();
+fn edited() -> BTreeMap<String, String> {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
     for edit in RECIPES.iter().flat_map(|recipe| recipe.edits) {
         let path = root().join(edit.file);
-        let file = files.entry(edit.file).or_insert_with(|| match edit.after {
+        let file = files.entry(edit.file.to_owned()).or_insert_with(|| match edit.after {
             "" => String::new(),
             _ => fs::read_to_string(&path).expect(edit.file),
         });
