@@ -11,7 +11,7 @@
 //! |---|---|
 //! | many streams | `http2.streams` at a time, more are refused (REFUSED_STREAM) |
 //! | streams opened and reset (CVE-2023-44487) | h2: 20 unseen, then GOAWAY; `http2.resets` |
-//! | errors that make us reset (CVE-2025-8671) | h2: 1,024, then GOAWAY |
+//! | errors that make us reset (CVE-2025-8671) | `http2.resets`; h2: 1,024, then GOAWAY |
 //! | endless CONTINUATION (CVE-2024-27316) | h2: what the longest head needs, then GOAWAY |
 //! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
 //! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its response is written |

@@ -37,6 +37,7 @@ impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
         let mut raw = Self(stream);
         raw.send(SETTINGS, 0, 0, b"").unwrap();
