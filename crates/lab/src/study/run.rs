@@ -255,7 +255,7 @@ impl RowRun<'_> {
                 _ => Event::Again { title, steps: steps(self.study, from_ref(&row.name)) },
             });
             phases.extend(self.run(&row.name)?);
-            if !self.study.lacks_valid_runs(&row.name, time as usize + 1, &phases) {
+            if !self.study.lacks_valid_runs(time as usize + 1, &phases) {
                 break;
             }
         }

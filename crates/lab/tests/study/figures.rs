@@ -341,7 +341,7 @@ fn a_row_is_run_again_until_what_its_figures_stand_on_has_a_valid_run() {
     let study = study(AVERAGES, Mode::Full);
     let busy = |rate| StudyPhase { faults: vec!["busy".into()], ..run("loadline", rate, 1, 1.0) };
     let well = |rate| run("loadline", rate, 1, 1.0);
-    let lacks = |times, phases: &[StudyPhase]| study.lacks_valid_runs("loadline", times, phases);
+    let lacks = |times, phases: &[StudyPhase]| study.lacks_valid_runs(times, phases);
     let first = vec![busy(5), well(10), well(20)];
     let second = [first.clone(), vec![well(5), busy(10), busy(20)]].concat();
     assert!(lacks(1, &first), "the knee stands on the rate of 5 too");
