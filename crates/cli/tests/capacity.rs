@@ -29,7 +29,7 @@ fn capacity(arguments: &[&str]) -> Output {
 fn search(address: &str, lengths: &[&str], arguments: &[&str]) -> Option<(CapacityRecord, String)> {
     let output = capacity(&[&[address, "--json"], lengths, arguments].concat());
     let said = String::from_utf8(output.stderr).unwrap();
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Capacity(record) = document.record else { panic!("a capacity record") };
     if output.status.code() == Some(98) {
         assert_eq!(record.verdict, Verdict::GeneratorInvalid, "{said}");

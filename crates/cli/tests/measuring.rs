@@ -26,7 +26,7 @@ fn stats(worker: &Worker) -> serde_json::Value {
 fn bench(args: &[&str]) -> LoadRecord {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
     let output = command.arg("bench").args(args).args(["--json", "--quiet"]).output().unwrap();
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Load(record) = document.record else { panic!("a load record is expected") };
     record
 }

@@ -14,7 +14,7 @@ fn watch(arguments: &[&str]) -> Output {
 }
 
 fn record(json: &[u8]) -> ResourceRecord {
-    let document: Document = serde_json::from_slice(json).unwrap();
+    let document = Document::read(json).unwrap();
     let Record::Resources(record) = document.record else { panic!("resources are expected") };
     record
 }
@@ -207,7 +207,7 @@ fn a_bench_that_watches_has_the_resources_on_its_own_axis() {
         command.args(last).output().unwrap()
     };
     let output = bench(&["--json"]);
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Load(load) = document.record else { panic!("a load record is expected") };
     let resources = load.resources.unwrap();
     let roles: Vec<Role> = resources.processes.iter().map(|process| process.role).collect();

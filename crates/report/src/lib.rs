@@ -10,7 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod comparison;
-mod document;
 mod figures;
 mod markdown;
 mod page;
@@ -20,7 +19,6 @@ mod table;
 mod verdict;
 
 pub use comparison::{Limits, compare_runs, comparison_table, plan_difference};
-pub use document::{DocumentError, read_document};
 pub use figures::{digits, millis, per_second, percent, utc};
 pub use markdown::keep_written;
 pub use page::{Block, Page, Section};

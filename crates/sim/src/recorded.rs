@@ -108,7 +108,7 @@ pub(crate) fn service_times(path: &Path) -> Result<Arc<[Duration]>, String> {
     let shown = path.display();
     let text = fs::read_to_string(path);
     let text = text.map_err(|error| format!("cannot read `{shown}`: {error}"))?;
-    let document: Document = serde_json::from_str(&text)
+    let document = Document::read(text.as_bytes())
         .map_err(|error| format!("`{shown}` is no record of a run: {error}"))?;
     let Record::Load(load) = document.record else {
         return Err(format!("`{shown}` is a record, but not of a load test"));

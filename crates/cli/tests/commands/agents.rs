@@ -83,7 +83,7 @@ fn bench(worker: &Worker, with: &[String], options: &[&str]) -> Output {
 }
 
 fn record(output: &Output) -> LoadRecord {
-    let document: Result<Document, _> = serde_json::from_slice(&output.stdout);
+    let document = Document::read(&output.stdout);
     let Ok(Document { record: Record::Load(record), .. }) = document else {
         panic!("no load record: {}{}", text(&output.stdout), text(&output.stderr));
     };
@@ -324,7 +324,7 @@ fn a_load_line_is_searched_from_two_agents() {
         &[&["capacity", &worker.address, "--json", "--quiet"], &search[..], &with[..]].concat(),
     );
     assert!(!output.stdout.is_empty(), "{}", text(&output.stderr));
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Capacity(record) = document.record else { panic!("a search is expected") };
     assert!(record.rungs.iter().any(|rung| rung.users == 2), "{record:?}");
     assert!(record.rungs[0].throughput.as_per_sec_f64() > 10.0, "{:?}", record.rungs);

@@ -70,7 +70,7 @@ fn four_users_with_twenty_requests_each_print_a_page_that_adds_up() {
 }
 
 fn read_record(json: &[u8]) -> LoadRecord {
-    let document: Document = serde_json::from_slice(json).unwrap();
+    let document = Document::read(json).unwrap();
     assert_eq!(document.schema_version, SCHEMA_VERSION);
     let Record::Load(record) = document.record else { panic!("a load record is expected") };
     record

@@ -7,7 +7,7 @@ use loadline_measure::record::{ComparisonRecord, Document, Finding, Record};
 const PLAN: [&str; 4] = ["--rate", "100", "--duration", "2s"];
 
 fn comparison(stdout: &[u8]) -> ComparisonRecord {
-    let document: Document = serde_json::from_slice(stdout).unwrap();
+    let document = Document::read(stdout).unwrap();
     let Record::Comparison(record) = document.record else { panic!("a comparison is expected") };
     record
 }

@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn record(output: &Output) -> ProbeRecord {
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Probe(record) = document.record else { panic!("a probe record is expected") };
     record
 }
@@ -120,7 +120,7 @@ fn the_record_is_written_to_a_file_too() {
     assert_eq!(output.status.code(), Some(0));
     let page = text(&output.stdout);
     assert!(page.starts_with("\n--- 127.0.0.1 ping statistics ---"), "no lines with -q:\n{page}");
-    let document: Document = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let document = Document::read(&std::fs::read(path).unwrap()).unwrap();
     let Record::Probe(record) = document.record else { panic!("a probe record is expected") };
     assert_eq!(record.targets[0].samples.len(), 2);
 }

@@ -11,7 +11,7 @@ fn plan(arguments: &str) -> Output {
 
 fn record(arguments: &str) -> FormulaRecord {
     let output = plan(&format!("{arguments} --json"));
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Formula(record) = document.record else { panic!("a formula is expected") };
     record
 }

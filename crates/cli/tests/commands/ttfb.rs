@@ -69,7 +69,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn record(json: &[u8]) -> ProbeRecord {
-    let document: Document = serde_json::from_slice(json).unwrap();
+    let document = Document::read(json).unwrap();
     let Record::Probe(record) = document.record else { panic!("a probe record is expected") };
     record
 }

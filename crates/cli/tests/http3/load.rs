@@ -15,14 +15,14 @@ fn run(arguments: &[&str]) -> Output {
 
 pub(crate) fn bench(arguments: &[&str]) -> LoadRecord {
     let output = run(&[&["bench", "-k", "--json", "-q"], arguments].concat());
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Load(record) = document.record else { panic!("a load record is expected") };
     record
 }
 
 fn ttfb(arguments: &[&str]) -> ProbeRecord {
     let output = run(&[&["ttfb", "--http3", "-k", "--json", "-q"], arguments].concat());
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Probe(record) = document.record else { panic!("a probe record is expected") };
     record
 }
@@ -104,7 +104,7 @@ fn a_capacity_is_searched_over_http3() {
     let output = loadline(&arguments.concat()).output().unwrap();
     // Too busy a machine is told, and is a search over HTTP/3 too.
     assert!(matches!(output.status.code(), Some(0 | 98)), "{output:?}");
-    let document: Document = serde_json::from_slice(&output.stdout).unwrap();
+    let document = Document::read(&output.stdout).unwrap();
     let Record::Capacity(record) = document.record else { panic!("a capacity record") };
     assert!(record.rungs.iter().any(|rung| rung.met), "{:?}", record.rungs);
 }

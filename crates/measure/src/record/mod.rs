@@ -8,6 +8,7 @@ mod agreement;
 mod capacity;
 mod check;
 mod comparison;
+mod document;
 mod explanation;
 mod formula;
 mod latency;
@@ -30,6 +31,7 @@ pub use capacity::{
 };
 pub use check::{CheckRecord, Problem, Severity};
 pub use comparison::{ComparedFigure, ComparedRun, ComparisonRecord, Finding, Measured};
+pub use document::DocumentError;
 pub use explanation::{ExplainedGroup, ExplainedServer, ExplainedStep, ExplanationRecord};
 pub use formula::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity};
 pub use latency::{Bin, Latency, Percentiles, Series, Spread};
@@ -58,7 +60,7 @@ pub use study::{
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// A record as it stands in a file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Document {
     /// The version of the schema it follows: [`SCHEMA_VERSION`].

@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(lost["outcome"], "timeout");
         assert!(lost.get("time_ms").is_none());
         assert_eq!(answered["time_ms"], 230.125);
-        assert_eq!(serde_json::from_value::<Document>(value).unwrap(), document);
+        assert_eq!(Document::read(value.to_string().as_bytes()).unwrap(), document);
     }
 
     #[test]

@@ -8,8 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use loadline_lab::study::{self, Mode, Study};
-use loadline_measure::record::{Record, StudyLab};
-use loadline_report::read_document;
+use loadline_measure::record::{Document, Record, StudyLab};
 
 use super::{find, folder, present, print, usage};
 
@@ -67,7 +66,8 @@ fn read(folder: &Path) -> anyhow::Result<StudyLab> {
     let path = folder.join("record.json");
     let name = path.display();
     let text = fs::read_to_string(&path).with_context(|| format!("cannot read {name}"))?;
-    let document = read_document(&text).with_context(|| format!("{name} is no record"))?;
+    let document =
+        Document::read(text.as_bytes()).with_context(|| format!("{name} is no record"))?;
     match document.record {
         Record::Study(study) if study.lab.is_some() => Ok(*study.lab.unwrap_or_default()),
         _ => bail!("{name} is no record of a study in the lab"),

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use loadline_measure::record::{Document, LoadRecord, Record};
-use loadline_report::{DocumentError, Named, read_document};
+use loadline_measure::record::{Document, DocumentError, LoadRecord, Record};
+use loadline_report::Named;
 
 /// A file to read a record from, and what to call it: `before.json` or `NAME=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ impl Source {
         let path = || self.path.display().to_string();
         let text = std::fs::read_to_string(&self.path)
             .map_err(|source| ReadError::File { path: path(), source })?;
-        read_document(&text).map_err(|source| ReadError::Document { path: path(), source })
+        Document::read(text.as_bytes())
+            .map_err(|source| ReadError::Document { path: path(), source })
     }
 
     /// Reads a load run.

@@ -60,7 +60,7 @@ pub(super) fn run(
     }
     for (name, _) in &step.beside {
         let output = site.folder.read("phases", &format!("{file}-{name}.out"));
-        if let Ok(document) = serde_json::from_str::<Document>(&output) {
+        if let Ok(document) = Document::read(output.as_bytes()) {
             phase.beside.insert(name.clone(), document.record);
         } else {
             let errors = site.folder.read("phases", &format!("{file}-{name}.err"));
@@ -168,7 +168,7 @@ fn read(
 ) {
     let output = site.folder.read("phases", &format!("{file}.out"));
     let errors = site.folder.read("phases", &format!("{file}.err"));
-    if let Ok(document) = serde_json::from_str::<Document>(&output) {
+    if let Ok(document) = Document::read(output.as_bytes()) {
         phase.record = Some(Box::new(document.record));
     } else if let Ok(value @ Value::Object(_)) = serde_json::from_str(&output) {
         flatten("", &value, &mut phase.readings);

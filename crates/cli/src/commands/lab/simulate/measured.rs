@@ -3,8 +3,7 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, bail};
-use loadline_measure::record::{Reading, Record, StudyFigure, StudyLab};
-use loadline_report::read_document;
+use loadline_measure::record::{Document, Reading, Record, StudyFigure, StudyLab};
 
 /// Figures of the lab.
 #[derive(Default)]
@@ -36,7 +35,8 @@ pub(super) fn read(folder: &Path, simulated: &StudyLab) -> anyhow::Result<Measur
 fn from_record(path: &Path, simulated: &StudyLab) -> anyhow::Result<Vec<StudyFigure>> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path).with_context(|| name.clone())?;
-    let document = read_document(&text).with_context(|| format!("{name} is no record"))?;
+    let document =
+        Document::read(text.as_bytes()).with_context(|| format!("{name} is no record"))?;
     let lab = match document.record {
         Record::Study(study) => study.lab.unwrap_or_default(),
         _ => bail!("{name} is no record of a study in the lab"),

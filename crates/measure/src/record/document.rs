@@ -1,8 +1,9 @@
 //! Records read back from their files, with errors that say where and what would be right.
 
-use loadline_measure::record::{Document, Record, SCHEMA_VERSION};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
+
+use super::{Document, Record, SCHEMA_VERSION};
 
 /// A text that is not a record.
 #[derive(Debug, thiserror::Error)]
@@ -54,39 +55,41 @@ pub enum DocumentError {
     },
 }
 
-/// Reads the text of a record's file.
-///
-/// # Errors
-/// [`DocumentError`] where it is not a record of today's schema.
-pub fn read_document(text: &str) -> Result<Document, DocumentError> {
-    let value: Value = serde_json::from_str(text).map_err(|error| DocumentError::Syntax {
-        line: error.line(),
-        column: error.column(),
-        what: bare(&error),
-    })?;
-    let version = value.get("schema_version").and_then(Value::as_u64);
-    match version.ok_or(DocumentError::NoVersion)? {
-        found if found == u64::from(SCHEMA_VERSION) => {}
-        found => return Err(DocumentError::Version { found }),
+impl Document {
+    /// Reads the text of a record's file.
+    ///
+    /// # Errors
+    /// [`DocumentError`] where it is not a record of today's schema.
+    pub fn read(text: &[u8]) -> Result<Self, DocumentError> {
+        let value: Value = serde_json::from_slice(text).map_err(|error| DocumentError::Syntax {
+            line: error.line(),
+            column: error.column(),
+            what: bare(&error),
+        })?;
+        let version = value.get("schema_version").and_then(Value::as_u64);
+        match version.ok_or(DocumentError::NoVersion)? {
+            found if found == u64::from(SCHEMA_VERSION) => {}
+            found => return Err(DocumentError::Version { found }),
+        }
+        let kind = value.get("kind").and_then(Value::as_str);
+        let record = match kind {
+            Some("load") => Record::Load(fields(text, "load")?),
+            Some("capacity") => Record::Capacity(fields(text, "capacity")?),
+            Some("probe") => Record::Probe(fields(text, "probe")?),
+            Some("resources") => Record::Resources(fields(text, "resources")?),
+            Some("formula") => Record::Formula(fields(text, "formula")?),
+            Some("comparison") => Record::Comparison(fields(text, "comparison")?),
+            Some("study") => Record::Study(fields(text, "study")?),
+            Some("check") => Record::Check(fields(text, "check")?),
+            Some("ranking") => Record::Ranking(fields(text, "ranking")?),
+            Some("plan") => Record::Plan(fields(text, "plan")?),
+            Some("explanation") => Record::Explanation(fields(text, "explanation")?),
+            Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
+            None => return Err(DocumentError::Kind { found: "missing".to_owned() }),
+        };
+        let Head { written_by } = fields(text, kind.unwrap_or_default())?;
+        Ok(Self { schema_version: SCHEMA_VERSION, written_by, record })
     }
-    let kind = value.get("kind").and_then(Value::as_str);
-    let record = match kind {
-        Some("load") => Record::Load(fields(text, "load")?),
-        Some("capacity") => Record::Capacity(fields(text, "capacity")?),
-        Some("probe") => Record::Probe(fields(text, "probe")?),
-        Some("resources") => Record::Resources(fields(text, "resources")?),
-        Some("formula") => Record::Formula(fields(text, "formula")?),
-        Some("comparison") => Record::Comparison(fields(text, "comparison")?),
-        Some("study") => Record::Study(fields(text, "study")?),
-        Some("check") => Record::Check(fields(text, "check")?),
-        Some("ranking") => Record::Ranking(fields(text, "ranking")?),
-        Some("plan") => Record::Plan(fields(text, "plan")?),
-        Some("explanation") => Record::Explanation(fields(text, "explanation")?),
-        Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
-        None => return Err(DocumentError::Kind { found: "missing".to_owned() }),
-    };
-    let Head { written_by } = fields(text, kind.unwrap_or_default())?;
-    Ok(Document { schema_version: SCHEMA_VERSION, written_by, record })
 }
 
 /// The fields of a document beside those of its record and those checked before.
@@ -97,8 +100,8 @@ struct Head {
 
 /// The record's fields, read from the text itself and not from its value: only so is the place
 /// of an error known.
-fn fields<T: DeserializeOwned>(text: &str, kind: &str) -> Result<T, DocumentError> {
-    serde_json::from_str(text).map_err(|error| DocumentError::Field {
+fn fields<T: DeserializeOwned>(text: &[u8], kind: &str) -> Result<T, DocumentError> {
+    serde_json::from_slice(text).map_err(|error| DocumentError::Field {
         line: error.line(),
         column: error.column(),
         kind: kind.to_owned(),
@@ -137,9 +140,7 @@ const KINDS: [&str; 11] = [
 
 #[cfg(test)]
 mod tests {
-    use loadline_measure::record::LoadRecord;
-
-    use super::*;
+    use super::{super::LoadRecord, *};
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
@@ -147,7 +148,7 @@ mod tests {
             LoadRecord { planned: 7, statuses: [(200, 7)].into(), ..LoadRecord::default() };
         let document = Document::new(Record::Load(record));
         let text = serde_json::to_string_pretty(&document).unwrap();
-        assert_eq!(read_document(&text).unwrap(), document);
+        assert_eq!(Document::read(text.as_bytes()).unwrap(), document);
     }
 
     #[test]
@@ -166,7 +167,7 @@ mod tests {
             (text.replace("\"planned\"", "\"plan\""), "missing field `planned`"),
         ];
         for (text, told) in cases {
-            let error = read_document(&text).unwrap_err().to_string();
+            let error = Document::read(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(told), "{told:?} is not in {error:?}");
         }
     }
@@ -177,7 +178,7 @@ mod tests {
         let text = serde_json::to_string_pretty(&document).unwrap();
         let wrong = text.replace("\"planned\": 0", "\"planned\": \"many\"");
         let line = 1 + wrong.lines().position(|line| line.contains("many")).unwrap();
-        let error = read_document(&wrong).unwrap_err().to_string();
+        let error = Document::read(wrong.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(&format!("line {line}, column")), "{error}");
     }
 }
