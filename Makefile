@@ -1,7 +1,7 @@
 # What people type, and what CI calls. Each target installs what it is missing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist test mutations conformance cache-study lint generated studies fuzz packages package bench bench-sim bench-search bench-cluster bench-l4 performance tools clean
+.PHONY: help demo build dist profile test mutations conformance cache-study lint generated studies fuzz packages package bench bench-sim bench-search bench-cluster bench-l4 performance tools clean
 
 # rustup's default home, and where Debian keeps haproxy and nginx.
 export PATH := $(HOME)/.cargo/bin:$(PATH):/usr/sbin:/sbin
@@ -17,7 +17,11 @@ endif
 FOREIGN = $(if $(filter x86_64,$(shell uname -m)),aarch64,x86_64)-unknown-linux-gnu
 FOREIGN_ARCH = $(if $(filter aarch64-%,$(FOREIGN)),arm64,amd64)
 STATIC = $(shell uname -m)-unknown-linux-musl
-DIST = cargo rustc --profile dist --package loadline --features embedded-pages --bin loadline -- $(SMALL)
+DIST = cargo rustc --profile dist --package loadline --features embedded-pages --bin loadline
+# How often the parts of that binary ran that requests pass through (`make profile`): what ran often is inlined.
+PROFILE = $(CURDIR)/target/loadline.profdata
+PROFILE_USE = -C profile-use=$(PROFILE) -C llvm-args=-no-pgo-warn-mismatch
+WITH_PROFILE = RUSTC_WRAPPER=$(CURDIR)/scripts/with-profile PROFILE_FLAGS
 
 build: ## build the binary, quickly: target/release/loadline
 	@scripts/setup build
@@ -25,8 +29,16 @@ build: ## build the binary, quickly: target/release/loadline
 
 dist: ## the binary that packages carry, optimised as a whole: target/dist/loadline, symbols apart
 	@scripts/setup dist
-	$(DIST)
+	@scripts/profile unpack
+	$(WITH_PROFILE)="$(PROFILE_USE)" $(DIST) -- $(SMALL)
+	@scripts/profile check
 	scripts/dist target/dist/loadline 30000000
+
+profile: ## count what runs often under load, by which `make dist` optimises: before a release, 45 min
+	@scripts/setup profile
+	cargo build --profile dist --package loadline-bench
+	$(WITH_PROFILE)="-C profile-generate" $(DIST) --target-dir target/counting -- $(SMALL) -C profile-generate
+	scripts/profile count
 
 demo: build ## two regions held to their capacity: 90 s, then target/demo/report.html
 	./target/release/loadline demo --report target/demo/report.html
@@ -93,9 +105,9 @@ fuzz: ## fuzz each parser of strangers' bytes for 30 s; FUZZ="300 rules" for one
 	@scripts/setup fuzz
 	scripts/fuzz $(FUZZ)
 
-bench: ## compare with HAProxy, nginx, Envoy and Caddy; BENCH="--quick --only small" narrows it
+bench: dist ## compare with HAProxy, nginx, Envoy and Caddy; BENCH="--quick --only small" narrows it
 	@scripts/setup bench
-	cargo build --profile dist --package loadline --package loadline-bench
+	cargo build --profile dist --package loadline-bench
 	./target/dist/loadline-bench run --json target/bench.json $(BENCH)
 
 bench-sim: ## how many requests are simulated per second, and what that grows with
@@ -115,9 +127,9 @@ bench-l4: ## nanoseconds to forward a packet, as root; KATRAN_OBJECT=file beside
 	$(if $(KATRAN_OBJECT),KATRAN_OBJECT=$(abspath $(KATRAN_OBJECT))) \
 	cargo bench --package loadline-l4 --bench forward -- $(BENCH)
 
-performance: ## the same as a page, docs/performance.md: an idle machine, 40 min
+performance: dist ## the same as a page, docs/performance.md: an idle machine, 40 min
 	@scripts/setup bench
-	cargo build --profile dist --package loadline --package loadline-bench
+	cargo build --profile dist --package loadline-bench
 	./target/dist/loadline-bench run --json target/bench.json >target/performance.txt || true
 	./target/dist/loadline-bench plot target/bench.json >target/performance-scale.svg
 	mv target/performance-scale.svg docs/performance-scale.svg
