@@ -553,7 +553,8 @@ pub(crate) struct PerServer {
     pub(crate) max_in_flight: Key<InFlight>,
     /// Utilization as the server reports it. No limit if omitted.
     pub(crate) max_utilization: Key<Utilization>,
-    /// Connections at a time, over all workers.
+    /// Connections at a time, over all workers. Beyond it a request goes to another server, or gets
+    /// 503 where none has room; `max_in_flight` is the limit at which requests wait.
     #[schemars(extend("default" = 1024))]
     pub(crate) max_connections: Key<Connections>,
 }

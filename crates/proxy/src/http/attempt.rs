@@ -123,8 +123,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Ok(Done { ending, next, reusable }) => {
                 if reusable && !self.exchange.driver.is_leaving() {
                     let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
-                    let is_far = self.exchange.driver.route.service_context().is_far(place.group);
-                    let to = (place.server, is_far);
+                    let to = (place.server, self.exchange.driver.route.shares(place));
                     self.exchange.worker.pools.keep(to, self.connection, until);
                 }
                 Ok((ending, next))
@@ -530,9 +529,14 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
             Poll::Ready(Err(Broken::Sink)) => return Poll::Ready(Err(Reason::ClientGone)),
             Poll::Ready(Err(Broken::Syntax(error))) => return Poll::Ready(Err(of_syntax(error))),
+            Poll::Pending if client.socket.poll_reset(cx).is_ready() => {
+                return Poll::Ready(Err(Reason::ClientGone));
+            }
             Poll::Pending => {}
         }
-        let for_client = download.waits_for_sink();
+        // A client that stalls its own request leaves the server nothing to respond to.
+        let for_upload = !self.upload.is_over() && !self.upload.waits_for_sink();
+        let for_client = download.waits_for_sink() || for_upload;
         if download.has_moved() || self.upload.bytes > moved {
             timer.arm(if for_client { listener_context.timeouts.idle } else { self.timeouts.idle });
         }

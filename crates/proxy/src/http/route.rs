@@ -82,6 +82,12 @@ impl Route {
         self.server(place).map_or(u32::MAX, |server| server.max_connections)
     }
 
+    /// Whether a connection that is kept to the server at this place is for every worker: since the
+    /// server is far, or since another worker may not open one beside it.
+    pub(crate) fn shares(&self, place: &Place) -> bool {
+        self.service_context().is_far(place.group) || self.max_connections(place) <= SCARCE
+    }
+
     /// The store that is the server at this place; none of a service without any.
     pub(crate) fn store(&self, place: &Place) -> Option<&Arc<Store>> {
         self.service_context().has_store().then(|| self.server(place)?.store.as_ref()).flatten()
@@ -91,3 +97,7 @@ impl Route {
         self.settings().groups.get(place.group)?.servers.get(place.index)
     }
 }
+
+/// With no more connections to a server, workers that each keep some of them would soon leave none
+/// for another: that is worth a lock a request.
+pub(crate) const SCARCE: u32 = 256;

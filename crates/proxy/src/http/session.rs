@@ -217,14 +217,18 @@ impl Session {
     /// Agrees with the client on TLS, where the listener has it.
     fn agree(&mut self) -> impl Future<Output = io::Result<()>> {
         poll_fn(|cx| {
-            let socket = &mut self.client.socket;
-            let agreed = match socket.poll_handshake(cx) {
-                Poll::Pending if self.timer.has_waited_enough(&self.origin.listener) => {
-                    Err(io::ErrorKind::TimedOut.into())
+            let Self { origin: Origin { worker, listener, .. }, client, timer, .. } = self;
+            let agreed = match client.socket.poll_handshake(cx) {
+                Poll::Pending => {
+                    worker.hurry(timer, listener, &mut self.is_hurried);
+                    match timer.has_waited_enough(listener) || listener.is_cut() {
+                        true => Err(io::ErrorKind::TimedOut.into()),
+                        false => return Poll::Pending,
+                    }
                 }
-                agreed => ready!(agreed),
+                Poll::Ready(agreed) => agreed,
             };
-            Poll::Ready(socket.handshaken(agreed))
+            Poll::Ready(client.socket.handshaken(agreed))
         })
     }
 
@@ -280,14 +284,17 @@ impl Session {
     }
 
     /// Closes the connection, or hands it on.
-    fn leave(self, next: Next) -> Answering<'static> {
+    fn leave(mut self, next: Next) -> Answering<'static> {
         match next {
             Next::Linger => Box::pin(self.linger()),
             Next::Reset => {
                 self.client.socket.reset();
                 Box::pin(ready(()))
             }
-            Next::KeepAlive | Next::Close => Box::pin(ready(())),
+            Next::KeepAlive | Next::Close => {
+                self.client.socket.notify_close();
+                Box::pin(ready(()))
+            }
             Next::Http2 => {
                 let Self { origin, client, timer, .. } = self;
                 Box::pin(http2::serve(origin, client, timer))
@@ -379,11 +386,8 @@ impl Session {
                 let late =
                     if in_head { timer.has_waited_enough(listener) } else { timer.has_expired() };
                 let unwanted = partial.is_none() && !worker.waits_for_more(listener);
-                if unwanted && *is_new && !*is_hurried && !listener.is_cut() {
-                    // It may have come through the accept queue just now, and has been told that
-                    // it is connected.
-                    *is_hurried = true;
-                    timer.arm(FIRST_WAIT);
+                if unwanted && *is_new {
+                    worker.hurry(timer, listener, is_hurried);
                 }
                 if timer.is_displaced() {
                     return Poll::Ready(Err(Stop::Displaced));
@@ -482,9 +486,6 @@ const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0, erro
 
 /// A client takes loadline for a forward proxy.
 const CONNECT: Refused = Refused { ending: Ending::ClientBad, status: 501, error: None };
-
-/// How long a client that has just connected may take for its first request when the proxy ends.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);

@@ -35,7 +35,7 @@ use self::taken::Taken;
 use crate::{
     http2::{Call, Stream, StreamFailure},
     http3,
-    io::pipe::Pipe,
+    io::{hang_up::HangUp, pipe::Pipe},
     store::FileReply,
     telemetry::meter::Meter,
     tls::{ClientTls, Tls},
@@ -356,6 +356,7 @@ impl Socket {
         match self {
             Self::Stream(stream) => return stream.poll_reset(cx),
             Self::Quic(stream) => return stream.poll_reset(cx),
+            Self::Secure(io, tls) => return tls.poll_closed(io, cx),
             Self::Nobody(_) => return Poll::Pending,
             _ => {}
         }
@@ -377,6 +378,22 @@ impl Socket {
                 Poll::Pending
             }
         }
+    }
+
+    /// Waits for the peer to vanish of which all has been read. The watch is begun where there is
+    /// none yet.
+    pub(crate) fn poll_broken(
+        &mut self,
+        cx: &mut Context<'_>,
+        watch: &mut Option<Box<HangUp>>,
+    ) -> Poll<()> {
+        let Some(fd) = self.as_fd() else { return self.poll_reset(cx) };
+        if watch.is_none() {
+            // Without it a peer that has vanished is noticed when something is sent to it.
+            let Ok(begun) = HangUp::of(fd) else { return Poll::Pending };
+            *watch = Some(Box::new(begun));
+        }
+        watch.as_ref().map_or(Poll::Pending, |watch| watch.poll(cx))
     }
 
     /// What is known of a request that failed, beyond that its connection broke.
@@ -402,8 +419,7 @@ impl Socket {
     /// Says that nothing more will be sent.
     pub(crate) fn shut(&mut self) {
         match self {
-            Self::Plain(_) => {}
-            Self::Secure(io, tls) => tls.close(io),
+            Self::Plain(_) | Self::Secure(..) => self.notify_close(),
             Self::Stream(stream) => return stream.shut(),
             Self::Quic(stream) => return stream.shut(),
             Self::Call(call) => return call.shut(),
@@ -411,6 +427,14 @@ impl Socket {
         }
         // Fails if the peer has gone already, which is as good.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).shutdown(Shutdown::Write));
+    }
+
+    /// Says by TLS that the connection ends here and was not cut (RFC 9112, section 9.8), before it
+    /// is closed.
+    pub(crate) fn notify_close(&mut self) {
+        if let Self::Secure(io, tls) = self {
+            tls.close(io);
+        }
     }
 
     /// Closes the connection so that the peer cannot take what it got for the whole.

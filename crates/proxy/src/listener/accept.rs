@@ -250,7 +250,8 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Con
     let limit = listener.timeouts.head;
     let worker = worker.clone();
     spawn_local(async move {
-        let (stream, ends) = match read_proxy_header(stream, limit).await {
+        let (stream, ends) = match read_proxy_header((&worker, &pass.listener), stream, limit).await
+        {
             Ok(read_proxy_header) => read_proxy_header,
             Err(error) => return turn_away(&worker, &pass.listener, client, &error),
         };

@@ -3,18 +3,24 @@
 //! The bytes are looked at before they are taken: what follows the header stays in the kernel, and
 //! the connection is handed on as if it had just been accepted from the client the header names.
 
-use std::{io, net};
+use std::{
+    future::{Future as _, poll_fn},
+    io, net,
+    task::Poll,
+};
 
 use loadline_core::{decide::ending::Ending, time::Duration};
 use rustix::net::{RecvFlags, recv};
 use thiserror::Error;
-use tokio::{
-    io::Interest,
-    net::TcpStream,
-    time::{error::Elapsed, timeout},
-};
+use tokio::{io::Interest, net::TcpStream};
 
-use crate::listener::proxy_protocol::{Ends, HEADER_MAX, Header, HeaderError, read};
+use crate::{
+    listener::{
+        handle::ListenerHandle,
+        proxy_protocol::{Ends, HEADER_MAX, Header, HeaderError, read},
+    },
+    runtime::{timer::Timer, worker::Worker},
+};
 
 /// Why a connection is not taken in.
 #[derive(Debug, Error)]
@@ -27,7 +33,10 @@ pub(crate) enum ProxyHeaderError {
     Cut,
     /// Not in the time for a head.
     #[error("no PROXY header in time")]
-    Late(#[from] Elapsed),
+    Late,
+    /// Another client has its place.
+    #[error("no PROXY header, and others wait")]
+    Displaced,
     /// The connection broke.
     #[error("{0}")]
     Connection(#[from] io::Error),
@@ -38,27 +47,41 @@ impl ProxyHeaderError {
     pub(crate) const fn ending(&self) -> Ending {
         match self {
             Self::Header(_) => Ending::ClientBad,
-            Self::Late(_) => Ending::ClientTimeout,
+            Self::Late => Ending::ClientTimeout,
+            Self::Displaced => Ending::ClientSlow,
             Self::Cut | Self::Connection(_) => Ending::ClientGone,
         }
     }
 }
 
-/// Takes the header off a connection, within `limit` unless that is zero: the connection, and whose
-/// it is where the header tells.
+/// Takes the header off a connection to `listener`, within `limit` unless that is zero: the
+/// connection, and whose it is where the header tells.
 ///
 /// # Errors
 /// See [`ProxyHeaderError`].
 pub(crate) async fn read_proxy_header(
+    (worker, listener): (&Worker, &ListenerHandle),
     stream: net::TcpStream,
     limit: Duration,
 ) -> Result<(net::TcpStream, Option<Ends>), ProxyHeaderError> {
     let stream = TcpStream::from_std(stream)?;
-    let ends = if limit == Duration::ZERO {
-        take_header(&stream).await?
-    } else {
-        timeout(limit.to_std(), take_header(&stream)).await??
-    };
+    let timer = Timer::here(&worker.timers).await;
+    timer.arm(limit);
+    let mut is_hurried = false;
+    let mut header = Box::pin(take_header(&stream));
+    let ends = poll_fn(|cx| match header.as_mut().poll(cx) {
+        Poll::Pending => {
+            worker.hurry(&timer, listener, &mut is_hurried);
+            match timer.has_waited_enough(listener) || listener.is_cut() {
+                true if timer.is_displaced() => Poll::Ready(Err(ProxyHeaderError::Displaced)),
+                true => Poll::Ready(Err(ProxyHeaderError::Late)),
+                false => Poll::Pending,
+            }
+        }
+        taken => taken,
+    });
+    let ends = ends.await?;
+    drop(header);
     Ok((stream.into_std()?, ends))
 }
 

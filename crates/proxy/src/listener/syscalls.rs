@@ -67,6 +67,17 @@ pub(crate) fn watch(listener: Arc<TcpListener>) -> io::Result<AsyncFd<Arc<TcpLis
     watched.map_err(io::Error::from)
 }
 
+/// Registers a descriptor with the reactor, for these events and for errors.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn watch_for(fd: OwnedFd, events: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd keeps its descriptor open until it is dropped, and always gives the same
+    // one; the AsyncFd keeps it alive and hands out shared references only.
+    let watched = unsafe { AsyncFd::register_with_interest(fd, events) };
+    watched.map_err(io::Error::from)
+}
+
 /// Takes over a descriptor that the process was started with; not for its children.
 ///
 /// It must be called once for a number, with one that nothing else in the process owns.

@@ -216,9 +216,15 @@ where
         let (answer, _) = requests.ready().await?.send_request(request, true)?;
         Ok(answer.await?.status().as_u16())
     };
+    let mut answer = std::pin::pin!(answer);
     tokio::select! {
-        status = answer => status,
-        ended = connection => ended.map_err(Into::into).and(Err(ProbeError::Closed)),
+        biased;
+        status = &mut answer => status,
+        ended = connection => {
+            ended?;
+            // What came before the end has been handed out.
+            answer.await
+        }
     }
 }
 
@@ -349,6 +355,32 @@ mod tests {
         let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
         let failed = probe(address, &way, &check(http(), false)).await.unwrap_err();
         assert!(matches!(failed, ProbeError::Http2(_)), "{failed}");
+    }
+
+    /// As nginx with `keepalive_requests 1` does: SETTINGS, HEADERS with `:status: 200` that end the
+    /// stream, and GOAWAY, in one packet with the end of the connection.
+    #[tokio::test]
+    async fn a_server_of_http2_that_answers_and_closes_at_once_passes() {
+        const ANSWER: &[u8] = b"\0\0\0\x04\0\0\0\0\0\
+            \0\0\x01\x01\x05\0\0\0\x01\x88\
+            \0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0";
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut asked = Vec::new();
+                // The preface, SETTINGS, and the request, which ends its stream.
+                while !asked.windows(5).any(|it| it[0] == 1 && it[1] & 1 == 1 && it[2..] == [0; 3])
+                    && stream.read_buf(&mut asked).await.unwrap() > 0
+                {}
+                stream.write_all(ANSWER).await.unwrap();
+            }
+        });
+        let way = Way { version: HttpVersion::Http2, ..PLAIN };
+        for _ in 0..20 {
+            probe(address, &way, &check(http(), false)).await.unwrap();
+        }
     }
 
     fn script(name: &str, script: Script) -> Probe {

@@ -15,7 +15,7 @@ use std::{
 use loadline_core::{
     decide::plan::{Plan, ServicePlan},
     fleet::{Listener, Service},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::{
     runtime::Runtime,
@@ -32,7 +32,7 @@ use crate::{
     runtime::{
         random::Random,
         shared::{Lifecycle, PlanCache, Shared},
-        timer::{TICK, Timers},
+        timer::{TICK, Timer, Timers},
         view::{Contexts, ListenerContext, ServiceContext, View},
     },
     telemetry::{access_log::LogBuffer, failures::Failures, meter::ListenerCells, tally::Cells},
@@ -199,6 +199,15 @@ impl Worker {
         self.stage.get() <= Lifecycle::Leaving && !listener.is_cut()
     }
 
+    /// Gives a client that has sent no request yet a second from when no more are wanted: it may
+    /// have come through the accept queue just now, and has been told that it is connected.
+    pub(crate) fn hurry(&self, timer: &Timer, listener: &ListenerHandle, is_hurried: &mut bool) {
+        if !*is_hurried && !self.waits_for_more(listener) && !listener.is_cut() {
+            *is_hurried = true;
+            timer.arm(FIRST_WAIT);
+        }
+    }
+
     /// The connection limit of a listener; none if no more are wanted there.
     pub(crate) fn max_connections(&self, listener: &ListenerHandle) -> Option<u32> {
         let view = self.view();
@@ -333,6 +342,9 @@ fn view(
     };
     View::new(plan, before, service_context, places)
 }
+
+/// How long a client that has just connected may take for its first request when the proxy ends.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long the packets take that say so.
 const GOODBYE: std::time::Duration = std::time::Duration::from_millis(20);

@@ -5,8 +5,9 @@
 //! that stops listening may still have something to say.
 //!
 //! After `101 Switching Protocols` there is no idle timeout: a WebSocket may be silent for hours.
-//! The kernel is asked to find out about peers that have vanished. A tunnel keeps its permit, and
-//! lives on through reloads; a drain gives it until its deadline.
+//! The kernel is asked to find out about peers that have vanished, also about one that has said all
+//! and from which nothing is read any more. A tunnel keeps its permit, and lives on through reloads;
+//! a drain gives it until its deadline.
 
 use std::{
     future::poll_fn,
@@ -17,7 +18,7 @@ use loadline_core::decide::reason::Reason;
 
 use crate::{
     http::relay::{Broken, Relay},
-    io::{buffer::Buffers, peer::Peer, socket::Socket},
+    io::{buffer::Buffers, hang_up::HangUp, peer::Peer, socket::Socket},
 };
 
 /// Both directions between a client and a server.
@@ -25,6 +26,8 @@ use crate::{
 pub(crate) struct Tunnel {
     pub(crate) up: Relay,
     pub(crate) down: Relay,
+    /// On the peer that has said all.
+    watch: Option<Box<HangUp>>,
 }
 
 /// How a tunnel ends.
@@ -44,7 +47,7 @@ impl Tunnel {
         let (mut up, mut down) = (Relay::of_stream(), Relay::of_stream());
         up.begin_with(&mut client.rest, buffers);
         down.begin_with(&mut server.rest, buffers);
-        Self { up, down }
+        Self { up, down, watch: None }
     }
 
     /// Moves what can be moved; ready at the end.
@@ -67,6 +70,14 @@ impl Tunnel {
             (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => End::Closed,
+            (Poll::Ready(Ok(())), _) => {
+                ready!(client.socket.poll_broken(cx, &mut self.watch));
+                End::ClientBroken
+            }
+            (_, Poll::Ready(Ok(()))) => {
+                ready!(server.socket.poll_broken(cx, &mut self.watch));
+                End::ServerBroken(Reason::StreamReset)
+            }
             _ => return Poll::Pending,
         };
         Poll::Ready(end)

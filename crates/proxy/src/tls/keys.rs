@@ -176,8 +176,8 @@ impl Keys {
 const fn alpn(listener: &Listener) -> &'static [&'static str] {
     match listener.http_version {
         _ if !listener.protocol.is_http() => &[],
-        None => &["h2", "http/1.1"],
-        Some(HttpVersion::Http11) => &["http/1.1"],
+        None => &["h2", "http/1.1", "http/1.0"],
+        Some(HttpVersion::Http11) => &["http/1.1", "http/1.0"],
         Some(HttpVersion::Http2) => &["h2"],
     }
 }

@@ -160,6 +160,22 @@ impl Tls {
         }
     }
 
+    /// Waits for the peer to say that no more comes, or to vanish. Payload that comes first ends the
+    /// watch.
+    pub(crate) fn poll_closed(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match self.connection.process_new_packets() {
+                Ok(state) if state.plaintext_bytes_to_read() > 0 => return Poll::Pending,
+                Ok(state) if !state.peer_has_closed() => {}
+                _ => return Poll::Ready(()),
+            }
+            match ready!(self.poll_take(io, cx)) {
+                Ok(1..) => {}
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
+
     /// Says that no more comes, if the kernel takes that at once.
     pub(crate) fn close(&mut self, io: &mut Io) {
         self.connection.send_close_notify();

@@ -84,6 +84,13 @@ impl Common {
         self.count.store(kept.len(), Relaxed);
     }
 
+    /// Keeps a connection that is used last.
+    pub(crate) fn keep_below(&self, connection: Kept) {
+        let mut kept = self.lock();
+        kept.insert(0, (thread::current().id(), connection));
+        self.count.store(kept.len(), Relaxed);
+    }
+
     /// A kept connection that is good for use, if there is one; from now on this worker's.
     pub(crate) fn take(&self) -> Option<Kept> {
         if self.count.load(Relaxed) == 0 {

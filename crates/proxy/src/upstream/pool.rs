@@ -177,17 +177,17 @@ impl Pools {
     }
 
     /// Keeps a connection on which the next message may follow, until `until`, unless it is for one
-    /// client alone; for every worker where its server is far. A stream ends with its message.
+    /// client alone; for every worker where it is shared. A stream ends with its message.
     pub(crate) fn keep(
         &self,
-        (server, is_far): (ServerId, bool),
+        (server, is_shared): (ServerId, bool),
         connection: Connection,
         until: Instant,
     ) {
         let Some(kept) = connection.kept(until) else { return };
         let mut pools = self.pools.borrow_mut();
         match pools.get_mut(server.index()) {
-            Some(Some(pool)) if is_far => pool.common.keep(kept),
+            Some(Some(pool)) if is_shared => pool.common.keep(kept),
             Some(Some(pool)) => pool.kept.push(kept),
             _ => {}
         }
@@ -252,7 +252,7 @@ impl Pools {
     /// or notes that it did not open, and that the next is to wait until then.
     pub(crate) fn warmed(
         &self,
-        server: ServerId,
+        (server, is_shared): (ServerId, bool),
         opened: Result<Connection, Instant>,
         until: Instant,
     ) {
@@ -261,7 +261,10 @@ impl Pools {
         // It counts for one pool alone, and may have left that.
         pool.warming = pool.warming.saturating_sub(1);
         match opened {
-            Ok(opened) => opened.kept(until).into_iter().for_each(|it| pool.kept.insert(0, it)),
+            Ok(opened) => opened.kept(until).into_iter().for_each(|it| match is_shared {
+                true => pool.common.keep_below(it),
+                false => pool.kept.insert(0, it),
+            }),
             Err(again) => pool.warm_again = pool.warm_again.max(again),
         }
     }
@@ -363,7 +366,7 @@ mod tests {
         pools.warming(id, 1, after(2));
         assert_eq!(pools.lacking(id, 2, after(5)), 0, "the one being opened counts");
         assert!(!pools.may_warm(id, after(1)) && pools.may_warm(id, after(2)));
-        pools.warmed(id, Ok(fresh), after(1));
+        pools.warmed((id, false), Ok(fresh), after(1));
         assert_eq!(pools.lacking(id, 2, after(9)), 0);
         pools.sweep(after(5));
         assert!(pools.last(id).is_some_and(|it| it.large), "the one with the larger window first");

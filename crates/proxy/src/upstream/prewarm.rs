@@ -28,6 +28,7 @@ use loadline_core::{
 use tokio::task::spawn_local;
 
 use crate::{
+    http::route::SCARCE,
     http2::{Link, Target},
     runtime::{
         timer::{Timer, Timers},
@@ -110,7 +111,8 @@ fn fill(worker: &Rc<Worker>, view: &View, (service, warm): (usize, &Warm), now: 
         && let Some(slot) = worker.pools.slot(&worker.shared, server, warm.most)
     {
         let tls = view.services[service].tls.clone();
-        let to = Opening { server: warm.server.clone(), tls, timeouts };
+        let is_shared = warm.most <= SCARCE.div_ceil(2);
+        let to = Opening { server: warm.server.clone(), is_shared, tls, timeouts };
         spawn_local(to.run(Rc::downgrade(worker), worker.timers.clone(), slot));
         opening += 1;
     }
@@ -141,6 +143,8 @@ fn link(worker: &Worker, view: &View, (service, warm): (usize, &Warm), now: Inst
 struct Opening {
     /// Held, so that its number is given to no other server meanwhile.
     server: Arc<ServerState>,
+    /// Whether it is for every worker.
+    is_shared: bool,
     tls: Option<Dialing>,
     timeouts: ServerTimeouts,
 }
@@ -168,7 +172,8 @@ impl Opening {
             tracing::debug!(%address, %reason, "no connection to keep ready");
             now + PAUSE_AFTER_FAILURE
         });
-        worker.pools.warmed(self.server.id(), opened, now + stay(self.timeouts));
+        let to = (self.server.id(), self.is_shared);
+        worker.pools.warmed(to, opened, now + stay(self.timeouts));
     }
 }
 

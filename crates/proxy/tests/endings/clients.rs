@@ -172,3 +172,21 @@ fn connections_over_the_limit_wait_until_one_is_free() {
     third.set_read_timeout(Some(Duration::from_secs(5).to_std())).unwrap();
     assert!(until_closed(&mut third).starts_with("HTTP/1.1 200 "));
 }
+
+#[test]
+fn a_client_that_stalls_its_upload_after_the_response_began_is_no_fault_of_the_server() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream).unwrap();
+        let begun = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+        stream.write_all(begun).unwrap();
+        until_closed(&mut stream);
+    });
+    let mut fleet = fleet(&[server.address]);
+    fleet.listeners[0].timeouts.idle = SHORT;
+    fleet.services[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let mut client = proxy.connect();
+    client.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc").unwrap();
+    assert!(until_closed(&mut client).contains("hello"));
+    proxy.expect(Ending::ClientTimeout, 1);
+}

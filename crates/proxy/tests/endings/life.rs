@@ -3,8 +3,8 @@
 use std::{
     fs,
     io::Write as _,
-    net::TcpStream,
-    sync::{Arc, Barrier},
+    net::{Shutdown, TcpStream},
+    sync::{Arc, Barrier, mpsc::channel},
     thread,
 };
 
@@ -14,6 +14,7 @@ use loadline_core::{
     state::ServiceCounter,
     time::Duration,
 };
+use socket2::SockRef;
 
 use crate::support::{OK, PATIENCE, Proxy, SHORT, Scripted, exactly, fleet, head, until_closed};
 
@@ -30,6 +31,41 @@ fn echo() -> Scripted {
         // The peer may go at any time.
         let _ = std::io::copy(&mut stream, &mut back);
     })
+}
+
+/// The place that it has would be taken for ever: the server has nothing to say, so nothing is ever
+/// sent to the client.
+#[test]
+fn a_tunnel_ends_when_a_client_that_has_said_all_is_reset() {
+    let (said_all, has_said_all) = channel();
+    let server = Scripted::new(move |mut stream, _| {
+        head(&mut stream).unwrap();
+        let answer =
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        until_closed(&mut stream);
+        said_all.send(stream).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let client = upgraded(&proxy);
+    client.shutdown(Shutdown::Write).unwrap();
+    let _open = has_said_all.recv_timeout(PATIENCE).unwrap();
+    SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
+    proxy.expect(Ending::Tunnel, 1);
+}
+
+#[test]
+fn a_server_that_takes_one_connection_serves_the_requests_of_all_workers() {
+    let server = Scripted::answering(OK);
+    let mut fleet = fleet(&[server.address]);
+    fleet.edge.threads = 2;
+    fleet.services[0].groups[0].servers[0].max_connections = 1;
+    let proxy = Proxy::of(fleet);
+    for number in 0..40 {
+        assert!(proxy.get().starts_with("HTTP/1.1 200 "), "request {number}");
+    }
+    assert_eq!(server.connections(), 1);
 }
 
 fn upgraded(proxy: &Proxy) -> TcpStream {

@@ -3,6 +3,7 @@
 
 mod authority;
 mod clients;
+mod closing;
 mod handed_on;
 mod hsts;
 mod http3;

@@ -1,6 +1,11 @@
 //! A proxy that ends while clients agree on TLS.
 
-use std::{io::Write as _, net::TcpListener, thread};
+use std::{
+    io::Write as _,
+    net::{TcpListener, TcpStream},
+    thread,
+    time::Instant,
+};
 
 use loadline_core::time::Duration;
 use loadline_proxy::{listener::inherited::Inherited, runtime::Bound};
@@ -8,7 +13,7 @@ use rustls::version::TLS13;
 
 use crate::{
     authority::Authority,
-    support::{ask, connect, echo, fleet, with},
+    support::{ask, connect, echo, fleet, start, with},
 };
 
 #[test]
@@ -32,4 +37,26 @@ fn who_is_in_the_accept_queue_when_it_stops_is_served() {
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     }
     stopping.join().unwrap();
+}
+
+/// Browsers open connections in advance, on which they may never say anything.
+#[test]
+fn a_client_that_has_said_nothing_holds_up_a_stop_for_a_second_alone() {
+    let authority = Authority::new();
+    let mut https = fleet(echo(None), with(vec![authority.sign(&["a.test"])]));
+    https.listeners[0].timeouts.head = Duration::from_secs(60);
+    let mut told = fleet(echo(None), None);
+    told.listeners[0].accept_proxy = true;
+    told.listeners[0].timeouts.head = Duration::from_secs(60);
+    for fleet in [https, told] {
+        let (proxy, address) = start(fleet);
+        let _silent = TcpStream::connect(address).unwrap();
+        let taken_in = || proxy.tallies().listeners.values().any(|it| it.accepted > 0);
+        while !taken_in() {
+            thread::yield_now();
+        }
+        let begin = Instant::now();
+        proxy.stop(Duration::from_secs(60));
+        assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
+    }
 }
