@@ -118,6 +118,7 @@ pub(crate) struct Edge {
     /// region of all groups otherwise, `local` where they name none.
     pub(crate) region: Key<Text<Name>>,
     /// Worker threads, each with its own listeners and server connections; 0 means one per core.
+    /// A change needs a restart.
     #[schemars(extend("default" = 0))]
     pub(crate) threads: Key<Whole<0, 1024>>,
     /// The access log, a line for each request. Off if omitted. A text names the destination, a

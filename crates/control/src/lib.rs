@@ -171,11 +171,11 @@ fn parse_at(
     let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
     let mentions = outside::settle(&mut file.value, base);
     assemble::share_routes(&mut file, &mut problems);
-    let admin = assemble::admin(&file.value.admin, &mut problems);
     let process = assemble::process(&file.value.edge, &mut problems);
     let cluster = assemble::cluster(&file.value.cluster, &mut problems);
     let names = assemble::name_servers(&file.value.dns, &mut problems);
     let fleet = assemble::assemble(&file, seen_from, resolver, &mut problems);
+    let admin = assemble::admin(&file.value.admin, &fleet.listeners, &mut problems);
     let warnings = problems.settle(&source)?;
     let outside = outside::Outside { mentions, base: base.to_owned(), source };
     Ok(Loaded { fleet, admin, names, process, cluster, warnings, outside })

@@ -5,6 +5,7 @@ mod bounds;
 mod checks;
 mod cluster;
 mod control;
+mod fixed;
 mod follow;
 mod handover;
 pub(crate) mod identity;
@@ -55,6 +56,7 @@ use crate::{
 use acme::Acme;
 use checks::Checks;
 use cluster::{Cluster, InForce};
+use fixed::Fixed;
 use follow::{Changed, Follower};
 use handover::{HandoverState, InheritedState, Successor};
 use identity::Identity;
@@ -206,6 +208,7 @@ impl Edge {
         let cluster = cluster.map_err(|errors| wrong(tell_errors(errors, args.log_format)))?;
         let in_force = &cluster.in_force;
         let (begun, settings, process) = read(args, in_force, Moment::Start).map_err(wrong)?;
+        let fixed = Fixed::of(&begun.0, settings.as_ref(), &process);
         let identity = Identity::of(&process).map_err(Failure::running)?;
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
@@ -229,6 +232,7 @@ impl Edge {
         let interface = forwarder.as_ref().and(plan.fleet.forwarding.datapath.as_ref());
         let checks = interface.and_then(|datapath| Checks::attach(&datapath.interface));
         if let Some(identity) = identity {
+            identity.own_log(&plan.fleet).map_err(Failure::running)?;
             identity.assume().map_err(Failure::running)?;
         }
         let bound = match checks {
@@ -243,7 +247,7 @@ impl Edge {
         let (handle, view, acme) = (proxy.handle(), cluster.view(), Acme::default());
         let (forwarded, issued) = (forwarder.clone(), acme.view.clone());
         let running = Running { proxy: handle, forwarder: forwarded, cluster: view, acme: issued };
-        let site = Arc::new(site(running, (begun, lists), args, in_force));
+        let site = Arc::new(site(running, (begun, lists), (args, fixed), in_force));
         site.restore(std::mem::take(&mut inherited_state.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
@@ -531,12 +535,18 @@ async fn done(upgrade: Option<&mut Upgrade>) -> anyhow::Result<u32> {
 fn site(
     running: Running,
     begun: (Intent, Lists),
-    args: &Args,
+    (args, fixed): (&Args, Fixed),
     in_force: &InForce,
 ) -> LiveConfiguration {
     let (args, in_force) = (args.clone(), in_force.clone());
     let load = move || match read(&args, &in_force, Moment::Reload) {
-        Ok((intent, ..)) => Ok(intent),
+        Ok((intent, admin, process)) => {
+            let now = Fixed::of(&intent.0, admin.as_ref(), &process);
+            for key in fixed.changed(&now) {
+                tracing::warn!("`{key}` has changed, which needs a restart");
+            }
+            Ok(intent)
+        }
         Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
     };
     LiveConfiguration::new(running, begun, load)

@@ -4,13 +4,14 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     net::{TcpStream, UdpSocket},
+    os::unix::fs::chown,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::served::Worker;
+use crate::{served::Worker, skipped::skipped};
 use serde_json::Value;
 
 /// A proxy with its file, and whoever has taken over from it.
@@ -29,6 +30,11 @@ impl Edge {
     /// With `more` in its file, which may name files of the directory, and its log in `log`.
     fn start_in(directory: tempfile::TempDir, worker: &Worker, more: &str, log: Stdio) -> Self {
         write(directory.path(), &worker.address, more);
+        Self::started(directory, log)
+    }
+
+    /// With the file that is in the directory.
+    fn started(directory: tempfile::TempDir, log: Stdio) -> Self {
         let file = directory.path().join("loadline.toml");
         let mut first = loadline(&["serve", file.to_str().unwrap()]);
         let mut first = first.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
@@ -159,6 +165,47 @@ fn the_new_process_serves_http3_while_the_old_one_drains() {
 }
 
 #[test]
+fn a_reload_says_which_changes_need_a_restart() {
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let told = fs::File::create(&log).unwrap();
+    let edge = Edge::start_in(directory, &worker, "", told.into());
+    let text = fs::read_to_string(edge.file()).unwrap();
+    let other = text.replace("[edge]\n", "[edge]\nthreads = 3\naccess_log = \"stdout\"\n");
+    fs::write(edge.file(), other).unwrap();
+    edge.signal("HUP");
+    let deadline = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&log).unwrap().contains("reloaded") {
+        assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());
+        thread::yield_now();
+    }
+    let told = fs::read_to_string(&log).unwrap();
+    let changed: Vec<_> = told.lines().filter(|line| line.contains("needs a restart")).collect();
+    assert_eq!(changed.len(), 2, "{told}");
+    assert!(changed[0].contains("`edge.threads`") && changed[1].contains("`edge.access_log`"));
+}
+
+#[test]
+fn a_process_that_runs_as_another_user_can_be_upgraded_with_its_access_log() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("an access log of another user: needs root");
+    }
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    write(directory.path(), &worker.address, "");
+    let file = directory.path().join("loadline.toml");
+    let log = directory.path().join("access.log");
+    let other = format!("[edge]\nuser = \"nobody\"\naccess_log = {log:?}\n");
+    let text = fs::read_to_string(&file).unwrap().replace("[edge]\n", &other);
+    fs::write(&file, text).unwrap();
+    let mut edge = Edge::started(directory, Stdio::inherit());
+    let (code, told) = edge.upgrade();
+    assert_eq!(code, Some(0), "{told}");
+}
+
+#[test]
 fn upgrades_and_reloads_under_load_fail_no_request() {
     let worker = Worker::start(&[]);
     let mut edge = Edge::start(&worker);
@@ -244,3 +291,6 @@ fn who_is_told_to_stop_while_a_reload_asks_for_names_stops() {
 
 /// Longer than anything takes that goes right, and shorter than a name is waited for.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The user of that name, on every Linux.
+const NOBODY: u32 = 65_534;

@@ -1,5 +1,6 @@
 //! The administration: where it listens, and whether everybody can.
 
+use loadline_core::fleet::Listener;
 use loadline_spanned::{Key, Problems};
 
 use crate::{
@@ -8,8 +9,12 @@ use crate::{
     value::address::AdminPlace,
 };
 
-/// What the file says of it; none where it says nothing.
-pub(crate) fn admin(given: &Key<file::Admin>, problems: &mut Problems) -> Option<Settings> {
+/// What the file says of it beside these listeners; none where it says nothing.
+pub(crate) fn admin(
+    given: &Key<file::Admin>,
+    listeners: &[Listener],
+    problems: &mut Problems,
+) -> Option<Settings> {
     let given = given.at()?;
     let Some(place) = given.value.bind.at() else {
         let message = "an administration without `bind`".to_owned();
@@ -24,6 +29,11 @@ pub(crate) fn admin(given: &Key<file::Admin>, problems: &mut Problems) -> Option
                 let help = "it speaks in clear and shows everything: bind = \"127.0.0.1:9090\", or \
                             see that only those who may can reach it";
                 problems.warning(&place.span, message, "not the loopback", help.to_owned());
+            }
+            if address.port() != 0 && listeners.iter().any(|it| it.bind == *address) {
+                let message = format!("`{address}` is bound by a listener");
+                let help = "give the admin interface its own address or port".to_owned();
+                problems.error(&place.span, message, "the same address", help);
             }
             Bind::Address(*address)
         }

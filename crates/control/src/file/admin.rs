@@ -22,10 +22,10 @@ pub(crate) struct Admin {
     /// of a Unix socket, which its owner alone may use. A change needs a restart.
     pub(crate) bind: Key<Text<AdminPlace>>,
     /// File whose first line is the token for changes. If omitted, one is generated and printed at
-    /// each start.
+    /// each start. A change needs a restart.
     pub(crate) token_file: Key<Text<FilePath>>,
     /// Host names accepted besides IP addresses and `localhost`. Others are rejected, as protection
-    /// against DNS rebinding.
+    /// against DNS rebinding. A change needs a restart.
     #[schemars(extend("examples" = [["edge-1.internal"]]))]
     pub(crate) hosts: Key<Vec<At<Text<Host>>>>,
     /// Which series `/metrics` has. A change needs a restart.

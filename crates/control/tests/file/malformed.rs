@@ -413,6 +413,12 @@ fn what_does_not_fit_together_is_found() {
             (13, 8),
             &["`0.0.0.0:8080` is bound by a listener above"],
         ),
+        (
+            "[[listener]]",
+            "[admin]\nbind = \"0.0.0.0:8080\"\n[[listener]]",
+            (9, 8),
+            &["`0.0.0.0:8080` is bound by a listener"],
+        ),
         ("[\"10.0.0.1:80\"]", "[]", (18, 11), &["no servers", "at least one"]),
         ("servers = [\"10.0.0.1:80\"]\n", "", (15, 1), &["no servers"]),
         (

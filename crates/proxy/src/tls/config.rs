@@ -250,12 +250,34 @@ pub(super) fn certified(
         key: files.key.clone(),
         source,
     })?;
-    certified.ocsp = files
-        .staple
-        .as_ref()
-        .map(|path| fs::read(path).map_err(|error| unreadable("OCSP response", path, &error)))
-        .transpose()?;
+    certified.ocsp = files.staple.as_deref().map(staple).transpose()?;
     Ok(certified)
+}
+
+/// An OCSP response for clients, in DER.
+fn staple(path: &str) -> Result<Vec<u8>, TlsError> {
+    let what = "OCSP response";
+    let file = fs::read(path).map_err(|error| unreadable(what, path, &error))?;
+    if is_successful(&file) {
+        return Ok(file);
+    }
+    let why = "is no successful OCSP response in DER".to_owned();
+    Err(TlsError::File { what, path: path.to_owned(), why })
+}
+
+/// Whether it is one SEQUENCE that begins with the ENUMERATED `successful` (RFC 6960, section 4.2.1).
+fn is_successful(response: &[u8]) -> bool {
+    let [0x30, length, rest @ ..] = response else { return false };
+    let long = usize::from(length & 0x7f);
+    let content = match length {
+        0..0x80 => Some((usize::from(*length), rest)),
+        _ => rest.split_at_checked(long).map(|(length, content)| {
+            let add =
+                |sum: usize, byte: &u8| sum.saturating_mul(256).saturating_add((*byte).into());
+            (length.iter().fold(0, add), content)
+        }),
+    };
+    content.is_some_and(|(length, it)| it.len() == length && it.starts_with(&[0x0a, 1, 0]))
 }
 
 fn clients(
@@ -325,3 +347,19 @@ fn unreadable(what: &'static str, path: &str, error: &io::Error) -> TlsError {
 
 /// Clients of HTTP/3 that may come back with early data; about 1 kB each.
 const SESSIONS: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_response_of_an_authority_is_not_shown_to_clients() {
+        let long = [&[0x30, 0x82, 1, 3, 0x0a, 1, 0][..], &[7; 256]].concat();
+        assert!(is_successful(&[0x30, 3, 0x0a, 1, 0]) && is_successful(&long));
+        let try_later = [0x30, 3, 0x0a, 1, 3];
+        let cut = &long[..200];
+        for wrong in [&b""[..], b"garbage", b"-----BEGIN", &try_later, cut, &[0x30, 0x82, 1]] {
+            assert!(!is_successful(wrong), "{wrong:?}");
+        }
+    }
+}

@@ -1,7 +1,10 @@
 //! As whom the process goes on once it holds what only root may have.
 
+use std::{fs, os::unix::fs::chown};
+
 use anyhow::{Context as _, bail};
 use loadline_control::Process;
+use loadline_core::fleet::{Fleet, LogTarget};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid, initgroups, setgid, setuid};
 
@@ -58,6 +61,20 @@ impl Identity {
     /// Sees to it that no thread started from now on can gain privileges by starting a program.
     pub(super) fn renounce() -> anyhow::Result<()> {
         rustix::thread::set_no_new_privs(true).context("renouncing privileges")
+    }
+
+    /// Gives it the file of the access log, which it will open again by its name.
+    pub(super) fn own_log(&self, fleet: &Fleet) -> anyhow::Result<()> {
+        let log = fleet.edge.access_log.as_ref().map(|log| &log.to);
+        let Some(LogTarget::File(path)) = log.filter(|_| geteuid() != self.uid) else {
+            return Ok(());
+        };
+        // A device or a pipe belongs to others as well.
+        if fs::metadata(path).is_ok_and(|it| it.is_file()) {
+            let (user, group) = self.ids();
+            chown(path, Some(user), Some(group)).context("giving the access log to its user")?;
+        }
+        Ok(())
     }
 
     /// Becomes it, with its supplementary groups, for good.

@@ -41,9 +41,6 @@ impl Engine for Running {
             let error = "packet forwarding needs a restart";
             return Err(error.to_owned());
         }
-        if fleet.forwarding.datapath != self.proxy.plan().fleet.forwarding.datapath {
-            tracing::warn!("`[l4]` has changed, which needs a restart");
-        }
         self.proxy.reload(fleet).map_err(|error| error.to_string())
     }
 
