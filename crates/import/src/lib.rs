@@ -12,6 +12,7 @@
 
 mod caddy;
 mod condition;
+mod expression;
 mod files;
 mod haproxy;
 mod model;

@@ -47,7 +47,7 @@ pub(crate) struct Service {
 }
 
 /// What the reason begins with where leaving a line out opens what was closed.
-const PROTECTED: &str = "THIS PROTECTED SOMETHING";
+pub(crate) const PROTECTED: &str = "THIS PROTECTED SOMETHING";
 
 /// Lines that keep somebody out begin so.
 const GUARDS: [&str; 11] = [

@@ -74,13 +74,30 @@ const COMPARED_MAX: usize = 300;
 const DEPTH_MAX: usize = 100;
 
 impl Edit {
-    /// Whether both cannot be said, since they are values of one key.
-    fn excludes(&self, other: &Self) -> bool {
-        let key = |edit: &Self| match edit {
-            Self::Key(key, _) | Self::Always(key, _) => Some(*key),
-            Self::Header(..) => None,
+    /// Why both cannot be said: they are values of one key.
+    fn excludes(&self, other: &Self) -> Option<&'static str> {
+        match (self, other) {
+            _ if self == other => None,
+            (
+                Self::Key(key, _) | Self::Always(key, _),
+                Self::Key(own, _) | Self::Always(own, _),
+            ) if key == own => Some("a route says this once, and an earlier rule said it"),
+            (Self::Header(table, name, _), Self::Header(own, other, _))
+                if table == own && table.ends_with(".add") && name.eq_ignore_ascii_case(other) =>
+            {
+                Some("a route adds one field of a name")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nothing is left of an earlier change behind this one.
+    fn undoes(&self, earlier: &Self) -> bool {
+        let (Self::Header(table, name, _), Self::Header(own, other, _)) = (self, earlier) else {
+            return false;
         };
-        self != other && key(self).is_some() && key(self) == key(other)
+        let side = |table: &'static str| table.split('.').next();
+        !table.ends_with(".add") && side(table) == side(own) && name.eq_ignore_ascii_case(other)
     }
 }
 
@@ -180,10 +197,13 @@ impl Routes {
                 self.push(Route { when: at.base, end: end.clone(), edits: at.edits });
             }
             Act::Edit(edit) => {
-                if at.edits.iter().any(|other| edit.excludes(other)) {
-                    self.lose(rule, "a route says this once, and an earlier rule said it");
-                } else if !at.edits.contains(edit) {
-                    at.edits.push(edit.clone());
+                match at.edits.iter().find_map(|other| edit.excludes(other)) {
+                    Some(why) => self.lose(rule, why),
+                    None if at.edits.contains(edit) => {}
+                    None => {
+                        at.edits.retain(|earlier| !edit.undoes(earlier));
+                        at.edits.push(edit.clone());
+                    }
                 }
                 self.run(rest, &at);
             }

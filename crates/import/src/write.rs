@@ -4,9 +4,14 @@ use std::fmt::Write as _;
 
 use crate::{
     condition::{Field, Host, Network, Path, Place, Value, When},
+    expression::{escape, whole},
     model::{Configuration, Listener, Service, Table},
     steps::{Edit, Route},
 };
+
+/// Begins a variable of the environment in a text of the original, which stays one: `{NAME}` is
+/// behind it.
+pub(crate) const VARIABLE: char = '\u{E000}';
 
 /// The length at which comments are broken.
 const WIDTH: usize = 98;
@@ -21,6 +26,7 @@ pub(crate) fn text(value: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
+            VARIABLE => out.push('$'),
             c if c.is_control() => {
                 let _ = write!(out, "\\u{:04X}", u32::from(c));
             }
@@ -67,18 +73,6 @@ fn key(name: &str) -> String {
 fn name(name: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if !name.is_empty() && name.chars().all(is_bare) { name.to_owned() } else { text(name) }
-}
-
-/// A text as an expression that matches it alone.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        if ".+*?()|[]{}^$\\".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// The whole file. `heading` says where it comes from.
@@ -246,16 +240,6 @@ fn is_plain(path: &str) -> bool {
         && !odd.iter().any(|it| path.contains(it))
 }
 
-/// An expression that has to match all of a path where `regex` finds a part of it.
-pub(crate) fn whole(regex: &str) -> String {
-    let is_one = |text: &str| !text.contains('|') && !text.ends_with("\\$");
-    match regex.strip_prefix('^') {
-        Some(rest) if is_one(rest) && rest.ends_with('$') => rest[..rest.len() - 1].to_owned(),
-        Some(rest) if is_one(rest) => format!("(?s){rest}.*"),
-        _ => format!("(?s).*(?:{regex}).*"),
-    }
-}
-
 fn field(field: &Field) -> String {
     let values: Vec<_> = field
         .values
@@ -356,18 +340,6 @@ mod tests {
         assert_eq!(text("a\"b\\c\td"), "\"a\\\"b\\\\c\\td\"");
         assert_eq!(text("x{${1}}"), "\"x{$${1}}\"");
         assert_eq!(text("\u{1}"), "\"\\u0001\"");
-    }
-
-    #[test]
-    fn a_found_part_becomes_an_expression_for_the_whole() {
-        for (regex, expected) in [
-            ("\\.php$", "(?s).*(?:\\.php$).*"),
-            ("^/a/[0-9]+$", "/a/[0-9]+"),
-            ("^/a", "(?s)/a.*"),
-            ("^/a|b", "(?s).*(?:^/a|b).*"),
-        ] {
-            assert_eq!(whole(regex), expected);
-        }
     }
 
     #[test]

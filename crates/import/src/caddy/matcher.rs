@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::lex::Directive;
 use crate::{
     condition::{Host, Network, Path, Place, Value, When, compile},
+    expression::{escape, whole},
     haproxy::is_host_name,
-    write::{escape, whole},
 };
 
 /// What a matcher asks: one of `yes`, none of `no`.

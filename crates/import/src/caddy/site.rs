@@ -11,9 +11,10 @@ use super::{
 };
 use crate::{
     condition::compile,
+    expression::escape,
     model::{Service, Table},
     steps::{Act, Edit, End, Step},
-    write::{escape, inline, text},
+    write::{inline, text},
 };
 
 /// Directives in the order in which they are followed, wherever they stand.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::lex::Word;
+use super::{lex::Word, list};
 use crate::condition::{Host, Network, Path, Place, Value, When, compile};
-use crate::write::escape;
+use crate::expression::{escape, whole};
 
 /// What is known of a listener when a condition is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Acls {
 
     /// Whether there is one of this name.
     pub(super) fn has(&self, name: &str) -> bool {
-        self.named.contains_key(name) || builtin(name).is_some()
+        self.named.contains_key(name) || builtin(name).is_some() || UNKNOWN.contains(&name)
     }
 
     /// Whether a condition asks for the path, by itself or by its name.
@@ -101,7 +101,7 @@ impl Acls {
 
     fn named(&self, name: &str, context: Context) -> Result<Test, String> {
         let Some(definitions) = self.named.get(name) else {
-            return builtin(name).ok_or_else(|| format!("there is no acl `{name}`"));
+            return builtin(name).ok_or_else(|| format!("a route cannot ask for `{name}`"));
         };
         let mut alternatives = Vec::new();
         for definition in definitions {
@@ -187,9 +187,24 @@ fn builtin(name: &str) -> Option<Test> {
     })
 }
 
+/// ACLs that HAProxy has by itself, and that no route can ask.
+const UNKNOWN: [&str; 11] = [
+    "HTTP_1.0",
+    "HTTP_1.1",
+    "HTTP_2.0",
+    "HTTP_3.0",
+    "HTTP_CONTENT",
+    "HTTP_URL_ABS",
+    "HTTP_URL_SLASH",
+    "HTTP_URL_STAR",
+    "RDP_COOKIE",
+    "REQ_CONTENT",
+    "WAIT_END",
+];
+
 /// How a pattern is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Match {
+pub(super) enum Match {
     Exact,
     Begins,
     Ends,
@@ -283,7 +298,13 @@ fn criterion(words: &[Word]) -> Result<Criterion<'_>, String> {
     while let Some(word) = words.next() {
         match word {
             "-i" if patterns.is_empty() => ignore_case = true,
-            "-m" if patterns.is_empty() => how = comparison(words.next().unwrap_or_default())?,
+            "-m" if patterns.is_empty() => {
+                let name = words.next().unwrap_or_default();
+                if name == "ip" && sample != "src" {
+                    return Err("a route asks for the client's address alone".to_owned());
+                }
+                how = comparison(name)?;
+            }
             "-f" | "-M" | "-u" | "-n" if patterns.is_empty() => {
                 return Err(format!(
                     "patterns are not read from files (`{word}`): list them in the route, or \
@@ -333,7 +354,14 @@ fn paths(criterion: &Criterion<'_>) -> Result<Test, String> {
             criterion.sample
         ));
     }
+    let is_path = criterion.sample == "path";
     let path = |text: &&str| {
+        if !is_path && (text.contains(['?', '#']) || !text.starts_with('/')) {
+            return Err(format!("a route asks for path and query apart, not for `{text}`"));
+        }
+        if criterion.how != Match::Regex && text.contains('%') {
+            return Err("paths are compared decoded: write the pattern so".to_owned());
+        }
         Ok(match criterion.how {
             Match::Exact if !criterion.ignore_case => Path::Exact((*text).to_owned()),
             Match::Begins if !criterion.ignore_case => Path::Begins((*text).to_owned()),
@@ -374,7 +402,7 @@ fn hosts(criterion: &Criterion<'_>) -> Result<Test, String> {
             Match::Exact => hosts.push(Host::Exact(bare.to_owned())),
             Match::Ends if bare.starts_with('.') => hosts.push(Host::Under(bare[1..].to_owned())),
             how => {
-                let regex = crate::write::whole(&expression(text, how, true));
+                let regex = whole(&expression(text, how, true));
                 compile(&regex)?;
                 values.push(Value::Regex(regex));
             }
@@ -418,7 +446,11 @@ pub(crate) fn is_host_name(name: &str) -> bool {
 }
 
 fn fields(criterion: &Criterion<'_>, place: Place) -> Result<Test, String> {
-    let name = criterion.argument.split(',').next().unwrap_or_default();
+    let (name, number) = criterion.argument.split_once(',').unwrap_or((criterion.argument, ""));
+    if !number.is_empty() {
+        return Err("a route asks for any value of a field, not for the first or last".to_owned());
+    }
+    let is_list = matches!(criterion.sample, "hdr" | "req.hdr");
     if name.is_empty() {
         return Err(format!("`{}` without the name of a field", criterion.sample));
     }
@@ -430,11 +462,16 @@ fn fields(criterion: &Criterion<'_>, place: Place) -> Result<Test, String> {
         }
         _ if is_count => return Err("a route cannot count fields".to_owned()),
         how => {
+            let expression = |text: &str| expression(text, how, criterion.ignore_case);
             let value = |text: &&str| match how {
+                how if is_list => {
+                    let line = list::line(text, &expression(text), how, criterion.ignore_case);
+                    line.map(Value::Regex)
+                }
                 Match::Exact if !criterion.ignore_case => Ok(Value::Exact((*text).to_owned())),
                 Match::Begins if !criterion.ignore_case => Ok(Value::Begins((*text).to_owned())),
-                how => {
-                    let regex = crate::write::whole(&expression(text, how, criterion.ignore_case));
+                _ => {
+                    let regex = whole(&expression(text));
                     compile(&regex).map(|_| Value::Regex(regex))
                 }
             };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     model::{Service, Table},
-    write::{inline, list, text, text_with_variable},
+    write::{self, inline, text, text_with_variable},
 };
 
 /// The secret that stands in the file until somebody writes another.
@@ -30,44 +30,114 @@ pub(super) fn backend(import: &mut Import<'_>, proxy: Proxy<'_>, port: Option<u1
             given = read(import, line, 1, &given);
         }
     }
-    let mut is_checked = false;
-    let mut checked = Table::default();
-    for line in proxy.section.lines.iter() {
+    let mut all = Vec::new();
+    for line in &proxy.section.lines {
         match line.word(0) {
-            "server" => {
-                let options = read(import, line, 3, &given);
-                is_checked |= options.is_checked;
-                merge(import, line, &options.service, &mut checked);
-                let mut entry = server(import, line, options, port);
-                if service.servers.iter().any(|other| other.is_same_address(&entry)) {
-                    entry = Table::default();
-                    entry.remark(import.lines.lost(import.files, line.at(), TWICE));
-                }
-                service.servers.push(entry);
-            }
-            "server-template" => template(import, line, &given, &mut service),
+            "server" => all.push((line, read(import, line, 3, &given))),
+            "server-template" => all.push((line, read(import, line, 4, &given))),
             _ => {}
         }
     }
+    let is_checked = all.iter().any(|(_, options)| options.is_checked);
+    let mut said = servers(import, all, port, &mut service);
     let is_listed = service.group.get("discover").is_some();
-    if is_listed {
-        service.servers.clear();
-    }
     if !is_listed && service.servers.iter().all(|server| server.keys.is_empty()) {
         let remarks = service.servers.into_iter().flat_map(|server| server.remarks);
         import.made.top.remarks.extend(remarks);
         return false;
     }
-    if checked.get("http_version").is_some() && !proxy.is_http() {
-        checked.keys.retain(|(key, _)| key != "http_version");
+    if !proxy.is_http() {
+        said.keys.retain(|(key, _)| key != "http_version");
     }
     settings(import, proxy, is_checked, &mut service);
-    finish(&mut service, checked, is_checked);
+    finish(&mut service, said, is_checked);
     import.made.services.push(service);
     true
 }
 
-/// What servers say of checks is without meaning where none is checked.
+/// Adds the servers, or the list that a template names; what they say of their service.
+fn servers(
+    import: &mut Import<'_>,
+    all: Vec<(&Line, Options)>,
+    port: Option<u16>,
+    service: &mut Service,
+) -> Table {
+    let is_template = |line: &Line| line.word(0) == "server-template";
+    let template = all.iter().position(|(line, _)| is_template(line));
+    let Some((_, first)) = all.get(template.unwrap_or(0)) else { return Table::default() };
+    let checked = all.iter().map(|(_, options)| options).find(|options| options.is_checked);
+    let checked = checked.filter(|_| !first.is_checked).unwrap_or(first).clone();
+    let mut said = Options { service: first.service.clone(), ..checked.clone() };
+    said.service.keys.retain(|(key, _)| !key.starts_with("health."));
+    let of_checks = |(key, _): &&(String, String)| key.starts_with("health.");
+    said.service.keys.extend(checked.service.keys.iter().filter(of_checks).cloned());
+    for (index, (line, mut options)) in all.into_iter().enumerate() {
+        if template == Some(index) {
+            list(import, line, options, service);
+            continue;
+        }
+        let mut entry = Table::default();
+        if template.is_some() {
+            let why = "a group has a list (`server-template`) or servers, not both";
+            service.group.remark(import.lines.lost(import.files, line.at(), why));
+        } else if let Some(why) = other_way(&options, &said) {
+            entry.remark(import.lines.lost(import.files, line.at(), &why));
+        } else {
+            options.lost.extend(differing(&options, &said));
+            entry = server(import, line, options, port);
+        }
+        if service.servers.iter().any(|other| other.is_same_address(&entry)) {
+            entry = Table::default();
+            entry.remark(import.lines.lost(import.files, line.at(), TWICE));
+        }
+        service.servers.push(entry);
+    }
+    if template.is_some() {
+        service.servers.clear();
+    }
+    said.service
+}
+
+/// Keys that say how a server is spoken to.
+fn is_way(key: &str) -> bool {
+    key.starts_with("tls.") || matches!(key, "http_version" | "send_proxy")
+}
+
+/// Keys of which one of both says something else, or nothing.
+fn unequal<'a>(one: &'a Options, other: &'a Options) -> Vec<&'a str> {
+    let keys = one.service.keys.iter().chain(&other.service.keys).map(|(key, _)| key.as_str());
+    let mut keys: Vec<&str> =
+        keys.filter(|key| one.service.get(key) != other.service.get(key)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// Why a server cannot be spoken to as the others of its service are.
+fn other_way(options: &Options, said: &Options) -> Option<String> {
+    let key = unequal(options, said).into_iter().find(|key| is_way(key))?;
+    let key = key.split('.').next().unwrap_or(key);
+    Some(format!("it needs a service of its own: `{key}` is one for all servers of a service"))
+}
+
+/// What a server says of the service that another one says otherwise.
+fn differing(options: &Options, said: &Options) -> Vec<String> {
+    let mut differing = Vec::new();
+    if said.is_checked && !options.is_checked {
+        differing.push("all servers of a service are checked".to_owned());
+    }
+    for key in unequal(options, said).into_iter().filter(|key| !is_way(key)) {
+        let is_asked = options.is_checked || !key.starts_with("health.");
+        let value = said.service.get(key).unwrap_or("its default");
+        if is_asked {
+            differing.push(format!("`{key}` is one for the whole service: {value}"));
+        }
+    }
+    differing
+}
+
+/// What servers say of checks is without meaning where none is checked. Unless they are told
+/// otherwise, checks of HAProxy come every two seconds, and may take as long.
 fn finish(service: &mut Service, said: Table, is_checked: bool) {
     for (key, value) in said.keys {
         if is_checked || !key.starts_with("health.") {
@@ -75,6 +145,13 @@ fn finish(service: &mut Service, said: Table, is_checked: bool) {
         }
     }
     service.table.remarks.extend(said.remarks);
+    if is_checked {
+        let interval = service.table.get("health.interval").unwrap_or("\"2s\"").to_owned();
+        if service.table.get("health.timeout").is_none() {
+            service.table.set("health.timeout", interval.as_str());
+        }
+        service.table.set("health.interval", interval);
+    }
     let tls = service.table.keys.iter().filter(|(key, _)| key.starts_with("tls.")).count();
     // It only says that there is TLS; another key does so too.
     if tls > 1 {
@@ -83,26 +160,12 @@ fn finish(service: &mut Service, said: Table, is_checked: bool) {
 }
 
 fn read(import: &mut Import<'_>, line: &Line, first: usize, given: &Options) -> Options {
-    let base = import.ca_base.clone();
-    match options(line, first, given, &base) {
+    let bases = import.bases.clone();
+    match options(line, first, given, &bases) {
         Ok(options) => options,
         Err((index, why)) => {
             import.files.error(&line.span(index), why, "see the manual of HAProxy, section 5.2");
             given.clone()
-        }
-    }
-}
-
-/// Takes what a server says of its service, unless another server said something else.
-fn merge(import: &Import<'_>, line: &Line, said: &Table, service: &mut Table) {
-    for (key, value) in &said.keys {
-        match service.get(key) {
-            None => service.set(key, value.as_str()),
-            Some(other) if other == value => {}
-            Some(other) => {
-                let why = format!("`{key}` is one for the whole service: {other}");
-                service.remark(import.lines.differs(import.files, line.at(), &why));
-            }
         }
     }
 }
@@ -128,32 +191,30 @@ fn server(import: &mut Import<'_>, line: &Line, options: Options, port: Option<u
     entry
 }
 
-fn template(import: &mut Import<'_>, line: &Line, given: &Options, service: &mut Service) {
-    let options = read(import, line, 4, given);
+/// The list of servers that a template names.
+fn list(import: &mut Import<'_>, line: &Line, options: Options, service: &mut Service) {
     let place = line.word(3);
-    let name = place.rsplit_once(':');
-    match name {
-        Some((name, _)) if name.starts_with('_') => {
-            service.group.set("discover", inline(&[("srv".to_owned(), text(name))]));
-        }
-        Some(_) => service.group.set("discover", inline(&[("dns".to_owned(), text(place))])),
-        None if place.starts_with('_') => {
-            service.group.set("discover", inline(&[("srv".to_owned(), text(place))]));
-        }
+    let (kind, name) = match place.rsplit_once(':') {
+        Some((name, _)) if name.starts_with('_') => ("srv", name),
+        Some(_) => ("dns", place),
+        None if place.starts_with('_') => ("srv", place),
         None => {
             let message = "a template of servers without a name and a port";
-            import.files.error(
-                &line.span(3),
-                message,
-                "write `server-template PREFIX NUMBER NAME:PORT`",
-            );
+            let help = "write `server-template PREFIX NUMBER NAME:PORT`";
+            return import.files.error(&line.span(3), message, help);
+        }
+    };
+    service.group.set("discover", inline(&[(kind.to_owned(), text(name))]));
+    let mut lost = options.lost;
+    for (key, value) in options.server.keys {
+        match key.as_str() {
+            "max_in_flight" => service.group.set("per_server.max_in_flight", value),
+            _ => lost.push(format!("servers of a list have no `{key}` of their own")),
         }
     }
-    for (key, value) in options.service.keys {
-        service.table.set(&key, value);
-    }
-    if options.is_checked {
-        service.table.set("health.tcp", "true");
+    if !lost.is_empty() {
+        let why = lost.join(", ");
+        service.group.remark(import.lines.differs(import.files, line.at(), &why));
     }
 }
 
@@ -184,8 +245,14 @@ fn settings(import: &mut Import<'_>, proxy: Proxy<'_>, is_checked: bool, service
     {
         service.table.set("when_full", inline(&[("queue".to_owned(), text(&time))]));
     }
-    if let Some(retries) = proxy.value(&["retries"]).and_then(|it| it.parse::<u64>().ok()) {
+    if let Some(line) = proxy.last(&["retries"])
+        && let Ok(retries) = line.word(1).parse::<u64>()
+    {
         service.table.set("retry.attempts", retries.min(3).to_string());
+        if retries > 3 {
+            let why = "a request is sent again 3 times at most";
+            service.table.remark(import.lines.differs(import.files, line.at(), why));
+        }
     }
     if proxy.is_http() {
         of_http(import, proxy, service);
@@ -208,7 +275,7 @@ fn of_http(import: &mut Import<'_>, proxy: Proxy<'_>, service: &mut Service) {
         }
     }
     if proxy.last(&["compression", "algo"]).is_some() {
-        service.table.set("compress.algorithms", list(&["gzip".to_owned()]));
+        service.table.set("compress.algorithms", write::list(&["gzip".to_owned()]));
         let types =
             proxy.last(&["compression", "type"]).map(|line| line.from(2)).unwrap_or_default();
         let types: Vec<_> = types
@@ -216,7 +283,7 @@ fn of_http(import: &mut Import<'_>, proxy: Proxy<'_>, service: &mut Service) {
             .map(|it| if it.ends_with('/') { format!("{it}*") } else { (*it).to_owned() })
             .collect();
         if !types.is_empty() {
-            service.table.set("compress.types", list(&types));
+            service.table.set("compress.types", write::list(&types));
         }
     }
 }

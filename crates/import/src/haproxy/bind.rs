@@ -1,6 +1,14 @@
 //! `bind` lines: addresses, and how TLS ends there.
 
 use super::lex::Line;
+use crate::{model::PROTECTED, write::VARIABLE};
+
+/// Directories of `global` below which certificates and authorities are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bases {
+    pub(super) crt: String,
+    pub(super) ca: String,
+}
 
 /// What a `bind` line asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,11 +34,11 @@ pub(super) struct Tls {
 /// More ports of a range are hardly meant.
 const PORTS_MAX: u16 = 100;
 
-/// Reads a `bind` line. `base` is the directory of certificates.
+/// Reads a `bind` line.
 ///
 /// # Errors
 /// Which word cannot be read, and why.
-pub(super) fn bind(line: &Line, base: &str) -> Result<Bind, (usize, String)> {
+pub(super) fn bind(line: &Line, bases: &Bases) -> Result<Bind, (usize, String)> {
     if line.word(1).is_empty() {
         return Err((0, "`bind` without an address".to_owned()));
     }
@@ -39,62 +47,144 @@ pub(super) fn bind(line: &Line, base: &str) -> Result<Bind, (usize, String)> {
         add_address(&mut bind, address).map_err(|why| (1, why))?;
     }
     let mut tls = Tls::default();
-    let mut is_tls = false;
+    let (mut is_tls, mut authorities, mut verify) = (false, None, "none");
     let mut index = 2;
     while index < line.words.len() {
-        let value = line.word(index + 1);
-        let taken = match line.word(index) {
-            "ssl" => {
-                is_tls = true;
-                1
+        let (word, value) = (line.word(index), line.word(index + 1));
+        index += if VALUED.contains(&word) { 2 } else { 1 };
+        match word {
+            "ssl" => is_tls = true,
+            "accept-proxy" => bind.accept_proxy = true,
+            "crt" => certificate(&mut bind, &mut tls, &under(&bases.crt, value)),
+            "ca-file" => authorities = Some(under(&bases.ca, value)),
+            "verify" => verify = value,
+            "ssl-min-ver" if value == "TLSv1.3" => tls.min_version = Some("1.3"),
+            "no-tlsv12" | "force-tlsv13" => tls.min_version = Some("1.3"),
+            "ssl-min-ver" if value == "TLSv1.2" => {}
+            "v4v6" => add_ipv4(&mut bind),
+            "crl-file" => bind.lost.push(format!("{PROTECTED}: nothing corresponds to `{word}`")),
+            "crt-list" => {
+                let why = "write the certificates of the `crt-list` into `tls.certificates`";
+                bind.lost.push(why.to_owned());
             }
-            "accept-proxy" => {
-                bind.accept_proxy = true;
-                1
+            "maxconn" => {
+                let why = "`maxconn` is that of the listener (`max_connections`)";
+                bind.lost.push(why.to_owned());
             }
-            "crt" => {
-                tls.certificates.push(under(base, value));
-                2
-            }
-            "ca-file" => {
-                tls.authorities = Some(under(base, value));
-                2
-            }
-            "verify" => {
-                tls.is_optional = value == "optional";
-                2
-            }
-            "ssl-min-ver" => {
-                tls.min_version = (value == "TLSv1.3").then_some("1.3");
-                2
-            }
-            "name" | "alpn" | "proto" | "id" | "maxconn" | "backlog" | "nice" | "process"
-            | "thread" | "shards" | "user" | "group" | "mode" | "level" | "ciphers"
-            | "ciphersuites" | "curves" | "ecdhe" | "ssl-max-ver" => 2,
-            "v4v6" => {
-                add_ipv4(&mut bind);
-                1
-            }
-            "v6only"
-            | "tfo"
-            | "defer-accept"
-            | "no-sslv3"
-            | "no-tlsv10"
-            | "no-tlsv11"
-            | "no-tls-tickets"
-            | "prefer-client-ciphers"
-            | "strict-sni"
-            | "transparent" => 1,
-            other => {
-                bind.lost.push(format!("nothing corresponds to `{other}`"));
-                1
-            }
-        };
-        index += taken;
+            word if NEEDLESS.contains(&word) => {}
+            other => bind.lost.push(format!("nothing corresponds to `{other}`")),
+        }
+    }
+    // HAProxy asks for no certificates unless it is told to.
+    if matches!(verify, "required" | "optional") {
+        tls.is_optional = verify == "optional";
+        tls.authorities = authorities;
+        if is_tls && tls.authorities.is_none() {
+            let why = format!("{PROTECTED}: clients are verified with a `ca-file` alone");
+            bind.lost.push(why);
+        }
     }
     bind.tls = is_tls.then_some(tls);
     Ok(bind)
 }
+
+fn certificate(bind: &mut Bind, tls: &mut Tls, path: &str) {
+    if path.ends_with('/') {
+        bind.lost.push(format!("write the files of `{path}` into `tls.certificates`"));
+        return;
+    }
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if !name.contains('.') {
+        bind.lost.push(format!("if `{path}` is a directory, write its files instead"));
+    }
+    tls.certificates.push(path.to_owned());
+}
+
+/// Words of `bind` that have a value behind them, of all versions of HAProxy up to 3.2. All others
+/// stand alone.
+const VALUED: [&str; 55] = [
+    "accept-netscaler-cip",
+    "alpn",
+    "backlog",
+    "ca-file",
+    "ca-ignore-err",
+    "ca-sign-file",
+    "ca-sign-pass",
+    "ca-verify-file",
+    "cc",
+    "ciphers",
+    "ciphersuites",
+    "client-sigalgs",
+    "crl-file",
+    "crt",
+    "crt-ignore-err",
+    "crt-list",
+    "curves",
+    "default-crt",
+    "ech",
+    "ecdhe",
+    "expose-fd",
+    "gid",
+    "group",
+    "guid-prefix",
+    "id",
+    "idle-ping",
+    "interface",
+    "ktls",
+    "label",
+    "level",
+    "maxconn",
+    "mode",
+    "mss",
+    "name",
+    "namespace",
+    "nbconn",
+    "nice",
+    "npn",
+    "ocsp-update",
+    "process",
+    "proto",
+    "quic-cc-algo",
+    "quic-socket",
+    "severity-output",
+    "shards",
+    "sigalgs",
+    "ssl-max-ver",
+    "ssl-min-ver",
+    "tcp-md5sig",
+    "tcp-ut",
+    "thread",
+    "tls-ticket-keys",
+    "uid",
+    "user",
+    "verify",
+];
+
+/// Further words, without which nothing is lost.
+const NEEDLESS: [&str; 22] = [
+    "alpn",
+    "backlog",
+    "defer-accept",
+    "gid",
+    "group",
+    "id",
+    "label",
+    "level",
+    "mode",
+    "name",
+    "nice",
+    "no-sslv3",
+    "no-tls-tickets",
+    "no-tlsv10",
+    "no-tlsv11",
+    "process",
+    "shards",
+    "tfo",
+    "thread",
+    "uid",
+    "user",
+    "v6only",
+];
 
 /// A path of HAProxy: relative ones are below the directory that `global` names.
 pub(super) fn under(base: &str, path: &str) -> String {
@@ -119,6 +209,10 @@ fn add_address(bind: &mut Bind, text: &str) -> Result<(), String> {
         ["ipv4@", "ipv6@"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
     if bare.starts_with('/') || bare.contains('@') {
         bind.lost.push(format!("a listener has an IP address and a port, not `{text}`"));
+        return Ok(());
+    }
+    if bare.contains(VARIABLE) {
+        bind.addresses.push(bare.trim_start_matches('*').to_owned());
         return Ok(());
     }
     let Some((host, ports)) = bare.rsplit_once(':') else {
@@ -156,7 +250,8 @@ mod tests {
         let mut files = Files::default();
         files.add(String::new(), format!("frontend f\n{text}\n"));
         let sections = sections(&mut files, &mut Lines::default());
-        bind(&sections[0].lines[0], "/etc/tls")
+        let bases = Bases { crt: "/etc/tls".to_owned(), ca: "/etc/ca".to_owned() };
+        bind(&sections[0].lines[0], &bases)
     }
 
     #[test]
@@ -178,5 +273,30 @@ mod tests {
     fn certificates_are_below_their_directory() {
         let tls = read("bind :443 ssl crt a.pem crt /b.pem alpn h2").unwrap_or_default().tls;
         assert_eq!(tls.unwrap_or_default().certificates, ["/etc/tls/a.pem", "/b.pem"]);
+    }
+
+    #[test]
+    fn clients_are_verified_where_haproxy_verifies_them() {
+        for (text, expected) in [
+            ("bind :443 ssl crt a.pem ca-file b.pem", (None, false)),
+            ("bind :443 ssl crt a.pem ca-file b.pem verify none", (None, false)),
+            (
+                "bind :443 ssl crt a.pem ca-file b.pem verify required",
+                (Some("/etc/ca/b.pem"), false),
+            ),
+            ("bind :443 ssl crt a.pem verify optional ca-file /b.pem", (Some("/b.pem"), true)),
+        ] {
+            let tls = read(text).unwrap_or_default().tls.unwrap_or_default();
+            assert_eq!((tls.authorities.as_deref(), tls.is_optional), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_counterpart_is_told_once_each() {
+        let text = "bind :443 ssl crt a.pem strict-sni ssl-max-ver TLSv1.2 ciphers A maxconn 9";
+        assert_eq!(read(text).unwrap_or_default().lost.len(), 4);
+        let lost = read("bind :443 ssl crt certs/ crt-list all.txt").unwrap_or_default();
+        assert_eq!(lost.lost.len(), 2);
+        assert!(lost.tls.unwrap_or_default().certificates.is_empty());
     }
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     condition::{Host, Path, When},
     model::{Listener, Table},
-    steps::{self, Act, End, Step},
+    steps::{self, Act, Edit, End, Step},
     write::{inline, list, text},
 };
 
@@ -52,8 +52,8 @@ pub(super) fn frontend(import: &mut Import<'_>, proxy: Proxy<'_>) {
 fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for line in proxy.lines("bind") {
-        let base = import.crt_base.clone();
-        let bind = match bind(line, &base) {
+        let bases = import.bases.clone();
+        let bind = match bind(line, &bases) {
             Ok(bind) => bind,
             Err((index, why)) => {
                 let help = "write `bind ADDRESS:PORT`";
@@ -61,6 +61,12 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
                 continue;
             }
         };
+        if bind.tls.as_ref().is_some_and(|tls| tls.certificates.is_empty()) {
+            let why = "there is no certificate for it: the listener is left out";
+            let why = [bind.lost.join(", ").as_str(), why].join("; ");
+            table.remark(import.lines.lost(import.files, line.at(), why.trim_start_matches("; ")));
+            continue;
+        }
         if !bind.lost.is_empty() {
             let why = bind.lost.join(", ");
             let remark = match bind.addresses.is_empty() {
@@ -153,6 +159,9 @@ fn stream(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
     for line in proxy.lines("use_backend") {
         let names = server_names(line, &acls, context).filter(|_| group.tls.is_none());
         match names.filter(|_| import.services.contains(line.word(1))) {
+            _ if is_computed(line) => {
+                listener.table.remark(import.lines.lost(import.files, line.at(), COMPUTED));
+            }
             Some(names) => {
                 listener.table.set("protocol", text("tls-passthrough"));
                 let service = crate::service_name(line.word(1));
@@ -177,6 +186,13 @@ fn stream(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
     }
 }
 
+/// Whether HAProxy finds the backend by variables of the request.
+fn is_computed(line: &Line) -> bool {
+    line.word(1).contains('%')
+}
+
+const COMPUTED: &str = "a route names its service, without variables: write a route for each";
+
 /// The server names that lead to a backend, where nothing else is asked.
 fn server_names(line: &Line, acls: &Acls, context: Context) -> Option<Vec<String>> {
     let terms = acls.terms(rules::split(line).1, context).ok()?;
@@ -198,12 +214,18 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
     let context = Context { tls: group.tls.is_some(), port: group.port };
     let mut to_services = Vec::new();
     let acls = import.acls(proxy);
+    let is_changed = change_of_path(proxy).is_some();
     for line in proxy.lines("use_backend") {
+        if is_computed(line) {
+            listener.table.remark(import.lines.lost(import.files, line.at(), COMPUTED));
+            continue;
+        }
         let terms = acls.terms(rules::split(line).1, context);
         match terms {
             Ok(terms) => {
                 for term in terms {
-                    let mut steps = to_service(import, line.word(1), line.at(), context);
+                    let place = (line.at(), is_changed);
+                    let mut steps = to_service(import, line.word(1), place, context);
                     for (at, why) in steps::confine(&mut steps, &term.yes, &term.no) {
                         listener.table.remark(import.lines.lost(import.files, at, &why));
                     }
@@ -213,25 +235,35 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
             Err(why) => listener.table.remark(import.lines.lost(import.files, line.at(), &why)),
         }
     }
-    tell_changed_paths(import, proxy, &acls, &mut listener.table);
+    tell_changed_paths(import, proxy, false, &mut listener.table);
     let default = default_backend(proxy);
     let at = proxy.last(&["default_backend"]).map_or(proxy.section.head.at(), Line::at);
-    to_services.extend(to_service(import, default, at, context));
+    to_services.extend(to_service(import, default, (at, is_changed), context));
     let mut steps = monitor(proxy);
     steps.extend(requests(import, proxy, context, &mut listener.table));
     steps.extend(to_services);
     finish(import, &steps, listener);
 }
 
-/// Conditions behind a change of the path see the path as it came, where HAProxy sees the new one.
-fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, acls: &Acls, table: &mut Table) {
+/// The first rule that changes the path.
+fn change_of_path<'a>(proxy: Proxy<'a>) -> Option<&'a Line> {
     let changes = ["set-path", "set-uri", "replace-path", "replace-uri", "set-pathq"];
-    let is_change =
-        |line: &&Line| line.word(0) == "http-request" && changes.contains(&line.word(1));
-    let Some(change) = proxy.section.lines.iter().find(is_change) else { return };
+    proxy.lines("http-request").find(|line| changes.contains(&line.word(1)))
+}
+
+/// Conditions behind a change of the path see the path as it came, where HAProxy sees the new one.
+/// `is_changed` is whether it has been changed before.
+fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, is_changed: bool, table: &mut Table) {
+    let change = change_of_path(proxy);
+    if change.is_none() && !is_changed {
+        return;
+    }
+    let acls = import.acls(proxy);
     let rules = ["http-request", "redirect", "use_backend"];
     for line in proxy.section.lines.iter().filter(|line| rules.contains(&line.word(0))) {
-        let is_behind = line.at() > change.at() || line.word(0) != "http-request";
+        let is_behind = is_changed
+            || line.word(0) != "http-request"
+            || change.is_some_and(|change| line.at() > change.at());
         if is_behind && acls.ask_for_path(rules::split(line).1) {
             let why = "the path is asked for as it came, not as an earlier rule changes it";
             table.remark(import.lines.differs(import.files, line.at(), why));
@@ -248,13 +280,20 @@ fn monitor(proxy: Proxy<'_>) -> Vec<Step> {
     vec![step]
 }
 
-/// What happens to requests for a backend: its own rules, then its service.
-fn to_service(import: &mut Import<'_>, name: &str, at: usize, context: Context) -> Vec<Step> {
+/// What happens to requests for a backend: its own rules, then its service. The line that leads to
+/// it is at `at`, and whether the path has been changed before is `is_changed`.
+fn to_service(
+    import: &mut Import<'_>,
+    name: &str,
+    (at, is_changed): (usize, bool),
+    context: Context,
+) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(proxy) = import.proxy(name, &["backend", "listen"]) {
         let mut table = Table::default();
         if proxy.section.kind() == "backend" {
             steps = requests(import, proxy, context, &mut table);
+            tell_changed_paths(import, proxy, is_changed, &mut table);
         }
         import.remarks.entry(name.to_owned()).or_default().extend(table.remarks);
     }
@@ -275,7 +314,7 @@ fn requests(
     table: &mut Table,
 ) -> Vec<Step> {
     let acls = import.acls(proxy);
-    let mut steps = Vec::new();
+    let mut steps: Vec<Step> = forwarded(import, proxy, table).into_iter().collect();
     let redirects: Vec<Step> = proxy
         .lines("redirect")
         .flat_map(|line| rule(import, line, &acls, context, table))
@@ -313,6 +352,23 @@ fn requests(
     steps
 }
 
+/// The header of `option forwardfor` where it is not the one that loadline sets.
+fn forwarded(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Option<Step> {
+    let line = proxy.last(&["option", "forwardfor"])?;
+    let words = line.from(2);
+    if words.iter().any(|word| matches!(*word, "except" | "if-none")) {
+        let why = "servers are told the client in any case; `trusted_proxies` tell who it is";
+        table.remark(import.lines.differs(import.files, line.at(), why));
+    }
+    let name = words.iter().position(|word| *word == "header").and_then(|at| words.get(at + 1))?;
+    if name.eq_ignore_ascii_case("x-forwarded-for") {
+        return None;
+    }
+    let value = "$client_address".to_owned();
+    let edit = Edit::Header("request_headers.add", (*name).to_owned(), value);
+    Some(Step::always(line.at(), Act::Edit(edit)))
+}
+
 fn rule(
     import: &Import<'_>,
     line: &Line,
@@ -320,7 +376,7 @@ fn rule(
     context: Context,
     table: &mut Table,
 ) -> Vec<Step> {
-    let read = match rules::action(line) {
+    let read = match rules::action(line, context) {
         Ok(read) => read,
         Err(why) => {
             table.remark(import.lines.lost(import.files, line.at(), &why));

@@ -2,7 +2,7 @@
 
 use loadline_spanned::Span;
 
-use crate::{files::Files, model::Lines};
+use crate::{files::Files, model::Lines, write::VARIABLE};
 
 /// A word and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,17 @@ fn words(row: &str, start: usize) -> Result<Vec<Word>, Span> {
     let mut chars = row.char_indices();
     while let Some((index, c)) = chars.next() {
         let at = start + index;
+        let is_double = matches!(quote, Some(('"', _)));
+        if is_double
+            && c == '$'
+            && let Some((name, taken)) = variable(chars.as_str())
+        {
+            let started = word.get_or_insert_with(|| Word { text: String::new(), span: at..at });
+            started.text += &format!("{VARIABLE}{{{name}}}");
+            started.span.end = at + 1 + taken;
+            chars.by_ref().take(taken).for_each(drop);
+            continue;
+        }
         match (quote, c) {
             (Some((open, _)), c) if c == open => quote = None,
             (None, '"' | '\'') => {
@@ -151,7 +162,7 @@ fn words(row: &str, start: usize) -> Result<Vec<Word>, Span> {
             (None, ' ' | '\t' | '\r') => words.extend(word.take()),
             _ => {
                 let escapes = quote.is_none_or(|(open, _)| open == '"') && c == '\\';
-                let next = chars.clone().next().and_then(|(_, c)| escaped(c));
+                let next = chars.clone().next().and_then(|(_, c)| escaped(c, is_double));
                 let next = next.filter(|_| escapes);
                 if next.is_some() {
                     chars.next();
@@ -172,14 +183,38 @@ fn words(row: &str, start: usize) -> Result<Vec<Word>, Span> {
     Ok(words)
 }
 
+/// The variable of the environment that a text behind a dollar sign begins with, as our file writes
+/// it, and how many bytes it takes.
+fn variable(text: &str) -> Option<(String, usize)> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let inside = text.strip_prefix('{');
+    let rest = inside.unwrap_or(text);
+    let length = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
+    let (name, rest) = rest.split_at(length);
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        return None;
+    }
+    if inside.is_none() {
+        return Some((name.to_owned(), length));
+    }
+    let (default, _) = rest.split_once('}')?;
+    let taken = length + default.len() + 2;
+    match default.strip_prefix('-') {
+        None if default.is_empty() => Some((name.to_owned(), taken)),
+        Some(default) if default.is_ascii() => Some((format!("{name}:-{default}"), taken)),
+        _ => None,
+    }
+}
+
 /// What a character stands for behind a backslash; none where the backslash stays, as before those
 /// of expressions.
-fn escaped(c: char) -> Option<char> {
+fn escaped(c: char, is_double: bool) -> Option<char> {
     Some(match c {
         'n' => '\n',
         'r' => '\r',
         't' => '\t',
         ' ' | '#' | '\\' | '"' | '\'' => c,
+        '$' if is_double => c,
         _ => return None,
     })
 }
@@ -199,6 +234,14 @@ mod tests {
         assert_eq!(texts("path_reg ^/a\\.b \\\\"), ["path_reg", "^/a\\.b", "\\"]);
         assert_eq!(texts("log-format \"\""), ["log-format", ""]);
         assert_eq!(words("a \"b", 10), Err(12..14));
+    }
+
+    #[test]
+    fn variables_of_the_environment_stay_variables() {
+        let texts = |row: &str| texts(row).join(" ").replace(VARIABLE, "@");
+        assert_eq!(texts("a \"${B}\":80 \"$C-d\""), "a @{B}:80 @{C}-d");
+        assert_eq!(texts("\"${B-x}\" \"\\$C\" '$D' $E"), "@{B:-x} $C $D $E");
+        assert_eq!(texts("\"^/a$\" \"${\""), "^/a$ ${");
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod bind;
 mod format;
 mod frontend;
 mod lex;
+mod list;
 mod proxy;
 mod reasons;
 mod rules;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::{
     acl::Acls,
+    bind::Bases,
     lex::{Line, Section},
     proxy::Proxy,
     reasons::reason,
@@ -27,7 +29,7 @@ use self::{
 use crate::{
     files::Files,
     model::{Configuration, Lines, Table},
-    write::text,
+    write::{VARIABLE, text},
 };
 
 pub(crate) use acl::is_host_name;
@@ -42,8 +44,7 @@ struct Import<'a> {
     services: BTreeSet<String>,
     /// Remarks on rules of backends, by backend.
     remarks: BTreeMap<String, Vec<String>>,
-    crt_base: String,
-    ca_base: String,
+    bases: Bases,
 }
 
 /// Whether a text looks like one: its first directive begins a section.
@@ -64,8 +65,7 @@ pub(crate) fn import(files: &mut Files, lines: &mut Lines) -> Configuration {
         made: Configuration::default(),
         services: BTreeSet::new(),
         remarks: BTreeMap::new(),
-        crt_base: String::new(),
-        ca_base: String::new(),
+        bases: Bases::default(),
     };
     for section in &sections {
         match section.kind() {
@@ -117,7 +117,7 @@ fn proxies(import: &mut Import<'_>) {
 fn only_port(proxy: Proxy<'_>) -> Option<u16> {
     let mut binds = proxy.lines("bind");
     let (line, None) = (binds.next()?, binds.next()) else { return None };
-    bind::bind(line, "").ok()?.port
+    bind::bind(line, &Bases::default()).ok()?.port
 }
 
 /// A frontend for nothing but statistics becomes the admin interface; others get a hint.
@@ -196,8 +196,8 @@ fn global(import: &mut Import<'_>, section: &Section) {
         match line.word(0) {
             "maxconn" => number(import, line, "max_connections", 1, 10_000_000),
             "nbthread" => number(import, line, "threads", 0, 1024),
-            "crt-base" => value.clone_into(&mut import.crt_base),
-            "ca-base" => value.clone_into(&mut import.ca_base),
+            "crt-base" => value.clone_into(&mut import.bases.crt),
+            "ca-base" => value.clone_into(&mut import.bases.ca),
             "log" if import.made.edge.get("access_log").is_none() => log(import, line),
             _ => {
                 let remark = import.lines.lost(import.files, line.at(), reason(line));
@@ -210,6 +210,9 @@ fn global(import: &mut Import<'_>, section: &Section) {
 fn number(import: &mut Import<'_>, line: &Line, key: &str, least: u64, most: u64) {
     match line.word(1).parse::<u64>() {
         Ok(number) => import.made.edge.set(key, number.clamp(least, most).to_string()),
+        Err(_) if line.word(1).contains(VARIABLE) => {
+            import.made.edge.set(key, text(line.word(1)));
+        }
         Err(_) => {
             let message = format!("`{}` is no whole number", line.word(1));
             import.files.error(&line.span(1), message, "write a number, such as 10000");
@@ -242,6 +245,13 @@ fn log(import: &mut Import<'_>, line: &Line) {
 /// What defaults say is told once, not with each proxy that has them.
 fn defaults(import: &mut Import<'_>, section: &Section) {
     for line in &section.lines {
+        let is_rule = line.word(0).starts_with("http-") && line.word(0) != "http-check";
+        if is_rule {
+            let why = "rules are those of each proxy: write them there before the import";
+            let remark = import.lines.lost(import.files, line.at(), why);
+            import.made.top.remark(remark);
+            continue;
+        }
         let is_known = is_read("listen", line) || line.word(0) == "no";
         if !is_known && !is_logged(import, line) {
             let why = reason(line);

@@ -7,8 +7,9 @@ use super::{
 };
 use crate::{
     condition::compile,
+    expression::first,
     steps::{Act, Edit, End, Step},
-    write::{inline, text, whole},
+    write::{inline, text},
 };
 
 /// What a rule does, and what of it differs.
@@ -49,22 +50,27 @@ pub(super) fn steps(
 ///
 /// # Errors
 /// Why it has no counterpart.
-pub(super) fn action(line: &Line) -> Result<Read, String> {
+pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
     let words: Vec<&str> = split(line).0.iter().map(|word| word.text.as_str()).collect();
     let words = if words[0] == "redirect" { &words[..] } else { &words[1..] };
     let read = |act| Ok(Read { act: Some(act), differs: None });
     match words {
         ["redirect", rest @ ..] => redirect(rest),
-        ["deny" | "reject" | "silent-drop" | "block", rest @ ..] => {
-            read(Act::End(End::key("deny", status(rest, "403")?)))
-        }
+        ["deny" | "block", rest @ ..] => Ok(Read {
+            act: Some(Act::End(End::key("deny", status(rest, "403")?))),
+            differs: (rest.len() > 2).then_some("the body of the refusal is that of loadline"),
+        }),
+        ["reject" | "silent-drop", ..] => Ok(Read {
+            act: Some(Act::End(End::key("deny", "403".to_owned()))),
+            differs: Some("the client gets 403, where HAProxy says nothing"),
+        }),
         ["tarpit", rest @ ..] => Ok(Read {
             act: Some(Act::End(End::key("deny", status(rest, "500")?))),
             differs: Some("the request is refused at once"),
         }),
         ["return", rest @ ..] => read(Act::End(End::key("answer", answer(rest)?))),
         ["set-header", name, value] if is_ours(name) => {
-            if is_native(name, value)? {
+            if is_native(name, value, context)? {
                 return Ok(Read { act: None, differs: None });
             }
             read(header("request_headers.set", name, value)?)
@@ -93,10 +99,13 @@ fn is_ours(name: &str) -> bool {
 }
 
 /// Whether that is what loadline does by itself.
-fn is_native(name: &str, value: &str) -> Result<bool, String> {
+fn is_native(name: &str, value: &str, context: Context) -> Result<bool, String> {
     let name = name.to_ascii_lowercase();
     let is_usual = match name.as_str() {
-        "x-forwarded-proto" => matches!(value, "https" | "http" | "%[ssl_fc,iif(https,http)]"),
+        "x-forwarded-proto" => {
+            let scheme = if context.tls { "https" } else { "http" };
+            value == scheme || value == "%[ssl_fc,iif(https,http)]"
+        }
         "x-forwarded-for" => matches!(value, "%[src]" | "%ci"),
         _ => matches!(value, "%[req.hdr(host)]" | "%[hdr(host)]" | "%[req.hdr(Host)]"),
     };
@@ -206,7 +215,7 @@ fn replace(regex: &str, to: &str) -> Result<Edit, String> {
         }
     }
     // HAProxy replaces the whole path.
-    let regex = format!("^{}$", whole(regex));
+    let regex = format!("^{}$", first(regex));
     let entries = [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&ours))];
     Ok(Edit::Key("rewrite", inline(&entries)))
 }

@@ -1,7 +1,14 @@
 //! Servers of HAProxy, and what they say of their service.
 
-use super::{bind::under, format::duration, lex::Line};
-use crate::{model::Table, write::text};
+use super::{
+    bind::{Bases, under},
+    format::duration,
+    lex::Line,
+};
+use crate::{
+    model::Table,
+    write::{VARIABLE, text},
+};
 
 /// What a `server` or `default-server` line says.
 #[derive(Clone, Debug, Default)]
@@ -22,72 +29,164 @@ pub(super) fn options(
     line: &Line,
     first: usize,
     given: &Options,
-    base: &str,
+    bases: &Bases,
 ) -> Result<Options, (usize, String)> {
     let mut options = given.clone();
     let mut index = first;
     while index < line.words.len() {
-        let taken = option(&mut options, line.word(index), line.word(index + 1), base);
-        index += taken.map_err(|why| (index + 1, why))?;
+        let (word, value) = (line.word(index), line.word(index + 1));
+        if !takes_value(word) {
+            flag(&mut options, word);
+            index += 1;
+            continue;
+        }
+        if value.contains(VARIABLE) {
+            options.lost.push(format!("`{word}` is in the environment of HAProxy"));
+        } else {
+            valued(&mut options, word, value, bases).map_err(|why| (index + 1, why))?;
+        }
+        index += 2;
     }
     Ok(options)
 }
 
-/// Follows one option; how many words it has.
-fn option(options: &mut Options, word: &str, value: &str, base: &str) -> Result<usize, String> {
-    let time = || duration(value).ok_or_else(|| format!("`{value}` is no duration"));
-    let whole = || value.parse::<u64>().map_err(|_| format!("`{value}` is no whole number"));
+/// Follows a word without a value.
+fn flag(options: &mut Options, word: &str) {
     let (server, service) = (&mut options.server, &mut options.service);
     match word {
         "check" => options.is_checked = true,
         "no-check" => options.is_checked = false,
         "backup" => server.set("priority", "1"),
+        "no-backup" => server.keys.retain(|(key, _)| key != "priority"),
         "disabled" => server.set("weight", "0"),
+        "enabled" if server.get("weight") == Some("0") => {
+            server.keys.retain(|(key, _)| key != "weight");
+        }
         "ssl" => service.set("tls.min_version", text("1.2")),
+        "no-ssl" => service.keys.retain(|(key, _)| !key.starts_with("tls.")),
         "send-proxy" => service.set("send_proxy", text("v1")),
         "send-proxy-v2" => service.set("send_proxy", text("v2")),
-        "enabled" | "check-ssl" | "no-ssl" | "allow-0rtt" | "tfo" | "no-backup" => {}
-        _ => {
-            match word {
-                "weight" => server.set("weight", whole()?.to_string()),
-                "maxconn" if whole()? > 0 => server.set("max_in_flight", value),
-                "maxconn" => {}
-                "inter" => service.set("health.interval", text(&time()?)),
-                "fastinter" => service.set("health.fast_interval", text(&time()?)),
-                "rise" => service.set("health.rise", whole()?.clamp(1, 100).to_string()),
-                "fall" => service.set("health.fall", whole()?.clamp(1, 100).to_string()),
-                "slowstart" => service.set("slow_start", text(&time()?)),
-                "verify" if value == "none" => service.set("tls.verify", "false"),
-                "verify" => {}
-                "ca-file" => service.set("tls.authorities", text(&under(base, value))),
-                "crt" => service.set("tls.certificate", text(&under(base, value))),
-                "verifyhost" => service.set("tls.name", text(value)),
-                "sni" if value.starts_with("str(") => {
-                    service.set("tls.name", text(&value[4..value.len() - 1]));
-                }
-                "alpn" | "proto" if value.starts_with("h2") => {
-                    service.set("http_version", text("2"));
-                }
-                "cookie" | "resolvers" | "init-addr" | "resolve-prefer" | "id" | "alpn"
-                | "proto" | "check-alpn" | "check-sni" => {}
-                other => options.lost.push(format!("nothing corresponds to `{other}`")),
-            }
-            return Ok(if KNOWN_ALONE.contains(&word) { 1 } else { 2 });
+        "send-proxy-v2-ssl" | "send-proxy-v2-ssl-cn" => {
+            service.set("send_proxy", text("v2"));
+            options.lost.push("the PROXY header says nothing of TLS".to_owned());
         }
+        "no-send-proxy" | "no-send-proxy-v2" => {
+            service.keys.retain(|(key, _)| key != "send_proxy");
+        }
+        "enabled" | "check-ssl" | "allow-0rtt" | "tfo" | "no-tfo" | "stick" | "tls-tickets"
+        | "no-agent-check" | "no-check-ssl" | "no-verifyhost" => {}
+        other => options.lost.push(format!("nothing corresponds to `{other}`")),
     }
-    Ok(1)
 }
 
-/// Words without a value that have no counterpart.
-const KNOWN_ALONE: [&str; 8] = [
-    "non-stick",
-    "check-send-proxy",
-    "no-tls-tickets",
-    "no-sslv3",
-    "no-tlsv10",
-    "no-tlsv11",
-    "ssl-reuse",
-    "no-ssl-reuse",
+/// Follows a word and its value.
+fn valued(options: &mut Options, word: &str, value: &str, bases: &Bases) -> Result<(), String> {
+    let time = || duration(value).ok_or_else(|| format!("`{value}` is no duration"));
+    let whole = || value.parse::<u64>().map_err(|_| format!("`{value}` is no whole number"));
+    let (server, service) = (&mut options.server, &mut options.service);
+    let sni = value.strip_prefix("str(").and_then(|it| it.strip_suffix(')'));
+    match word {
+        "weight" => server.set("weight", whole()?.to_string()),
+        "maxconn" if whole()? > 0 => server.set("max_in_flight", value),
+        "maxconn" => server.keys.retain(|(key, _)| key != "max_in_flight"),
+        "inter" => service.set("health.interval", text(&time()?)),
+        "fastinter" => service.set("health.fast_interval", text(&time()?)),
+        "rise" => service.set("health.rise", whole()?.clamp(1, 100).to_string()),
+        "fall" => service.set("health.fall", whole()?.clamp(1, 100).to_string()),
+        "slowstart" => service.set("slow_start", text(&time()?)),
+        "verify" if value == "none" => service.set("tls.verify", "false"),
+        "verify" => service.keys.retain(|(key, _)| key != "tls.verify"),
+        "ca-file" => service.set("tls.authorities", text(&under(&bases.ca, value))),
+        "crt" => service.set("tls.certificate", text(&under(&bases.crt, value))),
+        "verifyhost" => service.set("tls.name", text(value)),
+        "sni" if sni.is_some() => service.set("tls.name", text(sni.unwrap_or_default())),
+        "alpn" | "proto" if value.starts_with("h2") => service.set("http_version", text("2")),
+        "cookie" | "resolvers" | "init-addr" | "resolve-prefer" | "id" | "alpn" | "proto"
+        | "check-alpn" | "check-sni" => {}
+        other => options.lost.push(format!("nothing corresponds to `{other}`")),
+    }
+    Ok(())
+}
+
+fn takes_value(word: &str) -> bool {
+    VALUED.contains(&word) || word.starts_with("set-proxy-v2-tlv-fmt(")
+}
+
+/// Words of servers that have a value behind them, of all versions of HAProxy up to 3.2. All others
+/// stand alone.
+const VALUED: [&str; 72] = [
+    "addr",
+    "agent-addr",
+    "agent-inter",
+    "agent-port",
+    "agent-send",
+    "alpn",
+    "ca-file",
+    "cc",
+    "check-alpn",
+    "check-pool-conn-name",
+    "check-proto",
+    "check-sni",
+    "ciphers",
+    "ciphersuites",
+    "client-sigalgs",
+    "cookie",
+    "crl-file",
+    "crt",
+    "curves",
+    "downinter",
+    "error-limit",
+    "fall",
+    "fastinter",
+    "guid",
+    "hash-key",
+    "id",
+    "idle-ping",
+    "init-addr",
+    "init-state",
+    "inter",
+    "interface",
+    "log-bufsize",
+    "log-proto",
+    "max-reuse",
+    "maxconn",
+    "maxqueue",
+    "minconn",
+    "namespace",
+    "npn",
+    "observe",
+    "on-error",
+    "on-marked-down",
+    "on-marked-up",
+    "pool-conn-name",
+    "pool-low-conn",
+    "pool-max-conn",
+    "pool-purge-delay",
+    "port",
+    "proto",
+    "proxy-v2-options",
+    "redir",
+    "resolve-net",
+    "resolve-opts",
+    "resolve-prefer",
+    "resolvers",
+    "rise",
+    "shard",
+    "sigalgs",
+    "slowstart",
+    "sni",
+    "socks4",
+    "source",
+    "ssl-max-ver",
+    "ssl-min-ver",
+    "tcp-md5sig",
+    "tcp-ut",
+    "track",
+    "usesrc",
+    "verify",
+    "verifyhost",
+    "weight",
+    "ws",
 ];
 
 /// The address of a server as our file writes it. `port` is what it has where it says none.
@@ -98,6 +197,9 @@ pub(super) fn address(written: &str, port: Option<u16>) -> Result<String, String
     let bare = ["ipv4@", "ipv6@"].iter().find_map(|it| written.strip_prefix(it)).unwrap_or(written);
     if bare.starts_with('/') || bare.contains('@') {
         return Err("a server has an address and a port".to_owned());
+    }
+    if bare.ends_with('}') && bare.starts_with(VARIABLE) && port.is_none() {
+        return Err("its address and port come from the environment of HAProxy".to_owned());
     }
     let is_ipv6 = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
     let (host, own) = match bare.rsplit_once(':') {

@@ -319,7 +319,7 @@ fn passed_path(
     let entries = if prefix.ends_with('/') && path.ends_with('/') {
         [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text(path))].to_vec()
     } else {
-        let regex = format!("^{}", crate::write::escape(prefix));
+        let regex = format!("^{}", crate::expression::escape(prefix));
         let to = path.replace('$', "$$");
         [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&to))].to_vec()
     };

@@ -27,7 +27,7 @@ pub(super) fn names(written: &str) -> Result<Vec<Name>, String> {
         rank: (1, usize::MAX - domain.len()),
     };
     if let Some(regex) = written.strip_prefix('~') {
-        let regex = crate::write::whole(&format!("(?i){regex}"));
+        let regex = crate::expression::host(&format!("(?i){regex}"))?;
         compile(&regex)?;
         return Ok(vec![by_regex(regex, (3, 0))]);
     }
@@ -38,7 +38,7 @@ pub(super) fn names(written: &str) -> Result<Vec<Name>, String> {
         return Ok(vec![exact(domain), under(domain)]);
     }
     if let Some(start) = lower.strip_suffix(".*").filter(|it| is_host_name(it)) {
-        let regex = format!("(?i){}\\..+", crate::write::escape(start));
+        let regex = format!("(?i){}\\..+", crate::expression::escape(start));
         return Ok(vec![by_regex(regex, (2, usize::MAX - start.len()))]);
     }
     // A name that no request has, as `_`, is a way to have none.

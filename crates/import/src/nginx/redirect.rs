@@ -3,8 +3,9 @@
 use super::values::{Literals, template};
 use crate::{
     condition::{Path, When, compile},
+    expression::first,
     steps::{Act, Edit, End},
-    write::{inline, text, whole},
+    write::{inline, text},
 };
 
 /// What a directive does, for requests that are also this, and what of it differs.
@@ -156,7 +157,7 @@ fn change(regex: &str, to: &str) -> Result<String, String> {
             "the replacement has to be a path with groups of the expression alone".to_owned()
         );
     }
-    let regex = format!("^{}$", whole(regex));
+    let regex = format!("^{}$", first(regex));
     Ok(inline(&[("regex".to_owned(), text(&regex)), ("to".to_owned(), text(to))]))
 }
 

@@ -1,8 +1,8 @@
 //! `if` of nginx: the conditions that routes have, too.
 
 use crate::condition::{Host, Path, Place, Value, When, compile};
+use crate::expression::{self, whole};
 use crate::haproxy::is_host_name;
-use crate::write::whole;
 
 /// What an `if` asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,14 @@ pub(super) fn test(args: &[&str], tls: bool) -> Result<Test, String> {
             let host = Host::Exact(value.to_ascii_lowercase());
             Ok(Test::When(When::host(vec![host]), !negated))
         }
-        ("host" | "http_host", "~" | "~*") => field(Place::Header, "Host", how, value, negated),
+        // Other than `$http_host`, `$host` has no port.
+        ("host", "~" | "~*") => {
+            let regex = expression::host(&cased(how, value))?;
+            compile(&regex)?;
+            let when = When::field(Place::Header, "Host", vec![Value::Regex(regex)]);
+            Ok(Test::When(when, !negated))
+        }
+        ("http_host", "~" | "~*") => field(Place::Header, "Host", how, value, negated),
         ("request_method", "=") => Ok(methods(vec![value.to_owned()], negated)),
         ("request_method", "~" | "~*") => {
             let names = value.trim_start_matches('^').trim_end_matches('$');

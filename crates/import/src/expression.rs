@@ -1,0 +1,139 @@
+//! Expressions of other programs, made into such that match all of a text.
+
+/// What takes the place of `^` and `$` in an expression.
+pub(crate) struct Anchors {
+    pub(crate) start: &'static str,
+    pub(crate) end: &'static str,
+    /// A character that nothing of it may match but these.
+    pub(crate) never: Option<char>,
+}
+
+/// A text as an expression that matches it alone.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if ".+*?()|[]{}^$\\".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// An expression that has to match all of a path where `regex` finds a part of it.
+pub(crate) fn whole(regex: &str) -> String {
+    around(regex, ".*")
+}
+
+/// The same to replace: of several parts the first is found, so that groups have what they have in
+/// the original.
+pub(crate) fn first(regex: &str) -> String {
+    around(regex, ".*?")
+}
+
+fn around(regex: &str, before: &str) -> String {
+    let is_one = |text: &str| !text.contains('|') && !text.ends_with("\\$");
+    match regex.strip_prefix('^') {
+        Some(rest) if is_one(rest) && rest.ends_with('$') => rest[..rest.len() - 1].to_owned(),
+        Some(rest) if is_one(rest) => format!("(?s){rest}.*"),
+        _ => format!("(?s){before}(?:{regex}).*"),
+    }
+}
+
+/// An expression for the host, as one for `Host`, which may have a port behind it.
+pub(crate) fn host(regex: &str) -> Result<String, String> {
+    let port = Anchors { start: "^", end: "(?::[0-9]+)?$", never: None };
+    Ok(whole(&anchored(regex, &port)?))
+}
+
+/// The expression with other anchors.
+///
+/// # Errors
+/// What of it cannot be changed so.
+pub(crate) fn anchored(regex: &str, anchors: &Anchors) -> Result<String, String> {
+    let mut out = String::new();
+    let mut chars = regex.chars().peekable();
+    let (mut is_class, mut is_count) = (false, false);
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out += &escaped(chars.next(), is_class, anchors.never)?,
+            '[' if !is_class => {
+                is_class = true;
+                out.push('[');
+                if chars.next_if_eq(&'^').is_some() {
+                    out.push('^');
+                    out.extend(anchors.never);
+                }
+                // Where it comes first, it does not end the class.
+                if chars.next_if_eq(&']').is_some() {
+                    out.push_str("\\]");
+                }
+            }
+            ']' => {
+                is_class = false;
+                out.push(c);
+            }
+            c if is_class => out.push(c),
+            '{' | '}' => {
+                is_count = c == '{';
+                out.push(c);
+            }
+            '^' => out.push_str(anchors.start),
+            '$' => out.push_str(anchors.end),
+            '.' => match anchors.never {
+                Some(never) => out.extend(['[', '^', never, ']']),
+                None => out.push('.'),
+            },
+            c if Some(c) == anchors.never && !is_count => return Err(NEVER.to_owned()),
+            c => out.push(c),
+        }
+    }
+    Ok(out)
+}
+
+fn escaped(c: Option<char>, is_class: bool, never: Option<char>) -> Result<String, String> {
+    match (c, never) {
+        (Some('A' | 'z' | 'Z'), _) => Err("an expression with `\\A` or `\\z`".to_owned()),
+        (Some('S' | 'D' | 'W'), Some(_)) if is_class => Err(NEVER.to_owned()),
+        (Some(c @ ('S' | 'D' | 'W')), Some(never)) => {
+            Ok(format!("[^\\{}{never}]", c.to_ascii_lowercase()))
+        }
+        (Some(c), _) => Ok(format!("\\{c}")),
+        (None, _) => Ok("\\".to_owned()),
+    }
+}
+
+const NEVER: &str =
+    "the expression goes beyond a comma, where HAProxy compares what is between two";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::condition::compile;
+
+    #[test]
+    fn a_found_part_becomes_an_expression_for_the_whole() {
+        for (regex, expected) in [
+            ("\\.php$", "(?s).*(?:\\.php$).*"),
+            ("^/a/[0-9]+$", "/a/[0-9]+"),
+            ("^/a", "(?s)/a.*"),
+            ("^/a|b", "(?s).*(?:^/a|b).*"),
+        ] {
+            assert_eq!(whole(regex), expected);
+        }
+        assert_eq!(first("/v1/(.*)"), "(?s).*?(?:/v1/(.*)).*");
+    }
+
+    #[test]
+    fn a_host_may_have_a_port() {
+        for (regex, host, expected) in [
+            ("^www\\.(.+)$", "www.example.com:8080", true),
+            ("(?i)^a[$]b$", "a$b:80", true),
+            ("^a\\.b$", "a.b.c", false),
+        ] {
+            let made = super::host(regex).unwrap_or_default();
+            let regex = compile(&format!("^(?:{made})$"));
+            assert_eq!(regex.is_ok_and(|it| it.is_match(host.as_bytes())), expected, "{made}");
+        }
+    }
+}

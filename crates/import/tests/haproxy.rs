@@ -1,0 +1,205 @@
+//! What lines of HAProxy become that were once carried over to something else, or silently lost.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::io;
+
+use loadline_import::{Imported, Kind, import};
+
+/// What is made of a frontend with these lines, and backends `a` and `b`.
+fn frontend(lines: &str) -> Imported {
+    let lines = lines.replace('\n', "\n  ");
+    file(&format!(
+        "frontend f\n  mode http\n  bind :80\n  {lines}\n  default_backend a\n\
+         backend a\n  mode http\n  server s 10.0.0.1:80\n\
+         backend b\n  mode http\n  server s 10.0.0.2:80\n"
+    ))
+}
+
+/// What is made of a backend with these lines.
+fn backend(lines: &str) -> Imported {
+    let lines = lines.replace('\n', "\n  ");
+    file(&format!("listen l\n  mode http\n  bind :80\n  {lines}\n"))
+}
+
+fn file(text: &str) -> Imported {
+    let none = |_: &str| Err(io::ErrorKind::NotFound.into());
+    import(Kind::Haproxy, "haproxy.cfg", text.to_owned(), &none).unwrap()
+}
+
+/// The reason that was given for the line that begins so; empty without one.
+fn why(made: &Imported, start: &str) -> String {
+    let remark = made.remarks.iter().find(|remark| remark.text.starts_with(start));
+    remark.map(|remark| remark.why.clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_backend_that_a_map_chooses_denies_nobody() {
+    let rule = "use_backend %[req.hdr(host),lower,map(/tmp/hosts.map,b)]";
+    let made = frontend(rule);
+    assert!(!made.text.contains("deny = 503"), "{}", made.text);
+    assert!(why(&made, "use_backend").contains("names its service"), "{:?}", made.remarks);
+    assert_eq!(made.lost, 1);
+}
+
+#[test]
+fn a_value_in_a_list_of_a_header_is_denied_as_well() {
+    let made = frontend("http-request deny if { hdr(X-Forwarded-For) 192.0.2.66 }");
+    let expected = r#"X-Forwarded-For = "~(.*,)?[ \\t]*192\\.0\\.2\\.66[ \\t]*(,.*)?""#;
+    assert!(made.text.contains(expected), "{}", made.text);
+    let made = frontend("acl u hdr(Connection) -i upgrade\nuse_backend b if u");
+    assert!(made.text.contains("(?i)(.*,)?[ \\\\t]*upgrade"), "{}", made.text);
+    // The whole line is asked for here.
+    let made = frontend("http-request deny if { req.fhdr(X-Tag) a }");
+    assert!(made.text.contains("X-Tag = \"a\""), "{}", made.text);
+    let made = frontend("http-request deny if { hdr(X-Tag,-1) a }");
+    assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_query_that_is_asked_for_with_the_path_is_lost_with_a_warning() {
+    let made = frontend("http-request deny if { url_beg /secret?key= }");
+    assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+    let made = frontend("acl x path_beg /%61\nhttp-request deny if x");
+    assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
+fn conditions_that_haproxy_has_by_itself_are_known() {
+    for name in ["HTTP_1.1", "HTTP_URL_STAR", "REQ_CONTENT", "WAIT_END", "RDP_COOKIE"] {
+        let made = frontend(&format!("http-request deny if {name}"));
+        assert!(why(&made, "http-request deny").contains(name), "{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn checks_take_the_time_that_haproxy_gives_them() {
+    for (lines, interval, timeout) in [
+        ("server s 10.0.0.1:80 check", "2s", "2s"),
+        ("server s 10.0.0.1:80 check inter 5s", "5s", "5s"),
+        ("timeout check 1s\nserver s 10.0.0.1:80 check inter 5s", "5s", "1s"),
+    ] {
+        let text = backend(lines).text;
+        assert!(text.contains(&format!("health.interval = \"{interval}\"")), "{text}");
+        assert!(text.contains(&format!("health.timeout = \"{timeout}\"")), "{text}");
+    }
+    assert!(!backend("server s 10.0.0.1:80").text.contains("health"));
+}
+
+#[test]
+fn words_of_a_server_without_a_value_take_no_other_word() {
+    let made = backend(
+        "server a 10.0.0.1:80 agent-check disabled\nserver b 10.0.0.2:80 no-tfo backup\n\
+         server c 10.0.0.3:80 on-error fastinter maxconn 5",
+    );
+    assert!(made.text.contains("{ address = \"10.0.0.1:80\", weight = 0 }"), "{}", made.text);
+    assert!(made.text.contains("{ address = \"10.0.0.2:80\", priority = 1 }"), "{}", made.text);
+    assert!(made.text.contains("{ address = \"10.0.0.3:80\", max_in_flight = 5 }"));
+    let made = backend("server a 10.0.0.1:443 ssl force-tlsv12 verify none");
+    assert!(made.text.contains("tls.verify = false"), "{}", made.text);
+    assert_eq!(why(&made, "server a"), "nothing corresponds to `force-tlsv12`");
+}
+
+#[test]
+fn one_server_with_tls_does_not_switch_it_on_for_all() {
+    let made = backend("server a 10.0.0.1:80\nserver b 10.0.0.2:443 ssl verify none");
+    assert!(!made.text.contains("\ntls."), "{}", made.text);
+    assert!(!made.text.contains("address = \"10.0.0.2:443\"") && made.lost == 1, "{}", made.text);
+    assert!(why(&made, "server b").contains("a service of its own"), "{:?}", made.remarks);
+    let made = backend("server a 10.0.0.1:80 proto h2\nserver b 10.0.0.2:80");
+    assert!(why(&made, "server b").contains("http_version"), "{:?}", made.remarks);
+    let made = backend("server a 10.0.0.1:80 check\nserver b 10.0.0.2:80");
+    assert!(why(&made, "server b").contains("are checked"), "{:?}", made.remarks);
+    let made = backend("server a 10.0.0.1:80 check\nserver b 10.0.0.2:80 check rise 5");
+    assert!(why(&made, "server b").contains("health.rise"), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_list_of_servers_keeps_its_check_and_tells_of_its_neighbours() {
+    let made = backend(
+        "option httpchk GET /hc\nserver-template w 5 app.example:80 check maxconn 7\n\
+         server x 10.0.0.9:80 backup",
+    );
+    assert!(made.text.contains("health.http = \"/hc\""), "{}", made.text);
+    assert!(!made.text.contains("health.tcp"), "{}", made.text);
+    assert!(made.text.contains("per_server.max_in_flight = 7"), "{}", made.text);
+    assert!(why(&made, "server x").contains("not both"), "{:?}", made.remarks);
+}
+
+#[test]
+fn listeners_without_certificates_are_left_out_and_told() {
+    let made = file(
+        "frontend f\n  mode http\n  bind :80\n  bind :443 ssl crt /etc/haproxy/certs/\n  \
+         bind :444 ssl crt-list /etc/haproxy/all.txt\n  default_backend a\n\
+         backend a\n  server s 10.0.0.1:80\n",
+    );
+    assert!(!made.text.contains("certificates = []") && made.lost == 2, "{}", made.text);
+    assert!(why(&made, "bind :443").contains("write the files of"), "{:?}", made.remarks);
+    assert!(why(&made, "bind :444").contains("`crt-list`"), "{:?}", made.remarks);
+}
+
+#[test]
+fn variables_of_the_environment_stay_variables() {
+    let made = backend("server b \"${FOO}\":80");
+    assert!(made.text.contains("\"${FOO}:80\""), "{}", made.text);
+    let made = backend("server b \"${FOO}:80\" weight \"$W\"");
+    assert!(made.text.contains("\"${FOO}:80\""), "{}", made.text);
+    assert!(why(&made, "server b").contains("environment"), "{:?}", made.remarks);
+}
+
+#[test]
+fn an_unanchored_replacement_takes_the_first_part_that_it_finds() {
+    let made = frontend("http-request replace-path /v1/(.*) /v2/\\1");
+    let expected = r#"rewrite = { regex = "^(?s).*?(?:/v1/(.*)).*$", to = "/v2/$1" }"#;
+    assert!(made.text.contains(expected), "{}", made.text);
+}
+
+#[test]
+fn headers_about_the_client_are_not_lost() {
+    let made = frontend("http-request set-header X-Forwarded-Proto https");
+    let expected = "request_headers.set = { X-Forwarded-Proto = \"https\" }";
+    assert!(made.text.contains(expected), "{}", made.text);
+    let made = frontend("http-request set-header X-Forwarded-Proto http");
+    assert!(!made.text.contains("request_headers"), "{}", made.text);
+    let made = frontend("option forwardfor header X-Client-IP");
+    let expected = "request_headers.add = { X-Client-IP = \"$client_address\" }";
+    assert!(made.text.contains(expected), "{}", made.text);
+}
+
+#[test]
+fn headers_are_changed_in_the_order_of_the_rules() {
+    let made = frontend(
+        "http-request add-header X-A 1\nhttp-request add-header X-A 2\n\
+         http-request set-header X-B 1\nhttp-request del-header X-B",
+    );
+    assert!(made.text.contains("request_headers.add = { X-A = \"1\" }"), "{}", made.text);
+    assert!(why(&made, "http-request add-header X-A 2").contains("one field"));
+    assert!(!made.text.contains("request_headers.set"), "{}", made.text);
+}
+
+#[test]
+fn what_differs_of_refusals_and_retries_is_told() {
+    let made = frontend("http-request silent-drop if { path /x }");
+    assert!(why(&made, "http-request silent-drop").contains("403"), "{:?}", made.remarks);
+    let made = backend("retries 5\nserver a 10.0.0.1:80");
+    assert!(why(&made, "retries 5").contains("3 times"), "{:?}", made.remarks);
+}
+
+#[test]
+fn rules_of_defaults_are_told() {
+    let made = file(
+        "defaults d\n  mode http\n  http-request deny if { path /x }\n\
+         frontend f from d\n  bind :80\n  default_backend a\n\
+         backend a from d\n  server s 10.0.0.1:80\n",
+    );
+    assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
+fn conditions_of_a_backend_that_see_a_changed_path_are_told() {
+    let made = file(
+        "frontend f\n  mode http\n  bind :80\n  default_backend a\n\
+         backend a\n  mode http\n  http-request set-path /x\n  \
+         http-request deny if { path /x }\n  server s 10.0.0.1:80\n",
+    );
+    assert!(why(&made, "http-request deny").contains("as it came"), "{:?}", made.remarks);
+}
