@@ -50,7 +50,18 @@ pub(crate) struct Service {
 pub(crate) const PROTECTED: &str = "THIS PROTECTED SOMETHING";
 
 /// Lines that keep somebody out begin so.
-const GUARDS: [&str; 11] = [
+const GUARDS: [&str; 22] = [
+    "abort",
+    "auth_",
+    "block ",
+    "hide ",
+    "http-request return status 4",
+    "http-response deny",
+    "limit_conn ",
+    "limit_except ",
+    "limit_req ",
+    "rate_limit",
+    "return 4",
     "http-request deny",
     "http-request reject",
     "http-request tarpit",
@@ -63,6 +74,14 @@ const GUARDS: [&str; 11] = [
     "basicauth",
     "forward_auth",
 ];
+
+/// Whether a line keeps somebody out.
+fn is_guard(text: &str) -> bool {
+    let is_refusal = |word: &str| word.len() == 3 && word.starts_with('4');
+    let mut words = text.split_whitespace();
+    let is_answer = matches!(words.next(), Some("respond" | "error")) && words.any(is_refusal);
+    text == "internal" || is_answer || GUARDS.iter().any(|start| text.starts_with(start))
+}
 
 /// The lines of the original, and what became of them.
 #[derive(Debug, Default)]
@@ -134,8 +153,7 @@ impl Lines {
 
     fn remark(&self, files: &Files, at: usize, why: &str, differs: bool) -> String {
         let text = self.texts.get(&at).cloned().unwrap_or_default();
-        let is_guard = !differs && GUARDS.iter().any(|start| text.starts_with(start));
-        let why = &match is_guard && !why.starts_with(PROTECTED) {
+        let why = &match !differs && is_guard(&text) && !why.starts_with(PROTECTED) {
             true => format!("{PROTECTED}: {why}"),
             false => why.to_owned(),
         };

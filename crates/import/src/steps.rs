@@ -4,7 +4,10 @@
 //! B` becomes: what is `A and B` goes on with the rules behind it, then what is left of `A` ends
 //! here. A change goes with every route behind it. Both repeat the rules behind, which is bounded.
 
-use crate::condition::When;
+use crate::{
+    condition::When,
+    write::{inline, text},
+};
 
 /// One rule.
 #[derive(Clone, Debug)]
@@ -35,7 +38,14 @@ pub(crate) struct End {
     pub(crate) keys: Vec<(String, String)>,
     /// Whether a server is asked, so that changes make sense.
     pub(crate) is_service: bool,
+    /// Keys and headers of a fixed response.
+    pub(crate) answer: Option<(Entries, Entries)>,
+    /// Whether headers that an earlier rule sets are those of the fixed response, too.
+    pub(crate) is_open: bool,
 }
+
+/// Names with their values as the file writes them.
+pub(crate) type Entries = Vec<(String, String)>;
 
 /// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,13 +121,41 @@ impl Step {
 impl End {
     /// A service.
     pub(crate) fn service(name: &str) -> Self {
-        let keys = vec![("service".to_owned(), crate::write::text(name))];
-        Self { keys, is_service: true }
+        let keys = vec![("service".to_owned(), text(name))];
+        Self { keys, is_service: true, answer: None, is_open: false }
     }
 
     /// A key that decides without a server.
     pub(crate) fn key(name: &str, value: String) -> Self {
-        Self { keys: vec![(name.to_owned(), value)], is_service: false }
+        let keys = vec![(name.to_owned(), value)];
+        Self { keys, is_service: false, answer: None, is_open: false }
+    }
+
+    /// A fixed response.
+    pub(crate) fn answer(entries: Entries, headers: Entries) -> Self {
+        let mut all = entries.clone();
+        if !headers.is_empty() {
+            all.push(("headers".to_owned(), inline(&headers)));
+        }
+        Self { answer: Some((entries, headers)), ..Self::key("answer", inline(&all)) }
+    }
+
+    /// The fixed response with one more header, or with another one of its name.
+    pub(crate) fn with_header(self, name: &str, value: &str) -> Self {
+        let Some((entries, mut headers)) = self.answer else { return self };
+        headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
+        headers.push((name.to_owned(), text(value)));
+        Self { is_open: self.is_open, ..Self::answer(entries, headers) }
+    }
+
+    /// The fixed response with the headers that these changes set.
+    fn with_edits(self, edits: &[Edit]) -> Self {
+        edits.iter().fold(self, |end, edit| match edit {
+            Edit::Header("answer_headers.set" | "answer_headers.add", name, value) => {
+                end.with_header(name, value)
+            }
+            _ => end,
+        })
     }
 }
 
@@ -192,9 +230,10 @@ impl Routes {
     fn act(&mut self, rule: usize, act: &Act, rest: &[Step], mut at: Where) {
         match act {
             Act::End(end) => {
+                let end = if end.is_open { end.clone().with_edits(&at.edits) } else { end.clone() };
                 let makes_sense = |edit: &Edit| end.is_service || matches!(edit, Edit::Always(..));
                 at.edits.retain(makes_sense);
-                self.push(Route { when: at.base, end: end.clone(), edits: at.edits });
+                self.push(Route { when: at.base, end, edits: at.edits });
             }
             Act::Edit(edit) => {
                 match at.edits.iter().find_map(|other| edit.excludes(other)) {

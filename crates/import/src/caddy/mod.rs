@@ -20,7 +20,7 @@ use crate::{
     condition::{Host, Path, When},
     files::Files,
     model::{Configuration, Lines, Listener, Table},
-    steps::{self, Act, End, Route, Step},
+    steps::{self, Act, Route, Step},
     write::text,
 };
 
@@ -99,7 +99,7 @@ fn one_site(import: &mut Import<'_>, directive: &Directive, made: &mut Ports) {
     let certificates = site::certificates(import, directive, &mut table);
     let mut of_site = site::steps(import, directive.block(), &mut table);
     // What nothing answers gets an empty response.
-    let empty = End::key("answer", crate::write::inline(&[("body".to_owned(), text(""))]));
+    let empty = site::empty();
     of_site.push(Step::always(directive.at(), Act::End(empty)));
     for address in addresses(import, directive, certificates.is_some(), &mut table) {
         let (listener, all) = made.entry((address.port, address.tls)).or_default();
@@ -187,7 +187,7 @@ fn finish(
     listener.routes = made.routes;
     let is_all = |route: &Route| route.when.is_always();
     if !listener.routes.last().is_some_and(is_all) {
-        let end = End::key("answer", crate::write::inline(&[("body".to_owned(), text(""))]));
+        let end = site::empty();
         listener.routes.push(Route { when: When::default(), end, edits: Vec::new() });
     }
     let is_plain = |route: &mut Route| route.edits.is_empty() && route.end.is_service;
@@ -271,6 +271,14 @@ impl Import<'_> {
         self.lose(directive, table);
         for inner in directive.block() {
             self.lose_all(inner, table);
+        }
+    }
+
+    /// Remarks all that is within a directive.
+    fn lose_within(&mut self, directive: &Directive, why: &str, table: &mut Table) {
+        for inner in directive.block() {
+            table.remark(self.lines.lost(self.files, inner.at(), why));
+            self.lose_within(inner, why, table);
         }
     }
 }

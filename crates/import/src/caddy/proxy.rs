@@ -194,7 +194,9 @@ pub(super) fn change(table: &'static str, words: &[&str]) -> Option<Edit> {
     let (kind, bare) = match name.split_at_checked(1) {
         Some(("+", bare)) => ("add", bare),
         Some(("-", bare)) => ("remove", bare),
-        Some((">" | "?", bare)) => ("set", bare),
+        Some((">", bare)) => ("set", bare),
+        // Only where a response has none: nothing says that.
+        Some(("?", _)) => return None,
         _ => ("set", name),
     };
     let key = match (kind, request) {

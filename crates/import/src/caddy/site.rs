@@ -10,7 +10,7 @@ use super::{
     proxy, template,
 };
 use crate::{
-    condition::compile,
+    condition::{Path, When, compile},
     expression::escape,
     model::{Service, Table},
     steps::{Act, Edit, End, Step},
@@ -113,7 +113,22 @@ pub(super) fn steps(
         let kind = if it.name() == "handle_path" { rank_of("handle") } else { rank(it) };
         (kind, usize::MAX - length(it))
     });
-    in_order(import, &sorted, &block, table)
+    let steps = in_order(import, &sorted, &block, table);
+    tell_headers(import, &steps, table);
+    steps
+}
+
+/// Refusals and redirects of ours have no headers but their own.
+fn tell_headers(import: &Import<'_>, steps: &[Step], table: &mut Table) {
+    let is_header = |step: &Step| matches!(&step.act, Act::Edit(Edit::Header(to, ..)) if to.starts_with("answer_headers"));
+    for (index, step) in steps.iter().enumerate() {
+        let is_bare = matches!(&step.act, Act::End(end) if !end.is_service && end.answer.is_none());
+        let meets = |earlier: &Step| !matches!(earlier.yes.and(&step.yes), Ok(None));
+        if is_bare && steps[..index].iter().any(|it| is_header(it) && meets(it)) {
+            let why = "the headers of the site are not sent with it";
+            table.remark(import.lines.differs(import.files, step.rule, why));
+        }
+    }
 }
 
 fn rank_of(name: &str) -> Option<usize> {
@@ -168,6 +183,7 @@ fn in_order(
             Ok(found) => found,
             Err(why) => {
                 table.remark(import.lines.lost(import.files, directive.at(), &why));
+                import.lose_within(directive, &why, table);
                 continue;
             }
         };
@@ -175,6 +191,10 @@ fn in_order(
             Ok(own) => own,
             Err(why) => {
                 table.remark(import.lines.lost(import.files, directive.at(), &why));
+                // The lines of one for passwords have nothing but those.
+                if !directive.name().starts_with("basic") {
+                    import.lose_within(directive, &why, table);
+                }
                 continue;
             }
         };
@@ -199,7 +219,11 @@ fn one(
     match directive.name() {
         "redir" => end(redirect(args)?),
         "respond" => end(respond(args)?),
-        "abort" => end(End::key("deny", "403".to_owned())),
+        "abort" => {
+            let why = "the client gets 403, where Caddy says nothing";
+            table.remark(import.lines.differs(import.files, at, why));
+            end(End::key("deny", "403".to_owned()))
+        }
         "error" => {
             let status = args.iter().find(|it| it.parse::<u16>().is_ok_and(|it| it >= 400));
             end(End::key("deny", status.copied().unwrap_or("500").to_owned()))
@@ -228,7 +252,7 @@ fn one(
             steps.push(Step::always(at, Act::End(End::service(&name))));
             Ok(steps)
         }
-        "file_server" => end(End::service(&store(import, block)?)),
+        "file_server" => file_server(import, directive, args, block, table),
         "handle" | "handle_path" | "route" => Ok(handled(import, directive, block, table)),
         "php_fastcgi" => {
             import.lose(directive, table);
@@ -267,8 +291,7 @@ fn handled(
     }
     steps.extend(in_order(import, &sorted, &block, table));
     if directive.name() != "route" {
-        let empty = End::key("answer", inline(&[("body".to_owned(), text(""))]));
-        steps.push(Step::always(directive.at(), Act::End(empty)));
+        steps.push(Step::always(directive.at(), Act::End(empty())));
     }
     steps
 }
@@ -316,8 +339,17 @@ fn redirect(args: &[&str]) -> Result<End, String> {
         }
     }
     let location = template(to).ok_or("the target has a variable that is not known")?;
-    let headers = inline(&[("Location".to_owned(), text(&location))]);
-    Ok(End::key("answer", inline(&[status, ("headers".to_owned(), headers)])))
+    Ok(open(End::answer(vec![status], vec![("Location".to_owned(), text(&location))])))
+}
+
+/// A fixed response with the headers that the site sets.
+fn open(end: End) -> End {
+    End { is_open: true, ..end }
+}
+
+/// What a site responds where nothing else does.
+pub(super) fn empty() -> End {
+    open(End::answer(vec![("body".to_owned(), text(""))], Vec::new()))
 }
 
 fn respond(args: &[&str]) -> Result<End, String> {
@@ -334,8 +366,8 @@ fn respond(args: &[&str]) -> Result<End, String> {
     match status.parse::<u16>() {
         Ok(400..=599) if body.is_empty() => Ok(End::key("deny", status.to_owned())),
         Ok(200..=599) => {
-            let keys = [("status".to_owned(), status.to_owned()), ("body".to_owned(), text(body))];
-            Ok(End::key("answer", inline(&keys)))
+            let status = ("status".to_owned(), status.to_owned());
+            Ok(open(End::answer(vec![status, ("body".to_owned(), text(body))], Vec::new())))
         }
         _ => Err(format!("`{status}` is no status of a response")),
     }
@@ -365,14 +397,67 @@ fn rewrite(name: &str, args: &[&str]) -> Result<String, String> {
     }))
 }
 
-/// The service of the files below the root.
-fn store(import: &mut Import<'_>, block: &Block<'_>) -> Result<String, String> {
-    let folder = block.root.unwrap_or_default();
+/// A `file_server`: what it hides, then its files.
+fn file_server(
+    import: &mut Import<'_>,
+    directive: &Directive,
+    args: &[&str],
+    block: &Block<'_>,
+    table: &mut Table,
+) -> Result<Vec<Step>, String> {
+    let (mut steps, mut root, mut index) = (Vec::new(), block.root, None);
+    for inner in directive.block() {
+        match (inner.name(), inner.args().as_slice()) {
+            ("hide", names) => {
+                for name in names {
+                    match hidden(name) {
+                        Ok(when) => {
+                            let deny = Act::End(End::key("deny", "404".to_owned()));
+                            steps.push(Step { yes: when, ..Step::always(inner.at(), deny) });
+                        }
+                        Err(why) => {
+                            table.remark(import.lines.lost(import.files, inner.at(), &why));
+                        }
+                    }
+                }
+            }
+            ("root", [folder]) => root = Some(*folder),
+            ("index", [name]) => index = Some(*name),
+            ("disable_canonical_uris", _) => {}
+            _ => import.lose_all(inner, table),
+        }
+    }
+    if args.contains(&"browse") {
+        let why = "there are no lists of the files in a directory";
+        table.remark(import.lines.differs(import.files, directive.at(), why));
+    }
+    let service = store(import, root.unwrap_or_default(), index, block)?;
+    steps.push(Step::always(directive.at(), Act::End(End::service(&service))));
+    Ok(steps)
+}
+
+/// The paths with a name in them that `hide` gives.
+fn hidden(name: &str) -> Result<When, String> {
+    if name.contains(['/', '{', '[', '?', '\\']) {
+        return Err(format!("files are hidden by their name alone, not by `{name}`"));
+    }
+    let name = name.split('*').map(escape).collect::<Vec<_>>().join("[^/]*");
+    Ok(When::path(vec![Path::Regex(format!("/{name}(/|$)"))]))
+}
+
+/// The service of the files below a directory.
+fn store(
+    import: &mut Import<'_>,
+    folder: &str,
+    index: Option<&str>,
+    block: &Block<'_>,
+) -> Result<String, String> {
     if !folder.starts_with('/') || folder.contains('{') {
         return Err("a store has an absolute path without variables: `root * /srv/www`".to_owned());
     }
     let mut entries =
         vec![("url".to_owned(), text(&format!("file://{}", folder.trim_end_matches('/'))))];
+    entries.extend(index.map(|name| ("index".to_owned(), text(name))));
     entries.extend(block.error_page.map(|page| ("error_page".to_owned(), text(page))));
     let store = inline(&entries);
     let is_it = |service: &&Service| service.group.get("store") == Some(store.as_str());

@@ -13,7 +13,7 @@ use crate::{
     condition::{Host, Path, When},
     model::{Listener, Table},
     steps::{self, Act, Edit, End, Step},
-    write::{inline, list, text},
+    write::{list, text},
 };
 
 /// Binds that differ in nothing but their addresses.
@@ -274,8 +274,8 @@ fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, is_changed: bool, t
 /// `monitor-uri` is answered before any rule.
 fn monitor(proxy: Proxy<'_>) -> Vec<Step> {
     let Some(line) = proxy.last(&["monitor-uri"]) else { return Vec::new() };
-    let answer = inline(&[("body".to_owned(), text("OK"))]);
-    let mut step = Step::always(line.at(), Act::End(End::key("answer", answer)));
+    let answer = End::answer(vec![("body".to_owned(), text("OK"))], Vec::new());
+    let mut step = Step::always(line.at(), Act::End(answer));
     step.yes = When::path(vec![Path::Exact(line.word(1).to_owned())]);
     vec![step]
 }

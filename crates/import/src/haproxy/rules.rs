@@ -68,7 +68,7 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
             act: Some(Act::End(End::key("deny", status(rest, "500")?))),
             differs: Some("the request is refused at once"),
         }),
-        ["return", rest @ ..] => read(Act::End(End::key("answer", answer(rest)?))),
+        ["return", rest @ ..] => read(Act::End(answer(rest)?)),
         ["set-header", name, value] if is_ours(name) => {
             if is_native(name, value, context)? {
                 return Ok(Read { act: None, differs: None });
@@ -171,7 +171,7 @@ fn status(words: &[&str], default: &str) -> Result<String, String> {
     }
 }
 
-fn answer(words: &[&str]) -> Result<String, String> {
+fn answer(words: &[&str]) -> Result<End, String> {
     let mut entries = Vec::new();
     let mut headers = Vec::new();
     let mut words = words.iter();
@@ -195,10 +195,7 @@ fn answer(words: &[&str]) -> Result<String, String> {
             other => return Err(format!("a fixed response has no `{other}`")),
         }
     }
-    if !headers.is_empty() {
-        entries.push(("headers".to_owned(), inline(&headers)));
-    }
-    Ok(inline(&entries))
+    Ok(End::answer(entries, headers))
 }
 
 fn replace(regex: &str, to: &str) -> Result<Edit, String> {
@@ -245,8 +242,7 @@ fn redirect(words: &[&str]) -> Result<Read, String> {
         }
         "prefix" => End::key("redirect", prefix(to, status)?),
         "location" => {
-            let headers = inline(&[("Location".to_owned(), text(&template(to)?))]);
-            End::key("answer", inline(&[status, ("headers".to_owned(), headers)]))
+            End::answer(vec![status], vec![("Location".to_owned(), text(&template(to)?))])
         }
         _ => return Err("it is no redirect by scheme, prefix or location".to_owned()),
     };

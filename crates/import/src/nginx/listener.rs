@@ -35,7 +35,9 @@ struct Address {
 
 /// Directives of `http` and `server` that are read somewhere.
 pub(super) fn is_read(name: &str) -> bool {
-    const READ: [&str; 43] = [
+    const READ: [&str; 45] = [
+        "internal",
+        "underscores_in_headers",
         "server",
         "upstream",
         "limit_req_zone",
@@ -216,6 +218,7 @@ fn listener(
             names: server.names.clone(),
             tls: address.tls,
             max_body: max_body.clone(),
+            block: server.scope.own(),
         };
         let mut of_site = site_steps(import, &site, &server.scope, &mut tables[index]);
         if rank.0 != 9 {
@@ -295,6 +298,9 @@ fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
     if !trusted.is_empty() {
         table.set("trusted_proxies", list(&trusted));
     }
+    if scope.value("underscores_in_headers") == Some("on") {
+        table.set("underscore_headers", text("keep"));
+    }
     let most = scope.value("client_max_body_size").and_then(size);
     match most.as_deref() {
         Some("0") => {}
@@ -354,7 +360,7 @@ fn site_steps(
     scope: &Scope<'_>,
     table: &mut Table,
 ) -> Vec<Step> {
-    let mut steps = location::rewrites(import, site, scope, table);
+    let mut steps = location::rewrites(import, site, scope, None, table);
     // A change of the path before the location is chosen would choose another one.
     let is_change = |step: &Step| matches!(step.act, Act::Edit(_));
     for step in steps.iter().filter(|step| is_change(step)) {
@@ -380,11 +386,10 @@ fn located(
     let (found, lost) = order::locations(scope.own());
     for (directive, why) in lost {
         table.remark(import.lines.lost(import.files, directive.at(), &why));
-        for inner in directive.block() {
-            table.remark(import.lines.lost(import.files, inner.at(), "its location is left out"));
-        }
+        import.lose_within(directive, "its location is left out", table);
     }
     let (mut exact, mut steps) = (Vec::new(), Vec::new());
+    let prefixes: Vec<String> = found.iter().map(|it| it.prefix.clone()).collect();
     for Location { directive, when, prefix, .. } in found {
         let inner = scope.with(directive.block());
         for directive in inner.own() {
@@ -392,11 +397,17 @@ fn located(
                 import.lose_all(directive, table);
             }
         }
-        exact.extend(redirected(&inner, directive, &prefix));
-        let mut own = location::rewrites(import, site, &inner, table);
-        let is_rewritten = own.iter().any(|step| matches!(step.act, Act::Edit(_)));
-        own.extend(located(import, site, &inner, table));
-        own.extend(location::content(import, site, &inner, &prefix, is_rewritten, table));
+        exact.extend(redirected(&inner, directive, &prefix, &prefixes));
+        let mut own = match location::internal(import, &inner, table) {
+            Some(closed) => [located(import, site, &inner, table), vec![closed]].concat(),
+            None => {
+                let mut own = location::rewrites(import, site, &inner, Some(directive), table);
+                let is_rewritten = own.iter().any(|step| matches!(step.act, Act::Edit(_)));
+                own.extend(located(import, site, &inner, table));
+                own.extend(location::content(import, site, &inner, &prefix, is_rewritten, table));
+                own
+            }
+        };
         let lost = steps::confine(&mut own, &when, &[]);
         remark_all(import, lost, table);
         if directive.arg(0).starts_with('=') {
@@ -414,12 +425,20 @@ fn is_pass(name: &str) -> bool {
     name.ends_with("_pass")
 }
 
-/// nginx sends `/a` to `/a/` where the location `/a/` has a server.
-fn redirected(inner: &Scope<'_>, directive: &Directive, prefix: &str) -> Option<Step> {
+/// nginx sends `/a` to `/a/` where the location `/a/` has a server, unless there is one of `/a`.
+fn redirected(
+    inner: &Scope<'_>,
+    directive: &Directive,
+    prefix: &str,
+    prefixes: &[String],
+) -> Option<Step> {
     let is_passed = inner.own().iter().any(|it| is_pass(it.name()));
     let is_prefix = directive.words.len() == 2 || directive.arg(0) == "^~";
     let bare =
         prefix.strip_suffix('/').filter(|bare| !bare.is_empty() && is_passed && is_prefix)?;
+    if prefixes.iter().any(|other| other == bare) {
+        return None;
+    }
     let change = inline(&[("path".to_owned(), text(prefix))]);
     let keys = [("rewrite".to_owned(), change), ("status".to_owned(), "301".to_owned())];
     let end = End::key("redirect", inline(&keys));

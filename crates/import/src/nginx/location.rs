@@ -1,13 +1,14 @@
 //! A location of nginx as steps: what is asked of a request there, in the order of its phases.
 
 use super::{
-    Import, Site,
+    Import, Site, headers,
     lex::Directive,
+    order::{self, Location},
     redirect::{self, Read},
     scope::Scope,
     test::{Test, test},
-    upstream::{Target, service},
-    values::{Literals, rate, size, template},
+    upstream::{self, Target, service},
+    values::{Literals, rate, size},
 };
 use crate::{
     condition::{Network, When},
@@ -20,13 +21,35 @@ use crate::{
 const CONTENT: [&str; 6] =
     ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
 
-/// The steps of the rewrite phase: `return`, `if` and `rewrite` of this block itself.
+/// A place in a server: what holds there, and in which location it is.
+pub(super) struct Place<'a> {
+    pub(super) site: &'a Site<'a>,
+    pub(super) scope: &'a Scope<'a>,
+    here: Option<&'a Directive>,
+}
+
+/// A location that is `internal`: nobody who asks comes there.
+pub(super) fn internal(
+    import: &mut Import<'_>,
+    scope: &Scope<'_>,
+    table: &mut Table,
+) -> Option<Step> {
+    let directive = scope.own().iter().find(|it| it.name() == "internal")?;
+    let why = "everybody gets 404: neither `error_page` nor X-Accel-Redirect leads there";
+    table.remark(import.lines.differs(import.files, directive.at(), why));
+    Some(Step::always(directive.at(), Act::End(refused("404"))))
+}
+
+/// The steps of the rewrite phase: `return`, `if` and `rewrite` of this block itself, which is that
+/// of the location `here`.
 pub(super) fn rewrites(
     import: &mut Import<'_>,
     site: &Site<'_>,
     scope: &Scope<'_>,
+    here: Option<&Directive>,
     table: &mut Table,
 ) -> Vec<Step> {
+    let place = Place { site, scope, here };
     let literals = Literals { server_name: site.name(), proxy_host: "" };
     let mut steps = Vec::new();
     for directive in scope.own() {
@@ -34,28 +57,34 @@ pub(super) fn rewrites(
             "return" => redirect::returned(&directive.args(), literals),
             "rewrite" => redirect::rewrite(&directive.args(), literals),
             "if" => {
-                steps.extend(conditional(import, site, directive, table));
+                steps.extend(conditional(import, &place, directive, table));
                 continue;
             }
             _ => continue,
         };
-        steps.extend(told(import, directive, read, table));
+        steps.extend(told(import, &place, directive, read, table));
     }
     steps
 }
 
 fn told(
     import: &mut Import<'_>,
+    place: &Place<'_>,
     directive: &Directive,
     read: Result<Read, String>,
     table: &mut Table,
 ) -> Option<Step> {
-    match read {
+    let checked = |read: Read| match (&read.again, place.here) {
+        (Some(path), Some(here)) if !stays(place.site, here, path) => Err(AGAIN.to_owned()),
+        _ => Ok(read),
+    };
+    match read.and_then(checked) {
         Ok(read) => {
             if let Some(why) = read.differs {
                 table.remark(import.lines.differs(import.files, directive.at(), why));
             }
-            Some(Step { yes: read.when, ..Step::always(directive.at(), read.act) })
+            let act = headers::returned(import, place, directive, read.act, table);
+            Some(Step { yes: read.when, ..Step::always(directive.at(), act) })
         }
         Err(why) => {
             table.remark(import.lines.lost(import.files, directive.at(), &why));
@@ -64,22 +93,49 @@ fn told(
     }
 }
 
+const AGAIN: &str = "nginx looks for the location of the new path, a route stays what it is: write \
+                     the service of that location into a route of its own";
+
+/// Whether the location is still the one for a path that begins so.
+fn stays(site: &Site<'_>, here: &Directive, path: &str) -> bool {
+    let (found, lost) = order::locations(site.block);
+    let Some(own) = found.iter().find(|it| it.directive.at() == here.at()) else { return false };
+    let may_be = |other: &Location<'_>| {
+        let is_below = other.prefix.starts_with(path);
+        let is_longer = other.prefix.len() > own.prefix.len();
+        let is_expression = other.prefix.is_empty();
+        is_expression
+            || is_below && other.is_exact()
+            || is_longer && is_below
+            || is_longer && !other.is_exact() && path.starts_with(&other.prefix)
+    };
+    let has_path = here.block().iter().any(|it| {
+        it.name() == "location"
+            || it.name() == "proxy_pass"
+                && Target::read(it.arg(0)).is_ok_and(|target| target.path.is_some())
+    });
+    path.starts_with(&own.prefix)
+        && !own.is_exact()
+        && lost.is_empty()
+        && !found.iter().any(may_be)
+        && !has_path
+}
+
 fn conditional(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    place: &Place<'_>,
     directive: &Directive,
     table: &mut Table,
 ) -> Vec<Step> {
-    let literals = Literals { server_name: site.name(), proxy_host: "" };
-    let (yes, no) = match test(&directive.args(), site.tls) {
+    let literals = Literals { server_name: place.site.name(), proxy_host: "" };
+    let (yes, no) = match test(&directive.args(), place.site.tls) {
         Ok(Test::Always(false)) => return Vec::new(),
         Ok(Test::Always(true)) => (When::default(), Vec::new()),
         Ok(Test::When(when, true)) => (when, Vec::new()),
         Ok(Test::When(when, false)) => (When::default(), vec![when]),
         Err(why) => {
-            for line in std::iter::once(directive).chain(directive.block()) {
-                table.remark(import.lines.lost(import.files, line.at(), &why));
-            }
+            table.remark(import.lines.lost(import.files, directive.at(), &why));
+            import.lose_within(directive, &why, table);
             return Vec::new();
         }
     };
@@ -91,7 +147,7 @@ fn conditional(
             "break" => continue,
             _ => Err("an `if` decides by `return` or `rewrite` alone".to_owned()),
         };
-        steps.extend(told(import, inner, read, table));
+        steps.extend(told(import, place, inner, read, table));
     }
     for (at, why) in crate::steps::confine(&mut steps, &yes, &no) {
         table.remark(import.lines.lost(import.files, at, &why));
@@ -123,14 +179,16 @@ pub(super) fn content(
     steps.extend(edits(import, site, scope, literals, table));
     let (at, end) = match (&target, pass) {
         (Some((pass, Ok(target))), _) => {
-            if !headers(scope).iter().any(|it| it.arg(0).eq_ignore_ascii_case("host")) {
-                let edit = header("request_headers.set", "Host", host);
+            if headers::is_host_of_server(scope) {
+                let edit = headers::header("request_headers.set", "Host", host);
                 steps.push(Step::always(pass.at(), Act::Edit(edit)));
             }
             if !is_rewritten {
                 steps.extend(passed_path(import, pass, target, prefix, table));
             }
-            let found = service(import, pass, target, scope);
+            tell_redirects(import, pass, target, prefix, scope, table);
+            let said = upstream::said(target, scope, pass.name() == "grpc_pass");
+            let found = service(import, pass, target, said);
             let end = found.map_or_else(|| refused("502"), |name| End::service(&name));
             (pass.at(), end)
         }
@@ -150,10 +208,6 @@ pub(super) fn content(
 
 fn refused(status: &str) -> End {
     End::key("deny", status.to_owned())
-}
-
-fn header(table: &'static str, name: &str, value: &str) -> Edit {
-    Edit::Header(table, name.to_owned(), value.to_owned())
 }
 
 /// `allow` and `deny`: the first that matches decides.
@@ -183,11 +237,6 @@ fn access(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) -> Vec<
     steps
 }
 
-/// Headers that are set on the way to servers.
-fn headers<'a>(scope: &Scope<'a>) -> Vec<&'a Directive> {
-    scope.nearest_of(&["proxy_set_header", "grpc_set_header"])
-}
-
 fn edits(
     import: &mut Import<'_>,
     site: &Site<'_>,
@@ -195,28 +244,8 @@ fn edits(
     literals: Literals<'_>,
     table: &mut Table,
 ) -> Vec<Step> {
-    let mut steps = Vec::new();
+    let mut steps = headers::edits(import, scope, literals, table);
     let mut edit = |at: usize, edit| steps.push(Step::always(at, Act::Edit(edit)));
-    for directive in headers(scope) {
-        match request_header(directive, literals) {
-            Ok(Some(change)) => edit(directive.at(), change),
-            Ok(None) => {}
-            Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
-        }
-    }
-    for directive in scope.nearest("add_header") {
-        match template(directive.arg(1), literals) {
-            Ok(value) if is_value(&value) => {
-                let change = header("answer_headers.add", directive.arg(0), &value);
-                edit(directive.at(), change);
-            }
-            Ok(_) => {
-                let why = "the value is not ASCII on one line";
-                table.remark(import.lines.lost(import.files, directive.at(), why));
-            }
-            Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
-        }
-    }
     for (index, directive) in scope.nearest("limit_req").into_iter().enumerate() {
         if index > 0 {
             let why = "a route has one limit";
@@ -245,37 +274,6 @@ fn edits(
     steps
 }
 
-fn is_value(value: &str) -> bool {
-    value.trim() == value && value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
-}
-
-/// A `proxy_set_header`; none where loadline does the same by itself.
-fn request_header(directive: &Directive, literals: Literals<'_>) -> Result<Option<Edit>, String> {
-    let (name, value) = (directive.arg(0), directive.arg(1));
-    let native = match name.to_ascii_lowercase().as_str() {
-        "connection" | "upgrade" | "te" | "keep-alive" | "transfer-encoding" | "expect"
-        | "content-length" => true,
-        "host" => {
-            matches!(value, "$host" | "$http_host" | "$host:$server_port" | "$host:$proxy_port")
-        }
-        "x-forwarded-for" => matches!(value, "$proxy_add_x_forwarded_for" | "$remote_addr"),
-        "x-forwarded-proto" => value == "$scheme",
-        "x-forwarded-host" => matches!(value, "$host" | "$http_host"),
-        _ => false,
-    };
-    if native {
-        return Ok(None);
-    }
-    if value.is_empty() {
-        return Ok(Some(header("request_headers.remove", name, "")));
-    }
-    let value = template(value, literals)?;
-    if !is_value(&value) {
-        return Err("the value is not ASCII on one line".to_owned());
-    }
-    Ok(Some(header("request_headers.set", name, &value)))
-}
-
 fn limit(import: &Import<'_>, directive: &Directive) -> Result<(String, &'static str), String> {
     let args = directive.args();
     let option = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name));
@@ -296,6 +294,37 @@ fn limit(import: &Import<'_>, directive: &Directive) -> Result<(String, &'static
         },
     }
     Ok((inline(&entries), "what is over the rate gets 429 at once: it is not delayed, and not 503"))
+}
+
+/// nginx changes where redirects of servers lead to; by default from what `proxy_pass` names to the
+/// location.
+fn tell_redirects(
+    import: &mut Import<'_>,
+    pass: &Directive,
+    target: &Target,
+    prefix: &str,
+    scope: &Scope<'_>,
+    table: &mut Table,
+) {
+    let given = scope.nearest("proxy_redirect");
+    for directive in given.iter().filter(|it| !matches!(it.arg(0), "off" | "default")) {
+        let why = "`Location` in responses of servers stays as it is";
+        table.remark(import.lines.lost(import.files, directive.at(), why));
+    }
+    let is_default = given.is_empty() || given.iter().any(|it| it.arg(0) == "default");
+    if !is_default || pass.name() != "proxy_pass" {
+        return;
+    }
+    if target.path.as_deref().is_some_and(|path| path != prefix) {
+        let why = "`Location` in responses of servers stays as it is, where nginx changes the path \
+                   back (`proxy_redirect`)";
+        table.remark(import.lines.differs(import.files, pass.at(), why));
+    } else if headers::is_host_of_server(scope) && !import.told_redirect {
+        import.told_redirect = true;
+        let why = "`Location` in responses of servers stays as it is, where nginx puts the host of \
+                   the request for that of the server (`proxy_redirect`); so with all such lines";
+        table.remark(import.lines.differs(import.files, pass.at(), why));
+    }
 }
 
 /// What becomes of the path where `proxy_pass` has one of its own.

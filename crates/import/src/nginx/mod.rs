@@ -5,6 +5,7 @@
 //!                            +--server, location--> steps --by listener and host--> routes
 //! ```
 
+mod headers;
 mod lex;
 mod listener;
 mod location;
@@ -17,13 +18,13 @@ mod test;
 mod upstream;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use self::{lex::Directive, reasons::reason, scope::Scope};
+use self::{lex::Directive, reasons::reason, scope::Scope, upstream::Known};
 use crate::{
     Includes,
     files::Files,
-    model::{Configuration, Lines, Table},
+    model::{Configuration, Lines, Service, Table},
     write::text,
 };
 
@@ -32,8 +33,14 @@ struct Import<'a> {
     files: &'a mut Files,
     lines: &'a Lines,
     made: Configuration,
-    /// Upstreams that became a service.
-    upstreams: BTreeSet<String>,
+    /// Upstreams as their blocks say.
+    upstreams: BTreeMap<String, Service>,
+    /// What `proxy_pass` has named so far.
+    targets: Vec<Known>,
+    /// Whether it is told what `add_header` without `always` differs in.
+    told_always: bool,
+    /// The same of `proxy_redirect`, which nginx has by itself.
+    told_redirect: bool,
     /// Zones of limits: what they count by, and the rate.
     zones: BTreeMap<String, (String, String)>,
 }
@@ -46,6 +53,8 @@ struct Site<'a> {
     tls: bool,
     /// What the listener allows of a body.
     max_body: String,
+    /// The block of its `server`.
+    block: &'a [Directive],
 }
 
 impl Site<'_> {
@@ -55,10 +64,15 @@ impl Site<'_> {
     }
 }
 
-/// Whether a text looks like one: a directive ends with a semicolon.
+/// Whether a text looks like one: a directive ends with a semicolon, or a block of nginx begins.
 pub(crate) fn is_one(text: &str) -> bool {
-    let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim_end());
-    lines.any(|line| line.ends_with(';'))
+    const BLOCKS: [&str; 3] = ["events", "http", "stream"];
+    let is_block = |line: &str| {
+        let name = line.split_once('{').map(|(name, _)| name.trim());
+        name.is_some_and(|name| BLOCKS.contains(&name)) || line.ends_with('}') && line.contains(';')
+    };
+    let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.any(|line| line.ends_with(';') || is_block(line))
 }
 
 /// Reads the file that was added last.
@@ -72,7 +86,10 @@ pub(crate) fn import(
         files,
         lines,
         made: Configuration::default(),
-        upstreams: BTreeSet::new(),
+        upstreams: BTreeMap::new(),
+        targets: Vec::new(),
+        told_always: false,
+        told_redirect: false,
         zones: BTreeMap::new(),
     };
     let is_part = |name: &str| matches!(name, "server" | "upstream");
@@ -153,9 +170,15 @@ impl Import<'_> {
         if is_opaque {
             return;
         }
+        let why = format!("it belongs to `{}`: {}", directive.name(), reason(directive));
+        self.lose_within(directive, &why, table);
+    }
+
+    /// Remarks all that is within a directive.
+    fn lose_within(&mut self, directive: &Directive, why: &str, table: &mut Table) {
         for inner in directive.block() {
-            let why = format!("it belongs to `{}`: {}", directive.name(), reason(directive));
-            table.remark(self.lines.lost(self.files, inner.at(), &why));
+            table.remark(self.lines.lost(self.files, inner.at(), why));
+            self.lose_within(inner, why, table);
         }
     }
 }

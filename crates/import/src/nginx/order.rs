@@ -63,6 +63,13 @@ pub(super) struct Location<'a> {
     rank: (u8, usize),
 }
 
+impl Location<'_> {
+    /// Whether it is one path, and not all that begin so.
+    pub(super) fn is_exact(&self) -> bool {
+        self.rank.0 == 0
+    }
+}
+
 /// The locations among these directives, in the order in which they are asked, and those that
 /// cannot be said, with the reason.
 pub(super) fn locations(block: &[Directive]) -> (Vec<Location<'_>>, Vec<(&Directive, String)>) {

@@ -54,7 +54,7 @@ const NEEDLESS: [&str; 22] = [
     "types_hash_bucket_size",
 ];
 
-const REASONS: [(&str, &str); 48] = [
+const REASONS: [(&str, &str); 54] = [
     ("include", "the file could not be read"),
     ("user", PROCESS),
     ("pid", PROCESS),
@@ -96,7 +96,13 @@ const REASONS: [(&str, &str); 48] = [
     ("sub_filter*", "bodies are not changed"),
     ("expires", "write answer_headers.set = { Cache-Control = \"...\" } on the route"),
     ("ssl_ciphers", CIPHERS),
-    ("ssl_*", CIPHERS),
+    ("ssl_dhparam", CIPHERS),
+    ("ssl_ecdh_curve", CIPHERS),
+    ("ssl_conf_command", CIPHERS),
+    ("ssl_crl", PROTECTED),
+    ("ssl_ocsp*", PROTECTED),
+    ("ssl_stapling*", "`ocsp` of a certificate names a file with the response to staple"),
+    ("ssl_preread", "`tls-passthrough` reads the server name: a listener with `names`"),
     ("lua_*", CODE),
     ("js_*", CODE),
     ("perl*", CODE),

@@ -14,6 +14,14 @@ pub(super) struct Read {
     pub(super) act: Act,
     pub(super) when: When,
     pub(super) differs: Option<&'static str>,
+    /// What the new path begins with, where nginx looks for its location.
+    pub(super) again: Option<String>,
+}
+
+impl Read {
+    fn end(end: End, differs: Option<&'static str>) -> Self {
+        Self { act: Act::End(end), when: When::default(), differs, again: None }
+    }
 }
 
 /// Reads a `return`.
@@ -45,19 +53,15 @@ pub(super) fn returned(args: &[&str], literals: Literals<'_>) -> Result<Read, St
             }
             let mut keys = vec![("status".to_owned(), status.to_owned())];
             keys.extend((!body.is_empty()).then(|| ("body".to_owned(), text(&body))));
-            End::key("answer", inline(&keys))
+            End::answer(keys, Vec::new())
         }
         _ => return Err(format!("`{status}` is no status of a response")),
     };
-    Ok(Read { act: Act::End(end), when: When::default(), differs })
+    Ok(Read::end(end, differs))
 }
 
 fn redirect(status: &str, url: &str, literals: Literals<'_>) -> Result<Read, String> {
     let code = ("status".to_owned(), status.to_owned());
-    let read = |key, entries: &[(String, String)], differs| {
-        let act = Act::End(End::key(key, inline(entries)));
-        Ok(Read { act, when: When::default(), differs })
-    };
     let whole = ["$request_uri", "$uri$is_args$args", "$uri"]
         .iter()
         .find_map(|end| url.strip_suffix(end).map(|before| (before, *end)));
@@ -66,11 +70,11 @@ fn redirect(status: &str, url: &str, literals: Literals<'_>) -> Result<Read, Str
     {
         entries.push(code);
         let differs = (end == "$uri").then_some("the query goes along");
-        return read("redirect", &entries, differs);
+        return Ok(Read::end(End::key("redirect", inline(&entries)), differs));
     }
     let location = template(url, literals)?;
-    let headers = inline(&[("Location".to_owned(), text(&location))]);
-    read("answer", &[code, ("headers".to_owned(), headers)], None)
+    let headers = vec![("Location".to_owned(), text(&location))];
+    Ok(Read::end(End::answer(vec![code], headers), None))
 }
 
 /// Scheme, host and beginning of the path that come before the path that was asked for, as keys of
@@ -142,11 +146,13 @@ pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, Str
     let Some(status) = status else {
         let Some((_, change)) = entries.pop() else { return Err("it changes nothing".to_owned()) };
         let act = Act::Edit(Edit::Key("rewrite", change));
-        return Ok(Read { act, when: When::default(), differs });
+        let start = path.split('$').next().unwrap_or_default().to_owned();
+        let again = (flag != "break").then_some(start);
+        return Ok(Read { act, when: When::default(), differs, again });
     };
     entries.push(("status".to_owned(), status.to_owned()));
     let when = if is_all { When::default() } else { when };
-    Ok(Read { act: Act::End(End::key("redirect", inline(&entries))), when, differs })
+    Ok(Read { when, ..Read::end(End::key("redirect", inline(&entries)), differs) })
 }
 
 /// A change of the whole path where the expression finds a part of it.

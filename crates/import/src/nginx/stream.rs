@@ -31,6 +31,7 @@ fn server(import: &mut Import<'_>, scope: &Scope<'_>) {
     let mut listener = Listener::default();
     let mut table = Table::default();
     let mut tls = false;
+    let mut first: Option<[bool; 2]> = None;
     for directive in scope.own() {
         match directive.name() {
             "listen" if directive.args().contains(&"udp") => {
@@ -39,8 +40,15 @@ fn server(import: &mut Import<'_>, scope: &Scope<'_>) {
             }
             "listen" => match values::listen(directive.arg(0)) {
                 Some((bind, _)) => {
-                    tls |= directive.args().contains(&"ssl");
-                    listener.bind.push(bind);
+                    let options = ["ssl", "proxy_protocol"];
+                    let options = options.map(|option| directive.args().contains(&option));
+                    if *first.get_or_insert(options) == options {
+                        tls = options[0];
+                        listener.bind.push(bind);
+                    } else {
+                        let why = "a listener has `ssl` and `proxy_protocol` on all addresses";
+                        table.remark(import.lines.lost(import.files, directive.at(), why));
+                    }
                 }
                 None => {
                     let why = "a listener has an IP address and a port";
@@ -59,6 +67,9 @@ fn server(import: &mut Import<'_>, scope: &Scope<'_>) {
     }
     listener.table = table;
     listener.table.set("protocol", text(if tls { "tls" } else { "tcp" }));
+    if first.is_some_and(|[_, accept_proxy]| accept_proxy) {
+        listener.table.set("accept_proxy", "true");
+    }
     let (chain, key) = (scope.value("ssl_certificate"), scope.value("ssl_certificate_key"));
     if let (true, Some(chain), Some(key)) = (tls, chain, key) {
         let pair = [("chain".to_owned(), text(chain)), ("key".to_owned(), text(key))];
@@ -82,18 +93,15 @@ fn pass(
 ) {
     let target = Target::read(directive.arg(0)).and_then(|mut target| {
         target.tls = scope.value("proxy_ssl") == Some("on");
-        upstream::service(import, directive, &target, scope)
+        let mut said = upstream::said(&target, scope, false);
+        if scope.value("proxy_protocol") == Some("on") {
+            said.set("send_proxy", text("v1"));
+        }
+        upstream::service(import, directive, &target, said)
             .ok_or_else(|| "a server has an address and a port".to_owned())
     });
     match target {
-        Ok(name) => {
-            if scope.value("proxy_protocol") == Some("on")
-                && let Some(service) = import.made.services.iter_mut().find(|it| it.name == name)
-            {
-                service.table.set("send_proxy", text("v1"));
-            }
-            listener.service = name;
-        }
+        Ok(name) => listener.service = name,
         Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
     }
 }

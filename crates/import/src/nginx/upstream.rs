@@ -42,7 +42,7 @@ pub(super) fn upstream(import: &mut Import<'_>, block: &Directive) {
         let remark = import.lines.lost(import.files, at, why);
         return import.made.top.remark(remark);
     }
-    import.upstreams.insert(block.arg(0).to_owned());
+    import.upstreams.insert(block.arg(0).to_owned(), service.clone());
     import.made.services.push(service);
 }
 
@@ -149,56 +149,71 @@ impl Target {
     }
 }
 
-/// The name of the service for a target; it is written where it is not there yet.
+/// A service for what `proxy_pass` names, with the settings of the place where it does.
+#[derive(Debug)]
+pub(super) struct Known {
+    target: String,
+    said: Table,
+    service: String,
+}
+
+/// The name of the service for a target, about which `said` is said; it is written where it is not
+/// there yet. Where something else is said, it is another one.
 pub(super) fn service(
     import: &mut Import<'_>,
     directive: &Directive,
     target: &Target,
-    scope: &Scope<'_>,
+    said: Table,
 ) -> Option<String> {
-    let plain = crate::service_name(&target.host);
     let suffix = if target.tls { "-https" } else { "" };
-    let is_upstream = import.upstreams.contains(&target.host);
-    let port = if target.tls { 443 } else { 80 };
-    let mut said = Table::default();
-    settings(target, scope, directive.name() == "grpc_pass", &mut said);
-    let name = format!("{plain}{suffix}");
-    if let Some(there) = import.made.services.iter_mut().find(|it| it.name == name)
-        && (!is_upstream || !target.tls || name != plain)
-    {
-        let differing = take(&mut there.table, said);
-        if let Some(why) = differing {
-            let remark = import.lines.differs(import.files, directive.at(), &why);
-            there.table.remark(remark);
+    let mut name = format!("{}{suffix}", crate::service_name(&target.host));
+    let same = |it: &&Known| it.target == name;
+    let is_first = !import.targets.iter().any(|it| same(&it));
+    let there = import.targets.iter().filter(same).find(|it| it.said.keys == said.keys);
+    if let Some(there) = there {
+        return Some(there.service.clone());
+    }
+    let upstream = import.upstreams.get(&target.host);
+    let mut made = match upstream {
+        Some(there) => there.clone(),
+        None => {
+            let mut server = Table::default();
+            let port = if target.tls { 443 } else { 80 };
+            server.set("address", text(&address(&target.host, port)?));
+            Service { servers: vec![server], ..Service::default() }
         }
-        return Some(name);
-    }
-    let mut made = Service { name: name.clone(), ..Service::default() };
-    if is_upstream {
-        let there = import.made.services.iter().find(|it| it.name == plain)?;
-        made = Service { name: name.clone(), ..there.clone() };
-        made.table.remarks.clear();
+    };
+    said.keys.iter().for_each(|(key, value)| made.table.set(key, value.as_str()));
+    let known = name.clone();
+    // The block itself became a service that nobody has said anything about yet.
+    let written = import.made.services.iter_mut().find(|it| it.name == name);
+    if let Some(there) = written.filter(|_| is_first && upstream.is_some() && !target.tls) {
+        *there = made;
     } else {
-        let mut server = Table::default();
-        server.set("address", text(&address(&target.host, port)?));
-        made.servers.push(server);
+        made.table.remarks.clear();
+        if !is_first {
+            made.table.remark(format!("The servers of `{name}`, with other settings."));
+        }
+        let is_limited = made.servers.iter().any(|it| it.get("max_in_flight").is_some());
+        if is_limited && upstream.is_some() {
+            let why = "`max_conns` of its servers is counted for each service of them";
+            made.table.remark(import.lines.differs(import.files, directive.at(), why));
+        }
+        while import.made.services.iter().any(|it| it.name == name) {
+            name.push_str("-2");
+        }
+        made.name.clone_from(&name);
+        import.made.services.push(made);
     }
-    take(&mut made.table, said);
-    import.made.services.push(made);
+    import.targets.push(Known { target: known, said, service: name.clone() });
     Some(name)
 }
 
-/// Takes what is said of a service where nothing else has been said; otherwise what differs.
-fn take(table: &mut Table, said: Table) -> Option<String> {
-    let mut differing = Vec::new();
-    for (key, value) in said.keys {
-        match table.get(&key) {
-            None => table.set(&key, value),
-            Some(there) if there == value => {}
-            Some(there) => differing.push(format!("`{key}` is one for the whole service: {there}")),
-        }
-    }
-    (!differing.is_empty()).then(|| differing.join(", "))
+/// What is said of the service of a target where it is named.
+pub(super) fn said(target: &Target, scope: &Scope<'_>, is_grpc: bool) -> Table {
+    let mut said = Table::default();
+    settings(target, scope, is_grpc, &mut said);
+    said
 }
 
 fn settings(target: &Target, scope: &Scope<'_>, is_grpc: bool, said: &mut Table) {

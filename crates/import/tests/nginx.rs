@@ -1,0 +1,168 @@
+//! What lines of nginx become that were once carried over to something else, or silently lost.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::io;
+
+use loadline_import::{Imported, Kind, import};
+
+/// What is made of a server with these lines.
+fn server(lines: &str) -> Imported {
+    file(&format!("upstream s {{\n server 10.0.0.1:80;\n}}\nserver {{\nlisten 80;\n{lines}\n}}\n"))
+}
+
+fn file(text: &str) -> Imported {
+    let none = |_: &str| Err(io::ErrorKind::NotFound.into());
+    import(Kind::Nginx, "nginx.conf", text.to_owned(), &none).unwrap()
+}
+
+/// The reason that was given for the line that begins so; empty without one.
+fn why(made: &Imported, start: &str) -> String {
+    let remark = made.remarks.iter().find(|remark| remark.text.starts_with(start));
+    remark.map(|remark| remark.why.clone()).unwrap_or_default()
+}
+
+/// Whether a line of the file is this one.
+fn has(made: &Imported, line: &str) -> bool {
+    made.text.lines().any(|it| it == line)
+}
+
+#[test]
+fn settings_of_one_location_are_not_those_of_another() {
+    let made = server(
+        "location / {\nproxy_pass http://s;\n}\n\
+         location /fast {\nproxy_read_timeout 1s;\nproxy_pass http://s;\n}\n\
+         location /more {\nproxy_pass http://s;\n}",
+    );
+    assert!(has(&made, "[service.s]") && has(&made, "[service.s-2]"), "{}", made.text);
+    assert!(!has(&made, "[service.s-2-2]"), "{}", made.text);
+    assert_eq!(made.text.matches("timeouts.head = \"1s\"").count(), 1, "{}", made.text);
+    let fast = made.text.split_once("path = \"~(?s)/fast.*\"").unwrap().1;
+    let name = fast.split_once("\nservice = \"").unwrap().1.split('"').next().unwrap();
+    let service = made.text.split_once(&format!("[service.{name}]\n")).unwrap().1;
+    let (keys, _) = service.split_once("[[").unwrap();
+    assert!(keys.contains("timeouts.head = \"1s\""), "{}", made.text);
+    let made = server(
+        "location /a {\nproxy_pass https://10.0.0.9;\nproxy_ssl_verify on;\n}\n\
+         location /b {\nproxy_pass https://10.0.0.9;\nproxy_ssl_verify off;\n}",
+    );
+    assert_eq!(made.text.matches("tls.verify = false").count(), 1, "{}", made.text);
+}
+
+#[test]
+fn a_location_for_nobody_is_closed() {
+    let made = server("location /files/ {\ninternal;\nproxy_pass http://s;\n}");
+    assert!(made.text.contains("path = \"~(?s)/files/.*\"\ndeny = 404"), "{}", made.text);
+    assert!(why(&made, "internal").contains("404"), "{:?}", made.remarks);
+}
+
+#[test]
+fn refusals_that_are_lost_are_told_apart() {
+    for lines in [
+        "location / {\nif ($geo) {\nreturn 403;\n}\nproxy_pass http://s;\n}",
+        "location /static/ {\nproxy_pass http://s;\nlocation ~ \\.js$ {\nreturn 403;\n}\n}",
+        "location ~ ^/(?!a) {\nlocation /b {\nreturn 403;\n}\n}",
+        "location / {\nproxy_pass http://s;\nlimit_except GET {\ndeny all;\n}\n}",
+        "location / {\nproxy_pass http://s;\nlimit_conn one 1;\n}",
+    ] {
+        let made = server(lines);
+        let is_told = made.remarks.iter().any(|it| it.why.contains("PROTECTED"));
+        assert!(is_told, "{lines}\n{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn a_new_path_is_not_sent_to_the_old_location() {
+    let made = server(
+        "location /old/ {\nrewrite ^/old/(.*)$ /new/$1 last;\n}\n\
+         location /new/ {\nproxy_pass http://s;\n}",
+    );
+    assert!(why(&made, "rewrite").contains("location of the new path"), "{:?}", made.remarks);
+    assert!(!made.text.contains("\nrewrite ="), "{}", made.text);
+    // The location of the new path is the same here.
+    let made = server(
+        "location = / {\nreturn 204;\n}\n\
+         location / {\nrewrite ^/old/(.*)$ /new/$1 last;\nproxy_pass http://s;\n}",
+    );
+    assert!(made.text.contains("\nrewrite ="), "{}", made.text);
+}
+
+#[test]
+fn a_location_without_the_slash_gets_its_requests() {
+    let lines = "location /app/ {\nproxy_pass http://s;\n}";
+    assert!(server(lines).text.contains("status = 301"));
+    let made = server(&format!("location /app {{\nreturn 204;\n}}\n{lines}"));
+    assert!(!made.text.contains("status = 301"), "{}", made.text);
+}
+
+#[test]
+fn an_unanchored_rewrite_takes_the_first_part_that_it_finds() {
+    let made = server("location / {\nrewrite /v1/(.*) /v2/$1 break;\nproxy_pass http://s;\n}");
+    let expected = r#"rewrite = { regex = "^(?s).*?(?:/v1/(.*)).*$", to = "/v2/$1" }"#;
+    assert!(has(&made, expected), "{}", made.text);
+}
+
+#[test]
+fn headers_of_one_name_are_not_lost_without_a_word() {
+    let made = server(
+        "location / {\nadd_header Link a always;\nadd_header Link b always;\n\
+         proxy_set_header X-A 1;\nproxy_set_header X-A 2;\nproxy_pass http://s;\n}",
+    );
+    assert!(why(&made, "add_header Link b").contains("one field"), "{:?}", made.remarks);
+    assert!(has(&made, "answer_headers.add = { Link = \"a\" }"), "{}", made.text);
+    assert!(has(&made, "request_headers.add = { X-A = \"2\" }"), "{}", made.text);
+}
+
+#[test]
+fn headers_go_with_fixed_responses_and_redirects() {
+    let made = server(
+        "add_header Strict-Transport-Security max-age=1 always;\n\
+         location /a {\nreturn 302 /b;\n}\nlocation /c {\nreturn 403;\n}",
+    );
+    let expected = "answer = { status = 302, headers = { Location = \"/b\", \
+                    Strict-Transport-Security = \"max-age=1\" } }";
+    assert!(has(&made, expected), "{}", made.text);
+    assert!(why(&made, "return 403").contains("not sent with it"), "{:?}", made.remarks);
+    let made = server("location /a {\ndefault_type application/json;\nreturn 200 '{}';\n}");
+    let expected = "answer = { status = 200, body = \"{}\", headers = { Content-Type = \"application/json\" } }";
+    assert!(has(&made, expected), "{}", made.text);
+}
+
+#[test]
+fn what_differs_of_headers_is_told() {
+    let made =
+        server("location / {\nadd_header X-A 1;\nadd_header X-B 1;\nproxy_pass http://s;\n}");
+    assert!(why(&made, "add_header X-A").contains("always"), "{:?}", made.remarks);
+    assert_eq!(why(&made, "add_header X-B"), "");
+    let made = server("location / {\nproxy_set_header Host $host;\nproxy_pass http://s;\n}");
+    assert_eq!(why(&made, "proxy_pass"), "");
+    let made = server("location /a/ {\nproxy_set_header Host $host;\nproxy_pass http://s/;\n}");
+    assert!(why(&made, "proxy_pass").contains("proxy_redirect"), "{:?}", made.remarks);
+    let made = server("location / {\nproxy_redirect http://a/ /;\nproxy_pass http://s;\n}");
+    assert!(why(&made, "proxy_redirect").contains("stays"), "{:?}", made.remarks);
+}
+
+#[test]
+fn the_proxy_protocol_of_a_stream_is_accepted() {
+    let made = file(
+        "stream {\nserver {\nlisten 26114 proxy_protocol;\nlisten 26115;\n\
+         proxy_pass 10.0.0.1:80;\n}\n}\n",
+    );
+    assert!(has(&made, "accept_proxy = true"), "{}", made.text);
+    assert!(why(&made, "listen 26115").contains("on all addresses"), "{:?}", made.remarks);
+}
+
+#[test]
+fn names_of_headers_with_an_underscore_stay() {
+    let made = server("underscores_in_headers on;\nlocation / {\nproxy_pass http://s;\n}");
+    assert!(has(&made, "underscore_headers = \"keep\""), "{}", made.text);
+}
+
+#[test]
+fn a_file_with_little_text_is_one_of_nginx() {
+    for text in ["events { }\nhttp { server { listen 80; } }", "server { listen 80; return 404; }"]
+    {
+        assert_eq!(Kind::of("x.conf", text), Some(Kind::Nginx), "{text}");
+    }
+    let caddy = "a.example {\n  header X \"a; b\"\n  respond \"x\"\n}\n";
+    assert_eq!(Kind::of("x.conf", caddy), Some(Kind::Caddy));
+}
