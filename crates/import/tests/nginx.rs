@@ -123,7 +123,8 @@ fn headers_go_with_fixed_responses_and_redirects() {
     assert!(has(&made, expected), "{}", made.text);
     assert!(why(&made, "return 403").contains("not sent with it"), "{:?}", made.remarks);
     let made = server("location /a {\ndefault_type application/json;\nreturn 200 '{}';\n}");
-    let expected = "answer = { status = 200, body = \"{}\", headers = { Content-Type = \"application/json\" } }";
+    let expected = "answer = { status = 200, body = \"{}\", headers = { Content-Type = \
+                    \"application/json\" } }";
     assert!(has(&made, expected), "{}", made.text);
 }
 

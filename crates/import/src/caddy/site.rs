@@ -120,7 +120,10 @@ pub(super) fn steps(
 
 /// Refusals and redirects of ours have no headers but their own.
 fn tell_headers(import: &Import<'_>, steps: &[Step], table: &mut Table) {
-    let is_header = |step: &Step| matches!(&step.act, Act::Edit(Edit::Header(to, ..)) if to.starts_with("answer_headers"));
+    let is_header = |step: &Step| match &step.act {
+        Act::Edit(Edit::Header(table, ..)) => table.starts_with("answer_headers"),
+        _ => false,
+    };
     for (index, step) in steps.iter().enumerate() {
         let is_bare = matches!(&step.act, Act::End(end) if !end.is_service && end.answer.is_none());
         let meets = |earlier: &Step| !matches!(earlier.yes.and(&step.yes), Ok(None));

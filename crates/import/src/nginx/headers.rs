@@ -48,7 +48,8 @@ pub(super) fn edits(
     for directive in scope.nearest("add_header") {
         match added(directive, literals) {
             Ok(value) => {
-                edit(directive.at(), header("answer_headers.add", directive.arg(0), &value))
+                let change = header("answer_headers.add", directive.arg(0), &value);
+                edit(directive.at(), change);
             }
             Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
         }
