@@ -50,7 +50,7 @@ pub(crate) struct Service {
 pub(crate) const PROTECTED: &str = "THIS PROTECTED SOMETHING";
 
 /// Lines that keep somebody out begin so.
-const GUARDS: [&str; 22] = [
+const GUARDS: [&str; 24] = [
     "abort",
     "auth_",
     "block ",
@@ -62,6 +62,8 @@ const GUARDS: [&str; 22] = [
     "limit_req ",
     "rate_limit",
     "return 4",
+    "tcp-request session reject",
+    "tcp-response content reject",
     "http-request deny",
     "http-request reject",
     "http-request tarpit",
