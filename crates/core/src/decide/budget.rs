@@ -51,7 +51,9 @@ impl Allowance {
         let least = burst.map_or_else(|| default_burst(rate), u64::from).max(1);
         let most = burst.map_or_else(|| default_burst_of_batches(rate), |_| least);
         let interval = rate.interval();
-        Self { interval, tolerance: interval * (least - 1), widest: interval * (most - 1) }
+        // A rate of zero has nothing to save.
+        let span = if interval == Duration::MAX { Duration::ZERO } else { interval };
+        Self { interval, tolerance: span * (least - 1), widest: span * (most - 1) }
     }
 
     /// How much earlier than evenly requests may come, in nanoseconds: `(burst - 1)` intervals.
@@ -341,5 +343,13 @@ mod tests {
         assert!(!budget.take(&share(0), later), "nothing of nothing");
         budget.change_share(later, share(0).tolerance(), &share(50));
         assert!(!budget.take(&share(50), later), "nothing was earned meanwhile");
+    }
+
+    #[test]
+    fn a_rate_of_zero_is_no_rate_without_a_limit() {
+        let nothing = Allowance::new(Rate::default(), Some(10));
+        let budget = Budget::default();
+        let given = (1..100).filter(|at| budget.take(&nothing, Instant::from_nanos(*at))).count();
+        assert!(given <= 1, "{given}");
     }
 }

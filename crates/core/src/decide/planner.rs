@@ -170,7 +170,8 @@ fn auto(service: &Service, capacity: &Capacity, configured: usize, part: Part) -
 }
 
 /// What is left of a capacity when this part of it is in use. At least one request in flight
-/// remains. Utilization is a mean over servers, so it does not shrink with health.
+/// remains, and the least rate that there is. Utilization is a mean over servers, so it does not
+/// shrink with health.
 ///
 /// Of what is shared with other edges this edge has its share, which may be nothing. Utilization is
 /// not divided: what servers report is the work of all edges, so all see and hold the same figure.
@@ -180,7 +181,7 @@ fn limits(capacity: &Capacity, scaler: Ratio, part: Part, share: Option<Share>) 
         share.map_or(places, |share| share.of_places(places))
     };
     let rate = |rate: Rate| {
-        let rate = Rate::milli_per_sec(part.of(rate.as_milli_per_sec()));
+        let rate = Rate::milli_per_sec(part.of(rate.as_milli_per_sec()).max(1));
         match share {
             Some(share) => Allowance::shared(rate, capacity.burst, share),
             None => Allowance::new(rate, capacity.burst),

@@ -157,3 +157,15 @@ fn who_waits_when_a_reload_lets_nobody_wait_any_more_is_still_served() {
     let served = tell(&plan, 200, Event::First);
     assert!(matches!(served, Action::Send), "{served:?}");
 }
+
+#[test]
+fn a_least_rate_of_which_half_is_in_use_is_still_a_limit() {
+    let max_rate = Some(Rate::milli_per_sec(1));
+    let least = Capacity { max_rate, burst: Some(3), ..Capacity::default() };
+    let mut near = group("near", 0, 1, least);
+    near.scaler = Ratio::percent(50);
+    let groups = vec![near];
+    let (_, plan) = started(Service { groups, when_full: WhenFull::Shed, ..Service::named("web") });
+    assert_eq!(permits(&plan, at(1), 100).len(), 3, "the burst");
+    assert!(permits(&plan, at(60_000), 100).is_empty());
+}
