@@ -9,7 +9,7 @@
 //! A report says what the traffic of the last moments has cost, so a gate that closes at the
 //! target would open and close in turn. Instead the share `p` of requests that may enter is moved,
 //! at most once a second: `p = p * target / utilization`, within 1 % and 100 %. Where nothing has
-//! been reported for ten seconds, everything may enter.
+//! been reported for ten seconds, everything may enter, and the next report begins anew.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -74,6 +74,10 @@ impl Utilization {
     /// Takes a report in; with a target, adjusts the share that may enter.
     pub fn record(&self, now: Instant, report: Ratio, target: Option<Ratio>) {
         let fresh = self.mean(now);
+        if fresh.is_none() {
+            // What was kept out then says nothing of what everything, let in since, comes to.
+            self.kept_out.store(0, Relaxed);
+        }
         let next = fresh.map_or(report.as_ppm(), |old| {
             old.as_ppm() - old.as_ppm() / SAMPLES + report.as_ppm() / SAMPLES
         });
@@ -199,5 +203,21 @@ mod tests {
         group.record(start, Ratio::percent(400), Some(Ratio::percent(80)));
         assert!(!group.admits(start, 0));
         assert!(group.admits(start + Duration::from_secs(11), 0));
+    }
+
+    #[test]
+    fn after_a_silence_the_share_of_before_is_not_applied_again() {
+        let group = Utilization::default();
+        let (start, target) = (Instant::from_nanos(5_000_000_000), Some(Ratio::percent(80)));
+        for second in 0..5 {
+            group.record(start + Duration::from_secs(second), Ratio::percent(400), target);
+        }
+        assert!(!group.admits(start + Duration::from_secs(5), 0));
+        let later = start + Duration::from_secs(60);
+        group.record(later, Ratio::percent(40), target);
+        assert!(group.admits(later, 0), "it reports half of its target");
+        group.record(later + Duration::from_secs(60), Ratio::percent(160), target);
+        let entering = |mark: u64| group.admits(later + Duration::from_secs(60), mark);
+        assert!(!entering(u64::MAX / 100 * 45) && entering(u64::MAX / 100 * 55), "half enters");
     }
 }
