@@ -140,6 +140,16 @@ impl Ledger {
         groups.flat_map(|(name, group)| group.servers.values().map(|state| (&**name, state)))
     }
 
+    /// Lets the controller be told again that servers of the group of this one answer 5xx.
+    pub(crate) fn hear_errors_again(&self, server: ServerId) {
+        let groups = self.services.values().flat_map(|service| service.groups.values());
+        let mut of_server =
+            groups.filter(|group| group.servers.values().any(|state| state.id() == server));
+        if let Some(group) = of_server.next() {
+            group.state.hear_errors_again();
+        }
+    }
+
     /// Makes numbers free that nobody knows any more.
     pub(crate) fn reclaim(&mut self) {
         let unused = self.ids.left.extract_if(.., |(_, state)| state.strong_count() == 0);

@@ -134,6 +134,10 @@ impl Permit {
             return false;
         }
         self.server.answers_5xx.fetch_add(1, Relaxed);
+        // Who is given nothing more is looked at no more, and would take the word from the others.
+        if self.server.is_leaving() {
+            return false;
+        }
         let told = &self.server.group.errors_told;
         !told.load(Relaxed) && !told.swap(true, Relaxed)
     }

@@ -258,6 +258,8 @@ impl OfGroup {
         let members = members.collect();
         for gone in known.values() {
             watch.iter_mut().for_each(|watch| watch.forget(gone.id()));
+            // What it told last may not be heard any more.
+            state.hear_errors_again();
         }
         Self { state, members, standing, watch, distance }
     }

@@ -16,7 +16,7 @@ use loadline_core::{
 };
 
 use crate::{
-    fleets::{fleet, group},
+    fleets::{after, fleet, group, started},
     simulation::{
         Simulation,
         draws::Draws,
@@ -287,5 +287,34 @@ fn a_server_that_fails_everything_is_out_within_a_second_at_200_per_second_on_fo
     for (case, most) in CASES {
         let (median, worst) = case.answers_to_ejection();
         assert!(worst <= most, "{case:?}: {median}, {worst} at worst");
+    }
+}
+
+/// A server that has been removed, and one that is removed before its word is heard.
+#[test]
+fn a_late_5xx_of_a_server_that_was_removed_does_not_silence_its_group() {
+    let two_less = || {
+        let mut service = four(PolicyKind::RoundRobin);
+        service.groups[0].servers.truncate(2);
+        Input::Reload(fleet(service).into())
+    };
+    for told_before in [false, true] {
+        let (mut controller, plan) = started(four(PolicyKind::RoundRobin));
+        let now = Instant::ZERO + Duration::from_millis(5);
+        let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
+        let send = |plan: &Plan| match plan.services[0].pick(&ask) {
+            Decision::Send(permit) => permit,
+            other => panic!("not sent: {other:?}"),
+        };
+        let permits = [(); 4].map(|()| send(&plan));
+        let late = permits.iter().find(|permit| permit.place().1 == 3).unwrap();
+        assert!(!told_before || late.answered_5xx(now));
+        let plan = after(&mut controller, plan, now, two_less());
+        if told_before {
+            controller.handle(now, Input::Errs { server: late.server() });
+        } else {
+            assert!(!late.answered_5xx(now), "nobody would look at it");
+        }
+        assert!(send(&plan).answered_5xx(now), "{told_before}");
     }
 }

@@ -15,7 +15,11 @@ use crate::{
 impl Controller {
     /// Hears that servers of a group answer 5xx.
     pub(super) fn errs(&mut self, now: Instant, server: ServerId) {
-        let Some(Place { service, group, .. }) = self.roster.place(server) else { return };
+        let Some(Place { service, group, .. }) = self.roster.place(server) else {
+            // It has left since it was told, and nobody else of its group could tell meanwhile.
+            self.ledger.hear_errors_again(server);
+            return;
+        };
         let watch = self.roster.group_mut(service, group).watch.get_or_insert_default();
         watch.hear(now);
         self.timers.set(Due::Watch(service, group), watch.due());
