@@ -112,6 +112,7 @@ impl Permit {
     /// Records that a connection stands whose bytes mean nothing here: nobody waits for a response.
     pub fn connected(&self, now: Instant) {
         self.answered(now);
+        self.end_errors();
         if self.awaits.replace(false) {
             self.server.group.auto.leave();
         }
@@ -196,6 +197,12 @@ impl Permit {
     /// Records how long the request took in all, and that it was no failure of the server.
     pub fn finish(self, now: Instant) {
         self.server.group.held.record(now.since(self.since));
+        self.end_errors();
+    }
+
+    /// Records that the server did its part, however long the request takes yet or who ended it:
+    /// its next error is the first in a row.
+    pub fn end_errors(&self) {
         if self.server.errors_in_a_row.load(Relaxed) != 0 {
             self.server.errors_in_a_row.store(0, Relaxed);
         }

@@ -320,3 +320,44 @@ fn a_5xx_that_may_not_be_retried_costs_its_group_nothing() {
     };
     assert_eq!((0..10).filter(send).count(), 4);
 }
+
+/// A request that may be sent again.
+fn request(kind: Kind) -> Machine {
+    let class = Class::Normal;
+    Machine::new(Subject { kind, key: 0, class, stick: None, idempotent: true })
+}
+
+/// A failure of which nothing has reached the client, or some of a response.
+fn failed(reason: Reason, committed: bool) -> Event {
+    let progress = Progress { sent: true, heard: committed, committed, ..Progress::NOTHING };
+    Event::Failed(Failed { reason, progress })
+}
+
+/// Two errors in a row of three, then a request that the server answers, then two again.
+#[test]
+fn errors_are_no_longer_in_a_row_after_a_tunnel_a_stream_or_a_response_that_the_client_ends() {
+    let head = |status| Event::Head { status, untouched: false };
+    let cases = [
+        (Kind::Message, vec![head(101)], true),
+        (Kind::Message, vec![head(200), Event::Ended(Ending::Tunnel)], true),
+        (Kind::Message, vec![head(200), failed(Reason::ClientGone, true)], true),
+        (Kind::Stream, vec![Event::Connected], true),
+        (Kind::Message, vec![failed(Reason::ClientGone, false)], false),
+        (Kind::Message, vec![head(200), failed(Reason::EmptyReply, true)], false),
+    ];
+    for (number, (kind, events, clears)) in cases.into_iter().enumerate() {
+        let groups = vec![group("near", 0, 1, Capacity::default())];
+        let (_, plan) = started(Service { groups, ..Service::named("web") });
+        let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+        let tell = |kind, events: Vec<Event>| {
+            let mut request = request(kind);
+            assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));
+            events.into_iter().for_each(|event| drop(request.handle(&at, event)));
+            request.poll_report().is_some()
+        };
+        let err = || tell(Kind::Message, vec![failed(Reason::EmptyReply, false)]);
+        assert!(!err() && !err(), "two are not enough: {number}");
+        let told = tell(kind, events) | err();
+        assert_eq!(!told, clears, "{number}");
+    }
+}

@@ -34,6 +34,9 @@ impl Machine {
         if self.tried.last() != Some(&permit.server()) {
             self.tried.push(permit.server());
         }
+        if failed.progress.committed && failure.ending.fault() != Fault::Server {
+            permit.end_errors();
+        }
         self.blame(at, failure, permit);
         self.failure = Some(failure);
         let may = failed.progress.crowded || self.paid || self.may_repeat(at, failure, repeatable);

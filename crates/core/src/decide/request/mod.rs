@@ -214,6 +214,10 @@ impl Machine {
             if permit.answered_well(at.now) {
                 self.report = Some(Box::new(Input::Limit { server: permit.server() }));
             }
+            if status == SWITCHING_PROTOCOLS {
+                // A tunnel has no other response, and may stay open for days.
+                permit.end_errors();
+            }
             return Action::Forward;
         }
         if permit.answered_5xx(at.now) {
@@ -247,6 +251,8 @@ impl Machine {
                 // How long a tunnel stays open says nothing about how long requests take.
                 if ending == Ending::Complete || self.subject.kind == Kind::Stream {
                     permit.finish(at.now);
+                } else {
+                    permit.end_errors();
                 }
                 Action::None
             }
@@ -265,6 +271,9 @@ impl Refusal {
         }
     }
 }
+
+/// A message is a tunnel from here on (RFC 9110, 15.2.2).
+const SWITCHING_PROTOCOLS: u16 = 101;
 
 /// The shorter of two limits, of which zero is none.
 #[must_use]
