@@ -133,8 +133,7 @@ fn group_plan(
             takes_part(server) && it.share > Ratio::ZERO && turn.is_of(server.priority)
         })
         .map(|(index, (server, it))| {
-            let part = Part::scaled(group.scaler);
-            let limits = limits(&server.capacity, group.scaler, part, share);
+            let limits = server_limits(&server.capacity, group.scaler, share);
             let (weight, state) = (weight(server, it.share), it.state.clone());
             ServerPlan { index: index as u16, weight, limits, state }
         })
@@ -192,6 +191,14 @@ fn limits(capacity: &Capacity, scaler: Ratio, part: Part, share: Option<Share>) 
         in_flight: capacity.max_in_flight.map_or(u32::MAX, in_flight),
         utilization: capacity.max_utilization.map(|target| target * scaler),
     }
+}
+
+/// The same for one server. It has a place where this edge has any share of its group: a share of
+/// few places on each server comes to none, and would make that of the group worth nothing.
+fn server_limits(capacity: &Capacity, scaler: Ratio, share: Option<Share>) -> Limits {
+    let limits = limits(capacity, scaler, Part::scaled(scaler), share);
+    let least = u32::from(share != Some(Share::NONE));
+    Limits { in_flight: limits.in_flight.max(least), ..limits }
 }
 
 /// The part of its weight that a server is given now, at least one hundredth.

@@ -83,6 +83,17 @@ fn a_share_of_the_rate_is_what_is_given_over_time() {
 }
 
 #[test]
+fn a_small_share_of_a_group_leaves_each_of_its_servers_a_place() {
+    let mut service = service(rate(100));
+    service.groups[0].servers.iter_mut().for_each(|server| server.capacity = places(2));
+    let (mut controller, plan) = started(service);
+    let plan = after(&mut controller, plan, at(0), share(1, 4));
+    assert_eq!(permits(&plan, at(1_000), 9).len(), 2, "one on each, not a quarter of two");
+    let plan = after(&mut controller, plan, at(1_000), share(0, 1));
+    assert!(permits(&plan, at(2_000), 9).is_empty(), "nothing is nothing");
+}
+
+#[test]
 fn a_share_ends_at_its_time_though_nobody_says_so() {
     let (mut controller, plan) = shared(places(30), share(1, 3));
     controller.handle(at(0), Input::SharesUntil(Some(at(100))));
