@@ -3,7 +3,8 @@
 //! A server *stays* while the fleet has it with a weight and its group with a scaler above zero.
 //! Otherwise it *drains*: it is given nothing, what is under way goes on, and connections that are
 //! done with are closed. Where there is a limit (of the server, else of its service) what is left
-//! then is *cut*. A limit that changes meanwhile counts from when the drain began.
+//! then is *cut*. A limit that changes meanwhile counts from when the drain began. A server that
+//! the fleet no longer has keeps the limit it had.
 
 use alloc::{
     collections::BTreeMap,
@@ -61,8 +62,10 @@ impl Draining {
                 ServiceTransition::Changed(of) => Some(of),
                 ServiceTransition::Gone => None,
             };
-            let known = of.or(before.get(service).copied());
-            let gone_limit = known.and_then(|service| service.drain_timeout);
+            let before = before.get(service).copied();
+            let limit_of = |service: Option<&Service>| service.and_then(|it| it.drain_timeout);
+            let gone_limit = limit_of(of.or(before));
+            let is_news = of.is_some() && gone_limit != limit_of(before);
             for (group, state) in ledger.servers(service) {
                 let limit = match of.map_or(Intent::Gone, |of| Intent::of(of, group, state)) {
                     Intent::Stays => {
@@ -71,7 +74,10 @@ impl Draining {
                         continue;
                     }
                     Intent::Drains(limit) => limit,
-                    Intent::Gone => gone_limit,
+                    Intent::Gone => match self.0.get(&state.id()) {
+                        Some(departure) if !is_news => departure.limit,
+                        _ => gone_limit,
+                    },
                 };
                 let departure = self.0.entry(state.id()).or_insert_with(|| {
                     state.set_leave(Leave::Drains);

@@ -66,3 +66,39 @@ fn a_limit_of_the_server_counts_before_that_of_its_service_and_from_when_the_dra
     controller.handle(at(1_000), Input::Tick);
     assert_eq!(permits.iter().filter(|permit| permit.is_cut()).count(), 1);
 }
+
+#[test]
+fn what_a_server_that_is_gone_was_given_to_end_is_not_forgotten_by_the_next_reload() {
+    let other = |slow: u64| {
+        let slow_start = Duration::from_secs(slow);
+        let groups = vec![group("near", 0, 1, Capacity::default())];
+        Input::Reload(fleet(Service { slow_start, groups, ..Service::named("other") }).into())
+    };
+    let (mut controller, plan) = started(web(1, SECOND));
+    let permit = send(&plan);
+    controller.handle(at(0), other(0));
+    controller.handle(at(500), other(1));
+    controller.handle(at(999), Input::Tick);
+    assert!(permit.is_leaving() && !permit.is_cut());
+    controller.handle(at(1_000), Input::Tick);
+    assert!(permit.is_cut(), "its service is gone from both files");
+
+    // A server that drained by a limit of its own leaves the list of its group.
+    let (mut controller, plan) = started(web(2, None));
+    let permits = [send(&plan), send(&plan)];
+    let mut drained = web(2, None);
+    drained.groups[0].servers[0].weight = 0;
+    drained.groups[0].servers[0].drain_timeout = SECOND;
+    let mut gone = drained.clone();
+    gone.groups[0].servers.remove(0);
+    for (millis, service) in [(0, drained), (500, gone.clone())] {
+        controller.handle(at(millis), Input::Reload(fleet(service).into()));
+    }
+    assert_eq!(controller.next_deadline(), Some(at(1_000)));
+    // What the service says now counts as it did.
+    gone.drain_timeout = Some(Duration::from_secs(2));
+    controller.handle(at(600), Input::Reload(fleet(gone).into()));
+    assert_eq!(controller.next_deadline(), Some(at(2_000)));
+    controller.handle(at(2_000), Input::Tick);
+    assert_eq!(permits.iter().filter(|permit| permit.is_cut()).count(), 1);
+}
