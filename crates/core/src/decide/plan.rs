@@ -315,6 +315,11 @@ impl ServicePlan {
         attempts <= self.retry.attempts && self.state.retries.withdraw(&self.retry, now)
     }
 
+    /// Gives back what [`ServicePlan::may_retry`] took for an attempt that came to no server.
+    pub(crate) fn give_back_retry(&self) {
+        self.state.retries.give_back();
+    }
+
     /// The same for a request of which no server has seen anything: it costs nobody anything, so
     /// the budget does not matter.
     #[must_use]

@@ -49,6 +49,14 @@ impl RetryBudget {
         }
         rules.floor().is_some_and(|floor| self.floor.take(&floor, now))
     }
+
+    /// Gives back one that was taken out and not used. It is saved, whichever it was out of: of
+    /// both together there is as much as before.
+    pub fn give_back(&self) {
+        let add = |saved: u64| Some(saved.saturating_add(ONE_RETRY).min(SAVED_MAX));
+        // It never says no.
+        let _ = self.saved.fetch_update(Relaxed, Relaxed, add);
+    }
 }
 
 impl Retry {

@@ -361,3 +361,34 @@ fn errors_are_no_longer_in_a_row_after_a_tunnel_a_stream_or_a_response_that_the_
         assert_eq!(!told, clears, "{number}");
     }
 }
+
+#[test]
+fn a_retry_for_which_there_is_no_server_is_not_counted_and_costs_nothing() {
+    let retry =
+        Retry { attempts: 2, budget: Ratio::ZERO, min_rate: Rate::per_sec(2), ..Retry::default() };
+    let service = |servers| {
+        let groups = vec![group("near", 0, servers, Capacity::default())];
+        started(Service { groups, retry, ejection: None, ..Service::named("web") })
+    };
+    for reason in [Reason::EmptyReply, Reason::ConnectionRefused] {
+        let (_, plan) = service(1);
+        let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+        let mut alone = request(Kind::Message);
+        assert!(matches!(alone.handle(&at, Event::Arrived), Action::Send));
+        assert!(matches!(alone.handle(&at, failed(reason, false)), Action::End));
+        assert_eq!(alone.retries(), 0, "{reason:?}");
+    }
+    let (_, plan) = service(2);
+    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+    let both_fail = || {
+        let mut request = request(Kind::Message);
+        assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));
+        let again = request.handle(&at, failed(Reason::EmptyReply, false));
+        if matches!(again, Action::Send) {
+            let third = request.handle(&at, failed(Reason::EmptyReply, false));
+            assert!(matches!(third, Action::End), "both servers were tried");
+        }
+        request.retries()
+    };
+    assert_eq!([(); 3].map(|()| both_fail()), [1, 1, 0], "the budget is two");
+}

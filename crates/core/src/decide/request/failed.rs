@@ -14,7 +14,7 @@ use crate::{
     time::Duration,
 };
 
-use super::{Action, At, Failed, Failure, Machine, Progress, State, Unanswered, shorter};
+use super::{Action, At, Charge, Failed, Failure, Machine, Progress, State, Unanswered, shorter};
 
 impl Machine {
     /// An attempt has failed: blames the server if it is its fault, and tries the next if the
@@ -39,8 +39,13 @@ impl Machine {
         }
         self.blame(at, failure, permit);
         self.failure = Some(failure);
-        let may = failed.progress.crowded || self.paid || self.may_repeat(at, failure, repeatable);
-        if may && at.plan.is_some() { self.pick(at) } else { Action::End }
+        let is_charged = self.charge != Charge::Nothing && failure.ending.fault() != Fault::Client;
+        let is_free = failed.progress.crowded || is_charged;
+        if is_free || self.may_repeat(at, failure, repeatable) {
+            return self.pick(at);
+        }
+        self.take_back_charge(at);
+        Action::End
     }
 
     /// What became of the attempt. What breaks off is told as such, whatever broke it.
@@ -69,15 +74,36 @@ impl Machine {
             return self.take_retry(at);
         }
         let may = at.plan.is_some_and(|plan| plan.may_reconnect(self.retries + 1));
-        self.retries += u32::from(may);
+        if may {
+            self.charge(Charge::Counted);
+        }
         may
     }
 
     /// Takes a further attempt out of the retry budget, if it has one left.
     fn take_retry(&mut self, at: &At<'_>) -> bool {
         let may = at.plan.is_some_and(|plan| plan.may_retry(self.retries + 1, at.now));
-        self.retries += u32::from(may);
+        if may {
+            self.charge(Charge::Paid);
+        }
         may
+    }
+
+    pub(super) fn charge(&mut self, charge: Charge) {
+        self.retries += 1;
+        self.charge = charge;
+    }
+
+    /// No server was found for the attempt: it was none, and costs nothing.
+    pub(super) fn take_back_charge(&mut self, at: &At<'_>) {
+        let charge = mem::take(&mut self.charge);
+        if charge == Charge::Nothing {
+            return;
+        }
+        self.retries -= 1;
+        if let (Charge::Paid, Some(plan)) = (charge, at.plan) {
+            plan.give_back_retry();
+        }
     }
 
     /// Gives the permit back, and counts the failure against the server if it is the server's.
@@ -102,7 +128,6 @@ impl Machine {
         let watched = self.patience > Duration::ZERO;
         let hangs = self.permit().is_some_and(Permit::hangs);
         if watched && hangs && silence.untouched && self.subject.idempotent && self.take_retry(at) {
-            self.paid = true;
             return Action::GiveUp(Reason::Hangs);
         }
         if !silence.expired {

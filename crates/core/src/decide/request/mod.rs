@@ -50,8 +50,8 @@ pub struct Machine {
     patience: Duration,
     /// It was sent to this server before, over a kept connection that had been closed.
     resent: bool,
-    /// A further attempt is taken out of the retry budget already.
-    paid: bool,
+    /// What a further attempt was charged for which there is no server yet.
+    charge: Charge,
     /// Why the last attempt failed, or why there is none.
     failure: Option<Failure>,
     /// Rare, and much larger than a request.
@@ -76,6 +76,17 @@ enum State {
     Over,
 }
 
+/// What an attempt is charged before a server is chosen for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Charge {
+    #[default]
+    Nothing,
+    /// It is counted.
+    Counted,
+    /// It is counted, and taken out of the retry budget.
+    Paid,
+}
+
 impl Machine {
     /// A request that has just come.
     #[must_use]
@@ -87,7 +98,7 @@ impl Machine {
             retries: 0,
             patience: Duration::ZERO,
             resent: false,
-            paid: false,
+            charge: Charge::Nothing,
             failure: None,
             report: None,
         }
@@ -105,7 +116,7 @@ impl Machine {
             (State::Waiting { since }, Event::First) => self.first(at, *since),
             (State::Waiting { .. }, Event::Displaced) => self.over_capacity(at, Reason::QueueFull),
             (State::Waiting { .. }, Event::Overdue) => self.over_capacity(at, Reason::QueueTimeout),
-            (State::Waiting { .. }, Event::ClientGone) => self.end(Reason::ClientGone),
+            (State::Waiting { .. }, Event::ClientGone) => self.end(at, Reason::ClientGone),
             (State::Sent(permit), Event::Connected) => {
                 permit.connected(at.now);
                 Action::Forward
@@ -168,17 +179,17 @@ impl Machine {
 
     /// Chooses a server, or what else is done where none has room.
     fn pick(&mut self, at: &At<'_>) -> Action {
-        let Some(plan) = at.plan else { return self.end(Reason::NoServer) };
+        let Some(plan) = at.plan else { return self.end(at, Reason::NoServer) };
         match plan.pick(&self.ask(at)) {
             Decision::Send(permit) => self.send(at, permit),
             // Nobody waits for a copy, so it takes nobody's place.
-            Decision::Queue(_) if self.is_copy() => self.end(Reason::Full),
+            Decision::Queue(_) if self.is_copy() => self.end(at, Reason::Full),
             Decision::Queue(place) => self.join(at, place),
             Decision::Refuse(Refusal::QueueFull) if !self.is_copy() => {
                 self.state = State::Asking;
                 Action::Displace
             }
-            Decision::Refuse(why) => self.end(why.reason()),
+            Decision::Refuse(why) => self.end(at, why.reason()),
         }
     }
 
@@ -194,14 +205,15 @@ impl Machine {
     fn send(&mut self, at: &At<'_>, permit: Permit) -> Action {
         let rules = at.plan.and_then(|plan| plan.ejection);
         self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
-        (self.resent, self.paid) = (false, false);
+        (self.resent, self.charge) = (false, Charge::Nothing);
         self.state = State::Sent(permit);
         Action::Send
     }
 
     /// Ends for this reason, or for that for which the last attempt failed.
-    fn end(&mut self, reason: Reason) -> Action {
+    fn end(&mut self, at: &At<'_>, reason: Reason) -> Action {
         self.state = State::Over;
+        self.take_back_charge(at);
         self.failure.get_or_insert(Failure::new(reason));
         Action::End
     }
@@ -236,7 +248,7 @@ impl Machine {
             self.tried.pop();
             return Action::Forward;
         };
-        self.retries += 1;
+        self.charge(Charge::Paid);
         if let State::Sent(from) = core::mem::replace(&mut self.state, State::Over) {
             self.state = State::Moving { from, to: Box::new(to) };
         }

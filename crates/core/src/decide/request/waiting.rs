@@ -30,14 +30,14 @@ impl Machine {
     /// It is the first of the queue in which it stands `since` then. How long it may wait can have
     /// become less meanwhile.
     pub(super) fn first(&mut self, at: &At<'_>, since: Instant) -> Action {
-        let Some(plan) = at.plan else { return self.end(Reason::NoServer) };
+        let Some(plan) = at.plan else { return self.end(at, Reason::NoServer) };
         let overdue = |(longest, _)| at.now.since(since) > longest;
         if plan.found_queue().is_some_and(overdue) {
             return self.over_capacity(at, Reason::QueueTimeout);
         }
         match plan.pick_queued(&self.ask(at)) {
             QueuedDecision::Send(permit) => self.send(at, permit),
-            QueuedDecision::Refuse(refusal) => self.end(refusal.reason()),
+            QueuedDecision::Refuse(refusal) => self.end(at, refusal.reason()),
             QueuedDecision::Wait(until) => Action::Wait(until),
         }
     }
@@ -48,7 +48,7 @@ impl Machine {
         let plan = at.plan.filter(|plan| spreads(plan.when_full));
         match plan.and_then(|plan| plan.spread(&self.ask(at))) {
             Some(permit) => self.send(at, permit),
-            None => self.end(reason),
+            None => self.end(at, reason),
         }
     }
 }
