@@ -57,10 +57,16 @@ impl Driver {
     /// Tells the machine what has happened, and says what is to be done now.
     pub(crate) fn handle(&mut self, worker: &Worker, now: Instant, event: Event) -> Action {
         let frees = matches!(event, Event::Failed(_) | Event::Ended(_));
-        let chooses_anew = matches!(event, Event::Failed(_) | Event::First);
+        let may_move = matches!(event, Event::Head { status: 500.., .. });
+        let chooses_anew = may_move || matches!(event, Event::Failed(_) | Event::First);
+        let stays = may_move.then(|| self.route.clone());
         let is_there = !chooses_anew || self.route.renew(worker);
         let plan = is_there.then(|| self.route.plan());
         let action = self.machine.handle(&At { now, draw: worker.random.draw(), plan }, event);
+        if let (Some(route), Action::Forward) = (stays, &action) {
+            // Its server has its place by the plan that it was sent by.
+            self.route = route;
+        }
         if let Some(report) = self.machine.poll_report() {
             worker.shared.report(report);
         }

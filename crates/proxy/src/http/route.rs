@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A service as a plan has it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Route {
     view: Rc<View>,
     /// Index among the services of the plan.

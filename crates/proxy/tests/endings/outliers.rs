@@ -1,6 +1,13 @@
 //! Servers that answer, but with 5xx.
 
-use std::{thread, time::Duration as StdDuration};
+use std::{
+    sync::{
+        Arc, Barrier,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration as StdDuration, Instant},
+};
 
 use loadline_core::{
     decide::{census::Condition, ending::Ending},
@@ -10,7 +17,7 @@ use loadline_core::{
     units::{Rate, Ratio},
 };
 
-use crate::support::{OK, Proxy, Scripted, fleet, head};
+use crate::support::{OK, PATIENCE, Proxy, Scripted, fleet, head};
 
 const BROKEN: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 6\r\n\r\nbroken";
 const ALSO: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nalso";
@@ -157,4 +164,53 @@ fn where_every_server_answers_5xx_the_client_is_given_the_last_answer() {
     let proxy = repeating(&[&one, &other], none);
     (0..4).for_each(|_| assert!(fails(&proxy)));
     assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 0);
+}
+
+#[test]
+fn a_5xx_is_not_repeated_at_a_server_that_was_removed_meanwhile() {
+    let (reached, answer) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    let (at, go) = (reached.clone(), answer.clone());
+    let slow = Scripted::new(move |mut stream, number| {
+        while head(&mut stream).is_some() {
+            if number == 0 {
+                at.wait();
+                go.wait();
+            }
+            let text = if number == 0 { BROKEN } else { OK };
+            if std::io::Write::write_all(&mut stream, text).is_err() {
+                return;
+            }
+        }
+    });
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let removed = Scripted::new(move |mut stream, _| {
+        while head(&mut stream).is_some() {
+            count.fetch_add(1, Relaxed);
+            std::io::Write::write_all(&mut stream, OK).unwrap();
+        }
+    });
+    let added = Scripted::answering(OK);
+    let of = |servers: &[&Scripted]| {
+        let mut fleet = for_a_minute(servers, PolicyKind::RoundRobin);
+        let retry = Retry { on_5xx: true, budget: Ratio::percent(100), ..Retry::default() };
+        (fleet.services[0].ejection, fleet.services[0].retry) = (None, retry);
+        fleet
+    };
+    let proxy = Proxy::of(of(&[&slow, &removed]));
+    thread::scope(|scope| {
+        // One of them is given the server that waits.
+        let asking = [(); 2].map(|()| scope.spawn(|| fails(&proxy)));
+        reached.wait();
+        proxy.runtime.reload(of(&[&slow, &added])).unwrap();
+        let start = Instant::now();
+        while added.connections() == 0 {
+            assert!(start.elapsed() < PATIENCE);
+            assert!(!fails(&proxy));
+        }
+        let before = asked.load(Relaxed);
+        answer.wait();
+        assert!(asking.into_iter().all(|it| !it.join().unwrap()));
+        assert_eq!(asked.load(Relaxed), before, "it is asked no more");
+    });
 }
