@@ -137,6 +137,11 @@ impl Budget {
         let _ = self.empty_at.fetch_update(Relaxed, Relaxed, give);
     }
 
+    /// Whether this allowance is a higher rate than what is owed is counted in.
+    pub(crate) fn is_raised_by(&self, allowance: &Allowance) -> bool {
+        allowance.interval.as_nanos() < self.interval.load(Relaxed)
+    }
+
     /// Makes the budget ready for another allowance: what has been given stays given, counted in
     /// requests, not in the time that they took at the old rate.
     pub fn change(&self, now: Instant, allowance: &Allowance) {

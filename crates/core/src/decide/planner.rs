@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::{
     cluster::share::Share,
     decide::{
-        budget::Allowance,
+        budget::{Allowance, Budget},
         census::{Condition, EnrolledGroup, EnrolledServer},
         concurrency::{Auto, Bounds, CEILING},
         ledger::{GroupState, ServerState, ServiceState},
@@ -43,16 +43,30 @@ pub(crate) struct ServerStatus<'a> {
     pub reason: Option<Arc<str>>,
 }
 
-/// Makes the plan of a service. `status` has an entry for each group, as in the file.
-pub(crate) fn plan(
-    now: Instant,
-    service: &Service,
-    state: &Arc<ServiceState>,
-    status: &[GroupStatus<'_>],
-) -> ServicePlan {
-    let plan = service_plan(service, state, status);
-    plan.groups.iter().for_each(|group| group.change_budgets(now));
-    plan
+/// Which budgets of a plan are changed. Until it is published requests are still decided by the
+/// plan before: at a rate that is lower than the new one each would take more of a raised budget
+/// than it may, and whoever comes after would be refused. So budgets are raised last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RateChange {
+    /// Those that are as they were or lower, and new ones.
+    Lowered,
+    /// Those that are higher, right before the plan is published.
+    Raised,
+}
+
+impl RateChange {
+    /// Whether the change of this budget is one of these.
+    pub(crate) fn is_of(self, budget: &Budget, allowance: &Allowance) -> bool {
+        (self == Self::Raised) == budget.is_raised_by(allowance)
+    }
+}
+
+impl ServicePlan {
+    /// Makes the budgets of the service ready for this plan.
+    pub(crate) fn change_budgets(&self, now: Instant, change: RateChange) {
+        self.state.retries.change(now, &self.retry, change);
+        self.groups.iter().for_each(|group| group.change_budgets(now, change));
+    }
 }
 
 fn enroll(status: &GroupStatus<'_>) -> EnrolledGroup {
@@ -66,11 +80,14 @@ fn enroll(status: &GroupStatus<'_>) -> EnrolledGroup {
 }
 
 impl GroupPlan {
-    fn change_budgets(&self, now: Instant) {
+    fn change_budgets(&self, now: Instant, change: RateChange) {
         if let Some(auto) = &self.auto {
             self.state.auto.bound(auto.bounds);
         }
-        if let Some(allowance) = &self.limits.rate {
+        let is_of = |budget: &Budget, it: &&Allowance| change.is_of(budget, it);
+        if let Some(allowance) =
+            self.limits.rate.as_ref().filter(|it| is_of(&self.state.budget, it))
+        {
             let before = self.state.tolerance.swap(allowance.tolerance(), Relaxed);
             match self.whole {
                 Some(_) => self.state.budget.change_share(now, before, allowance),
@@ -78,14 +95,15 @@ impl GroupPlan {
             }
         }
         for server in &self.servers {
-            if let Some(allowance) = &server.limits.rate {
-                server.state.budget.change(now, allowance);
+            let budget = &server.state.budget;
+            if let Some(allowance) = server.limits.rate.as_ref().filter(|it| is_of(budget, it)) {
+                budget.change(now, allowance);
             }
         }
     }
 }
 
-/// The same, without a change of budgets.
+/// Makes the plan of a service. `status` has an entry for each group, as in the file.
 pub(crate) fn service_plan(
     service: &Service,
     state: &Arc<ServiceState>,
@@ -211,4 +229,76 @@ fn weight(server: &Server, share: Ratio) -> u32 {
 pub(crate) fn slow_start(service: &Service) -> Duration {
     let hashes = service.policy.hashes() || matches!(service.sticky, Some(Sticky::Hash(_)));
     if hashes { Duration::ZERO } else { service.slow_start }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::{
+        decide::{
+            ledger::Ledger,
+            plan::{Decision, PickContext},
+        },
+        fleet::Edge,
+    };
+
+    /// The plan of one server with this rate, with budgets as they were.
+    fn web(ledger: &mut Ledger, per_sec: u64) -> ServicePlan {
+        let address = ([10, 0, 0, 1], 80).into();
+        let capacity = Capacity {
+            max_rate: Some(Rate::per_sec(per_sec)),
+            burst: Some(10),
+            ..Capacity::default()
+        };
+        let group = Group {
+            name: "near".into(),
+            region: Edge::within("near").region,
+            rtt: None,
+            capacity,
+            scaler: Ratio::ONE,
+            servers: vec![Server::at(address)],
+            discovery: None,
+        };
+        let service =
+            Service { groups: vec![group], when_full: WhenFull::Shed, ..Service::named("web") };
+        let (state, server) = (ledger.group("web", "near"), ledger.server("web", "near", address));
+        let (share, condition) = (Ratio::ONE, Condition::Up);
+        let servers = vec![ServerStatus { state: &server, share, condition, reason: None }];
+        let status =
+            GroupStatus { state: &state, distance: Duration::ZERO, yields: false, servers };
+        service_plan(&service, &ledger.service("web"), &[status])
+    }
+
+    /// How many of a hundred requests in a second are sent by this plan.
+    fn sent(plan: &ServicePlan, from: Instant) -> usize {
+        let at = |n| PickContext {
+            now: from + Duration::from_millis(10 * n),
+            key: 0,
+            draw: 0,
+            tried: &[],
+            stick: None,
+        };
+        (0..100).filter(|n| matches!(plan.pick(&at(*n)), Decision::Send(_))).count()
+    }
+
+    #[test]
+    fn requests_of_the_plan_before_do_not_use_up_a_rate_that_a_reload_raises() {
+        let (mut ledger, second) = (Ledger::default(), Duration::from_secs(1));
+        let start = Instant::ZERO + second;
+        let before = web(&mut ledger, 1);
+        before.change_budgets(start, RateChange::Lowered);
+        let next = web(&mut ledger, 100);
+        next.change_budgets(start, RateChange::Lowered);
+        // While the plans of a thousand other services are made.
+        assert_eq!(sent(&before, start), 10);
+        next.change_budgets(start, RateChange::Raised);
+        assert_eq!(sent(&next, start + second), 100);
+        // A rate that is lowered has what was given before by then.
+        let last = web(&mut ledger, 1);
+        last.change_budgets(start + second * 2, RateChange::Lowered);
+        last.change_budgets(start + second * 2, RateChange::Raised);
+        assert!(sent(&last, start + second * 2) <= 11);
+    }
 }

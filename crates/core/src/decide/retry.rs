@@ -10,6 +10,7 @@ use crate::{
     decide::{
         atomic::AtomicU64,
         budget::{Allowance, Budget},
+        planner::RateChange,
     },
     fleet::Retry,
     time::Instant,
@@ -30,6 +31,13 @@ impl RetryBudget {
         let before = self.saved.load(Relaxed);
         if before < SAVED_MAX {
             self.saved.store(before.saturating_add(share).min(SAVED_MAX), Relaxed);
+        }
+    }
+
+    /// Makes the floor ready for other rules; see [`Budget::change`].
+    pub(crate) fn change(&self, now: Instant, rules: &Retry, change: RateChange) {
+        if let Some(floor) = rules.floor().filter(|floor| change.is_of(&self.floor, floor)) {
+            self.floor.change(now, &floor);
         }
     }
 
@@ -103,5 +111,26 @@ mod tests {
         (0..1_000_000).for_each(|_| budget.deposit(&rules));
         let retries = (0..1_000).filter(|_| budget.withdraw(&rules, Instant::ZERO)).count();
         assert_eq!(retries, 100);
+    }
+
+    #[test]
+    fn a_floor_that_is_raised_is_there_at_once() {
+        let rules = |milli| Retry {
+            budget: Ratio::ZERO,
+            min_rate: Rate::milli_per_sec(milli),
+            ..Retry::default()
+        };
+        let (low, high) = (rules(10), rules(100_000));
+        let budget = RetryBudget::default();
+        let change = |rules| {
+            for change in [RateChange::Lowered, RateChange::Raised] {
+                budget.change(Instant::ZERO, rules, change);
+            }
+        };
+        change(&low);
+        assert!(budget.withdraw(&low, Instant::ZERO) && !budget.withdraw(&low, Instant::ZERO));
+        change(&high);
+        let retries = (0..200).filter(|_| budget.withdraw(&high, Instant::ZERO)).count();
+        assert_eq!(retries, 99, "a second's worth, less the one that was given");
     }
 }

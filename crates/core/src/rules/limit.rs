@@ -53,6 +53,20 @@ pub struct Limiter {
     sets: Arc<[Set]>,
 }
 
+/// A limit with a higher rate than the one before, in whose rate is still said what is owed.
+#[derive(Clone, Debug)]
+pub(crate) struct Raised {
+    limiter: Limiter,
+    before: u64,
+}
+
+impl Raised {
+    /// Says what is owed in the rate of the limit.
+    pub(crate) fn settle(self, now: Instant) {
+        self.limiter.rescale(self.before, ticks(now));
+    }
+}
+
 /// The places in which a key may stand.
 type Set = [AtomicU64; WAYS];
 
@@ -72,16 +86,23 @@ impl Limiter {
     /// The limit that follows this one: what each key has been given stays given, counted in
     /// requests, not in the time that they took at the old rate. What old copies let through
     /// meanwhile counts too, unless there are more or fewer keys now.
+    ///
+    /// A limit with a higher rate is not ready until [`Raised::settle`]: as long as this one is in
+    /// force each request that it lets through takes more than it may by the next.
     #[must_use]
-    pub fn followed_by(&self, limit: &RateLimit, now: Instant) -> Self {
+    pub(crate) fn followed_by(&self, limit: &RateLimit, now: Instant) -> (Self, Option<Raised>) {
         let count = set_count(limit);
         let is_same = self.sets.len() == count;
         let sets = if is_same { self.sets.clone() } else { resized(&self.sets, count) };
         let next = Self::of(limit, sets);
+        if is_same && next.interval < self.interval {
+            let raised = Raised { limiter: next.clone(), before: self.interval };
+            return (next, Some(raised));
+        }
         if next.interval != self.interval {
             next.rescale(self.interval, ticks(now));
         }
-        next
+        (next, None)
     }
 
     fn of(limit: &RateLimit, sets: Arc<[Set]>) -> Self {
@@ -218,11 +239,24 @@ mod tests {
         let fast = limiter(100, 4, 64);
         (0..3).for_each(|_| assert!(fast.take(hash(1), at(0)).is_ok()));
         let slow = RateLimit { rate: Rate::per_sec(10), burst: 4, by: LimitKey::Client, keys: 64 };
-        let slow = fast.followed_by(&slow, at(0));
+        let (slow, raised) = fast.followed_by(&slow, at(0));
+        assert!(raised.is_none());
         let more = (0..9).filter(|_| slow.take(hash(1), at(0)).is_ok()).count();
         assert_eq!(more, 1, "three of four were given before");
         assert!(slow.take(hash(2), at(0)).is_ok());
         assert!(fast.take(hash(1), at(0)).is_err(), "who still goes by the old one sees the same");
+    }
+
+    #[test]
+    fn what_the_old_limit_lets_through_until_a_raised_one_is_in_force_does_not_refuse_for_long() {
+        let old = limiter(1, 10, 64);
+        let higher =
+            RateLimit { rate: Rate::per_sec(100), burst: 10, by: LimitKey::Client, keys: 64 };
+        let (new, raised) = old.followed_by(&higher, at(0));
+        // It takes a second until all else of the configuration is there.
+        assert_eq!((0..100).filter(|n| old.take(hash(1), at(10 * n)).is_ok()).count(), 10);
+        raised.expect("it is higher").settle(at(0));
+        assert!(new.take(hash(1), at(1_000)).is_ok());
     }
 
     #[test]
@@ -233,7 +267,7 @@ mod tests {
             let limiter = Limiter::new(&terms(before));
             let keys = || (0..8).map(hash);
             keys().for_each(|key| while limiter.take(key, at(0)).is_ok() {});
-            let next = limiter.followed_by(&terms(after), at(0));
+            let (next, _) = limiter.followed_by(&terms(after), at(0));
             assert!(keys().all(|key| next.take(key, at(1)).is_err()), "{before} to {after}");
             assert!(next.take(hash(100), at(1)).is_ok());
         }

@@ -7,7 +7,7 @@
 use alloc::{collections::BTreeMap, format, string::String, sync::Arc, vec, vec::Vec};
 use core::net::SocketAddr;
 
-use super::{LimitKey, Limiter};
+use super::{LimitKey, Limiter, limit::Raised};
 use crate::{fleet::Fleet, time::Instant};
 
 /// The limits of the routes of one listener, in the order of the file.
@@ -18,6 +18,8 @@ pub type RouteLimiters = Arc<[Option<Limiter>]>;
 pub(crate) struct Limiters {
     known: BTreeMap<LimitId, Limiter>,
     in_force: Arc<[RouteLimiters]>,
+    /// Those with a higher rate than before, which [`Limiters::raise`] has yet to make known.
+    raised: Vec<Raised>,
 }
 
 /// What a limit is known by.
@@ -34,7 +36,8 @@ struct LimitId {
 }
 
 impl Limiters {
-    /// Puts the limits of `fleet` in force; those that it no longer has are forgotten.
+    /// Puts the limits of `fleet` in force; those that it no longer has are forgotten. To be
+    /// followed by [`Limiters::raise`], right before anybody is told of them.
     pub(crate) fn settle(&mut self, now: Instant, fleet: &Fleet) {
         let before = core::mem::take(&mut self.known);
         let mut in_force: Vec<RouteLimiters> = Vec::with_capacity(fleet.listeners.len());
@@ -51,9 +54,14 @@ impl Limiters {
                 while self.known.contains_key(&id) {
                     id.nth += 1;
                 }
-                let known = before.get(&id);
-                let limiter = known
-                    .map_or_else(|| Limiter::new(limit), |known| known.followed_by(limit, now));
+                let limiter = match before.get(&id) {
+                    None => Limiter::new(limit),
+                    Some(known) => {
+                        let (limiter, raised) = known.followed_by(limit, now);
+                        self.raised.extend(raised);
+                        limiter
+                    }
+                };
                 self.known.insert(id, limiter.clone());
                 limiters[*place] = Some(limiter);
             }
@@ -62,12 +70,17 @@ impl Limiters {
         self.in_force = in_force.into();
     }
 
+    /// Says what is owed in the rates in force where they are higher than before.
+    pub(crate) fn raise(&mut self, now: Instant) {
+        self.raised.drain(..).for_each(|raised| raised.settle(now));
+    }
+
     /// All limits with what has been let through, copied.
     pub(crate) fn snapshot(&self) -> Self {
         let known = self.known.iter().map(|(id, limiter)| (id.clone(), limiter.snapshot()));
         let copy = |limiter: &Option<Limiter>| limiter.as_ref().map(Limiter::snapshot);
         let in_force = self.in_force.iter().map(|of| of.iter().map(copy).collect());
-        Self { known: known.collect(), in_force: in_force.collect() }
+        Self { known: known.collect(), in_force: in_force.collect(), raised: Vec::new() }
     }
 
     /// In the order of the listeners of the fleet.

@@ -7,7 +7,7 @@ use crate::{
     decide::{
         census::Condition,
         plan::{Plan, ServicePlan, URGENT_MAX},
-        planner::{self, GroupStatus, ServerStatus},
+        planner::{self, GroupStatus, RateChange, ServerStatus},
         roster::{GroupRank, OfGroup, ServerEntry},
     },
     fleet::{Group, Service},
@@ -25,15 +25,20 @@ impl Controller {
         }
         // The plan comes before what is told of it.
         let place = self.outputs.len();
-        for service in touched {
+        for &service in &touched {
             self.settle_standings(now, service);
             self.roster.service_mut(service).planned_at = now;
             let of = &self.fleet.services[service];
             let known = &self.roster.services()[service];
-            let plan = planner::plan(now, of, &known.state, &self.status(service));
+            let plan = planner::service_plan(of, &known.state, &self.status(service));
+            plan.change_budgets(now, RateChange::Lowered);
             self.plans.set(service, Arc::new(plan));
             self.timers.set(Due::Step(service), self.next_slow_start_step(now, service));
         }
+        for &service in &touched {
+            self.plans[service].change_budgets(now, RateChange::Raised);
+        }
+        self.ledger.limiters.raise(now);
         self.generation += 1;
         self.tell_urgent();
         let plan = Plan {
