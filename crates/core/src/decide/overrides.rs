@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | active | as in the file | as in the file |
 //! | drain | 0: requests under way end, none are added | as it was: the others take its part |
-//! | maintenance | 0 | less by its part, as if it were down |
+//! | maintenance | 0 | less by its part, as if it were down: nothing if it stands by |
 //!
 //! A service as a whole may be in maintenance, too: then nobody is asked.
 
@@ -23,9 +23,10 @@ use core::{fmt, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    fleet::{Fleet, Group, Server, ServerAddress},
+    decide::turn::PriorityTier,
+    fleet::{Fleet, Group, ServerAddress},
     time::Duration,
-    units::Ratio,
+    units::{Rate, Ratio},
 };
 
 /// A change to something of a fleet.
@@ -115,7 +116,8 @@ impl Overrides {
     #[must_use]
     pub fn applied_to(&self, fleet: &Fleet) -> Fleet {
         let mut changed = fleet.clone();
-        for change in self.iter() {
+        let (down, others): (Vec<_>, Vec<_>) = self.iter().partition(|it| it.is_down());
+        for change in others {
             let services = changed.services.iter_mut().filter(|it| it.name == change.service);
             for service in services {
                 if let Setting::Maintenance(enabled) = change.setting {
@@ -124,6 +126,13 @@ impl Overrides {
                 let groups = service.groups.iter_mut().filter(|it| it.name == change.group);
                 groups.for_each(|group| change.apply(group));
             }
+        }
+        // What is left of a group follows from all of its servers, so it is found out last.
+        for down in down.chunk_by(|one, other| one.group_id() == other.group_id()) {
+            let (service, group) = down[0].group_id();
+            let services = changed.services.iter_mut().filter(|it| it.name == service);
+            let groups = services.flat_map(|it| &mut it.groups).filter(|it| it.name == group);
+            groups.for_each(|group| take_down(group, down));
         }
         changed
     }
@@ -152,20 +161,25 @@ impl Override {
         (self.service.clone(), self.group.clone(), server, kind)
     }
 
+    fn group_id(&self) -> (&str, &str) {
+        (&self.service, &self.group)
+    }
+
+    /// Whether it takes a server out as if it were down.
+    fn is_down(&self) -> bool {
+        matches!(self.setting, Setting::Mode(_, Mode::Maintenance))
+    }
+
     fn apply(&self, group: &mut Group) {
         match self.setting {
             Setting::Scaler(scaler) => group.scaler = scaler,
             Setting::Weight(server, weight) => set_weight(group, server, weight),
-            Setting::Mode(_, Mode::Active) | Setting::Maintenance(_) => {}
+            Setting::Mode(_, Mode::Active | Mode::Maintenance) | Setting::Maintenance(_) => {}
             Setting::Mode(server, Mode::Drain) => set_weight(group, server, 0),
             Setting::Drain(server, limit) => {
                 set_weight(group, server, 0);
                 let servers = group.servers.iter_mut().filter(|it| it.address == server);
                 servers.for_each(|server| server.drain_timeout = Some(limit));
-            }
-            Setting::Mode(server, Mode::Maintenance) => {
-                shrink_without(group, server);
-                set_weight(group, server, 0);
             }
         }
     }
@@ -233,20 +247,24 @@ fn set_weight(group: &mut Group, address: SocketAddr, weight: u32) {
     servers.for_each(|server| server.weight = weight);
 }
 
-/// Takes the part of one server off the limits of the group as a whole, as the planner does for
-/// servers that are down. Where nobody is left nothing is given anyway.
-fn shrink_without(group: &mut Group, address: SocketAddr) {
-    let taking: Vec<&Server> = group.servers.iter().filter(|server| server.weight > 0).collect();
-    let all = taking.len() as u64;
-    let left = taking.iter().filter(|server| server.address != address).count() as u64;
-    if left == 0 || left == all {
-        return;
+/// Takes servers out, and their part off the limits of the group as a whole, as the planner does
+/// for servers that are down. Where nobody is left nothing is given anyway.
+fn take_down(group: &mut Group, down: &[&Override]) {
+    let is_down = |address: SocketAddr| {
+        down.iter().any(|it| it.setting == Setting::Mode(address, Mode::Maintenance))
+    };
+    let taking = group.servers.iter().filter(|server| server.weight > 0);
+    let taking = taking.map(|server| (server.priority, !is_down(server.address)));
+    let part = PriorityTier::of(taking).part(Ratio::ONE);
+    if !part.is_nothing() {
+        let capacity = &mut group.capacity;
+        let rate = |rate: Rate| Rate::milli_per_sec(part.of(rate.as_milli_per_sec()).max(1));
+        capacity.max_rate = capacity.max_rate.map(rate);
+        capacity.max_in_flight =
+            capacity.max_in_flight.map(|places| part.of(u64::from(places)).max(1) as u32);
     }
-    let part = Ratio::part(left, all);
-    let capacity = &mut group.capacity;
-    capacity.max_rate = capacity.max_rate.map(|rate| rate.share(part));
-    capacity.max_in_flight =
-        capacity.max_in_flight.map(|places| part.of(u64::from(places)).max(1) as u32);
+    let servers = group.servers.iter_mut().filter(|server| is_down(server.address));
+    servers.for_each(|server| server.weight = 0);
 }
 
 /// Less is no target but noise; as in the file.

@@ -62,6 +62,11 @@ impl Part {
         Self { scaler, healthy: 1, configured: 1 }
     }
 
+    /// Whether no server is left that could carry anything.
+    pub(crate) fn is_nothing(self) -> bool {
+        self.healthy == 0
+    }
+
     /// This part of `n`, rounded down once: 4 is two thirds of 6.
     pub(crate) fn of(self, n: u64) -> u64 {
         let scaled = u128::from(n) * u128::from(self.scaler.as_ppm()) * u128::from(self.healthy);

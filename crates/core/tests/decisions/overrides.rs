@@ -128,3 +128,39 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let drain = change(Setting::Mode(server(&three_servers(), 0), Mode::Drain));
     assert!(drain.to_string().ends_with("\n{ address = \"127.110.0.0:80\", weight = 0 }"));
 }
+
+/// Two servers that are asked first and two that stand by, which may be given 100 per second.
+#[test]
+fn maintenance_takes_away_what_a_server_that_is_down_would_and_whatever_stands_by_nothing() {
+    let capacity = Capacity { max_rate: Some(Rate::per_sec(100)), ..Capacity::default() };
+    let mut near = group("near", 0, 4, capacity);
+    near.servers[2..].iter_mut().for_each(|server| server.priority = 10);
+    let file = fleet(Service { groups: vec![near], ..Service::named("web") });
+    let rate_without = |down: &[usize]| {
+        let mut overrides = Overrides::default();
+        for at in down {
+            let setting = Setting::Mode(server(&file, *at), Mode::Maintenance);
+            overrides.set(&file, change(setting)).unwrap();
+        }
+        let group = overrides.applied_to(&file).services.remove(0).groups.remove(0);
+        assert!(down.iter().all(|at| group.servers[*at].weight == 0));
+        group.capacity.max_rate.unwrap()
+    };
+    let cases: [(&[usize], u64); 5] =
+        [(&[0], 50), (&[2], 100), (&[1, 3], 50), (&[0, 1], 100), (&[0, 1, 2], 50)];
+    for (down, rate) in cases {
+        assert_eq!(rate_without(down), Rate::per_sec(rate), "{down:?}");
+    }
+}
+
+#[test]
+fn maintenance_counts_a_server_that_has_its_weight_by_a_change_whatever_their_addresses() {
+    let mut file = three_servers();
+    file.services[0].groups[0].servers[1].weight = 0;
+    file.services[0].groups[0].servers[2].weight = 0;
+    let mut overrides = Overrides::default();
+    overrides.set(&file, change(Setting::Mode(server(&file, 0), Mode::Maintenance))).unwrap();
+    overrides.set(&file, change(Setting::Weight(server(&file, 1), 1))).unwrap();
+    let changed = overrides.applied_to(&file);
+    assert_eq!(changed.services[0].groups[0].capacity.max_rate, Some(Rate::per_sec(45)));
+}
