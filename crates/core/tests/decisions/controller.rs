@@ -9,7 +9,7 @@ use loadline_core::{
         plan::{Decision, PickContext, Plan, Refusal},
         reason::Reason,
     },
-    fleet::{Capacity, PolicyKind, Service, WhenFull},
+    fleet::{Capacity, HealthCheck, PolicyKind, Probe, Service, WhenFull},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -386,4 +386,26 @@ fn a_snapshot_goes_on_where_the_controller_stands_and_shares_nothing_with_it() {
     assert_eq!(left_here, left_there, "what was given counts there, what is given now does not");
     assert!((1..5).contains(&left_there));
     assert_eq!(copy.is_healthy(down), Some(false));
+}
+
+#[test]
+fn a_shorter_interval_of_checks_takes_effect_at_once_and_so_does_another_probe() {
+    let web = |interval, probe| {
+        let groups = vec![group("near", 0, 1, Capacity::default())];
+        let interval = Duration::from_secs(interval);
+        let health = Some(HealthCheck { interval, probe, ..check() });
+        fleet(Service { groups, health, ..Service::named("web") })
+    };
+    let mut controller = Controller::new(Instant::ZERO, web(600, Probe::Tcp));
+    let server = drain(&mut controller).checks[0].0;
+    controller.handle(at(1), checked(server, true));
+    assert!(controller.next_deadline() > Some(at(1_001)), "its turn is in ten minutes");
+    controller.handle(at(1), Input::Reload(web(1, Probe::Tcp).into()));
+    let due = controller.next_deadline();
+    assert!(due > Some(at(1)) && due <= Some(at(1_001)), "{due:?}");
+    controller.handle(at(2), Input::Reload(web(600, Probe::Tcp).into()));
+    assert_eq!(controller.next_deadline(), due, "a longer one begins after it");
+    assert!(drain(&mut controller).checks.is_empty());
+    controller.handle(at(3), Input::Reload(web(600, Probe::Tls).into()));
+    assert_eq!(drain(&mut controller).checks.len(), 1, "of what it asks nothing is known");
 }

@@ -7,7 +7,7 @@ use crate::{
     decide::{
         ledger::{ServerId, ServiceTransition},
         management::next_look,
-        roster::{Checks, Origin, ServerEntry},
+        roster::{Checks, Origin},
         service_plans::ServicePlans,
     },
     fleet::{Fleet, PolicyKind, Service},
@@ -30,8 +30,8 @@ impl Controller {
             Some((service, false)) => ServiceTransition::Changed(service),
             None => ServiceTransition::Gone,
         };
-        let before = before.services.iter().map(|service| (&*service.name, service)).collect();
-        self.departures.settle(now, &before, fate, &self.ledger);
+        let by_name = before.services.iter().map(|service| (&*service.name, service)).collect();
+        self.departures.settle(now, &by_name, fate, &self.ledger);
         self.ledger.limiters.settle(now, fleet);
         self.ledger.retain(fate);
         let managed = |server| {
@@ -39,7 +39,7 @@ impl Controller {
             Some(fleet.services[place.service].policy == PolicyKind::Managed)
         };
         self.management.retain(|server| managed(server) == Some(true));
-        self.reschedule(now, &origins);
+        self.reschedule(now, &before, &origins);
         let none = planless();
         let plans = origins.iter().map(|origin| origin.same().and_then(|at| self.plans.get(at)));
         self.plans = plans.map(|plan| plan.unwrap_or(&none).clone()).collect::<ServicePlans>();
@@ -51,7 +51,7 @@ impl Controller {
 
     /// Sets anew when things are due that are known by their places in the file, and those of
     /// servers whose service is another.
-    fn reschedule(&mut self, now: Instant, origins: &[Origin]) {
+    fn reschedule(&mut self, now: Instant, before: &Fleet, origins: &[Origin]) {
         let mut dues = Vec::new();
         let services = self.fleet.services.iter().zip(self.roster.services()).zip(origins);
         for (s, ((service, known), origin)) in services.enumerate() {
@@ -78,22 +78,33 @@ impl Controller {
         for (due, at) in dues {
             self.timers.set(due, at);
         }
-        self.begin_checks(now, origins);
+        self.begin_checks(now, before, origins);
     }
 
-    /// Has servers checked that were not until now: few at once, many in the course of an interval.
-    fn begin_checks(&mut self, now: Instant, origins: &[Origin]) {
-        let mut new = Vec::new();
-        for at in (0..origins.len()).filter(|at| origins[*at].same().is_none()) {
+    /// Has servers checked that were not until now or not like this: few at once, many in the
+    /// course of an interval. Where only the times of checks are others, none waits longer than by
+    /// these.
+    fn begin_checks(&mut self, now: Instant, before: &Fleet, origins: &[Origin]) {
+        let (mut new, mut sooner) = (Vec::new(), Vec::new());
+        for (at, origin) in origins.iter().enumerate().filter(|(_, it)| it.same().is_none()) {
             let Some(check) = &self.fleet.services[at].health else { continue };
-            let waiting = self.roster.members(at).filter(|it| it.checks == Checks::Waiting);
-            let ids = waiting.map(ServerEntry::id);
-            let ids = ids.filter(|id| self.timers.get(Due::Check(*id)).is_none());
-            new.extend(ids.map(|id| (id, check.interval)));
+            let was = origin.was_at().and_then(|at| before.services[at].health.as_ref());
+            let asks_the_same = was.is_some_and(|was| was.probe == check.probe);
+            for member in self.roster.members(at).filter(|it| it.checks == Checks::Waiting) {
+                let id = member.id();
+                match self.timers.get(Due::Check(id)).filter(|_| asks_the_same) {
+                    None => new.push((id, check.interval)),
+                    Some(due) if was != Some(check) => {
+                        let by_these = turn_of(now, id, member.health.interval(check));
+                        sooner.push((id, due.min(by_these)));
+                    }
+                    Some(_) => {}
+                }
+            }
         }
         let at_once = new.len() <= CHECKS_AT_ONCE;
-        for (id, interval) in new {
-            let at = if at_once { now } else { turn_of(now, id, interval) };
+        let turn = |(id, interval)| (id, if at_once { now } else { turn_of(now, id, interval) });
+        for (id, at) in new.into_iter().map(turn).chain(sooner) {
             self.timers.set(Due::Check(id), Some(at));
         }
     }
