@@ -17,7 +17,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use core::{fmt, net::SocketAddr};
+use core::{cmp::Reverse, fmt, net::SocketAddr};
 
 use crate::{
     fleet::{Discovery, Fleet, Group, Server, Source},
@@ -238,7 +238,9 @@ impl List {
     }
 
     fn replace(&mut self, now: Instant, mut servers: Vec<Listed>) -> Outcome {
-        servers.sort_unstable();
+        // Of records that say the same server twice the one that counts is the one that is asked
+        // first (RFC 2782: the lowest priority), with its larger weight.
+        servers.sort_unstable_by_key(|it| (it.address, it.priority, Reverse(it.weight)));
         servers.dedup_by_key(|server| server.address);
         self.taken += 1;
         self.failed_in_a_row = 0;
@@ -457,5 +459,15 @@ mod tests {
         assert_eq!(told.age_s, Some(5.0));
         assert_eq!(lists.take(later, &source, Ok(vec![server(1)])), Outcome::Same);
         assert!(!lists.0[&source].told(later, &source).stale);
+    }
+
+    #[test]
+    fn of_a_service_that_is_listed_twice_the_record_with_the_lowest_priority_counts() {
+        let (mut lists, source) = (lists(false), source(false));
+        let at = |priority, weight| Listed { priority, weight, ..server(1) };
+        for listed in [vec![at(0, 20), at(10, 5)], vec![at(10, 5), at(0, 3), at(0, 20)]] {
+            lists.take(Instant::ZERO, &source, Ok(listed));
+            assert_eq!(known(&lists), [at(0, 20)]);
+        }
     }
 }
