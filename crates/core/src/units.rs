@@ -76,6 +76,14 @@ impl Rate {
         }
     }
 
+    /// The part that is lost of the rate that a text says, since rates are kept in thousandths per
+    /// second: almost a half of 7/h, of which 3.6/h are left. None where it is no rate.
+    #[must_use]
+    pub fn cut_of(text: &str) -> Option<Ratio> {
+        let (number, seconds) = rate_parts(text)?;
+        Some(Ratio::part(number % seconds, number))
+    }
+
     /// This share of the rate, rounded down.
     #[must_use]
     pub fn share(self, ratio: Ratio) -> Self {
@@ -112,15 +120,21 @@ impl FromStr for Rate {
     /// [`UnitError`] where the number or the unit is missing or out of range.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let wrong = || UnitError::new(text, "a rate", "`100/s`, `0.5/s` or `30/m`");
-        let (number, unit) = text.trim().split_once('/').ok_or_else(wrong)?;
-        let seconds = match unit {
-            "s" => 1,
-            "m" | "min" => 60,
-            "h" => 3_600,
-            _ => return Err(wrong()),
-        };
-        Ok(Self(thousandths(number).ok_or_else(wrong)? / seconds))
+        let (number, seconds) = rate_parts(text).ok_or_else(wrong)?;
+        Ok(Self(number / seconds))
     }
+}
+
+/// The number of a rate in thousandths, and in how many seconds.
+fn rate_parts(text: &str) -> Option<(u64, u64)> {
+    let (number, unit) = text.trim().split_once('/')?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        _ => return None,
+    };
+    Some((thousandths(number)?, seconds))
 }
 
 /// A number of requests, connections or servers.
@@ -518,6 +532,17 @@ mod tests {
             assert_eq!(text.parse::<Distance>().unwrap().to_string(), text);
         }
         assert_eq!("180Mib/s".parse::<BitRate>().unwrap(), BitRate::new(188_743_680));
+    }
+
+    #[test]
+    fn what_is_lost_of_a_rate_by_its_unit_is_told() {
+        let cut = |text| Rate::cut_of(text).map(Ratio::as_ppm);
+        assert_eq!(cut("3.6/h"), Some(0));
+        assert_eq!(cut("7/h"), Some(485_714));
+        assert_eq!(cut("3/h"), Some(1_000_000));
+        assert_eq!(cut("1/m"), Some(40_000));
+        assert_eq!(cut("0/s"), Some(0));
+        assert_eq!(cut("7"), None);
     }
 
     #[test]

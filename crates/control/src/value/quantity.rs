@@ -41,6 +41,11 @@ pub(crate) trait Quantity:
 
     fn of(integer: u64) -> Self;
     fn integer(self) -> u64;
+
+    /// What is wrong where it is not what its text says.
+    fn misread(self, _text: &str) -> Option<Complaint> {
+        None
+    }
 }
 
 /// A quantity from `MIN` to `MAX`, both counted in the integer inside.
@@ -79,6 +84,9 @@ impl<Q: Quantity, const MIN: u64, const MAX: u64> Textual for Within<Q, MIN, MAX
             let message = format!("`{text}` is not {}", Q::WHAT);
             Complaint::new(message, format!("write it with its unit, like {}", error.example()))
         })?;
+        if let Some(complaint) = quantity.misread(text) {
+            return Err(complaint);
+        }
         if !(MIN..=MAX).contains(&quantity.integer()) {
             let message = format!("`{text}` is out of range");
             return Err(Complaint::new(message, format!("write {}", Self::described())));
@@ -121,6 +129,12 @@ impl Quantity for Rate {
 
     fn integer(self) -> u64 {
         self.as_milli_per_sec()
+    }
+
+    fn misread(self, text: &str) -> Option<Complaint> {
+        let is_far_off = Self::cut_of(text).is_some_and(|cut| cut > RATE_CUT_MAX);
+        let message = || format!("`{text}` would be cut to {self}");
+        is_far_off.then(|| Complaint::new(message(), RATE_STEPS))
     }
 }
 
@@ -166,6 +180,11 @@ impl Quantity for Bytes {
     }
 }
 
+/// Less than this is lost of a rate by its unit without a word.
+const RATE_CUT_MAX: Ratio = Ratio::percent(10);
+
+const RATE_STEPS: &str = "write 0.001/s, which is 3.6/h, or a multiple of it: these are its steps";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,9 +200,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_rounds_to_nothing_is_out_of_range() {
+    fn a_rate_that_its_unit_would_cut_to_another_is_refused_with_what_it_would_be() {
         type Positive = Within<Rate, 1, { u64::MAX }>;
-        assert!(Positive::read("1/h").unwrap_err().help.contains("above zero"));
+        assert!(Positive::read("0/s").unwrap_err().help.contains("above zero"));
+        for (text, message) in [
+            ("7/h", "`7/h` would be cut to 0.001/s"),
+            ("3/h", "`3/h` would be cut to 0/s"),
+            ("0.1/m", "`0.1/m` would be cut to 0.001/s"),
+        ] {
+            let complaint = Positive::read(text).unwrap_err();
+            assert_eq!((&*complaint.message, &*complaint.help), (message, RATE_STEPS));
+        }
+        for text in ["3.6/h", "100/h", "1/m", "0.001/s", "30/m"] {
+            assert!(Positive::read(text).is_ok(), "{text}");
+        }
         assert_eq!(Positive::expected(), "a rate above zero, in quotes: \"100/s\"");
     }
 }
