@@ -169,8 +169,14 @@ impl Permit {
         stall::patience(floor, usual)
     }
 
-    /// Records that this request has waited for all of `patience`, and gives how many in a row
-    /// have; zero where the server answered others meanwhile.
+    /// Whether the server has answered nobody for all of `patience`.
+    #[must_use]
+    pub fn is_silent(&self, now: Instant, patience: Duration) -> bool {
+        self.server.silence.is_silent(now, patience)
+    }
+
+    /// Records that this request has waited while the server was silent, and gives how many in a
+    /// row have.
     #[must_use = "the controller ejects a server after a number of suspicions"]
     pub fn suspect(&self, now: Instant, patience: Duration) -> u32 {
         self.server.silence.suspect(now, patience)

@@ -2,11 +2,12 @@
 //!
 //! Checks find that out after seconds. The requests themselves know earlier: one that has waited
 //! for `P = max(floor, 10 * mean latency)`, while its server answered nobody, *suspects* the
-//! server. One slow request is no sign, since others are answered meanwhile; so many suspicions in
-//! a row as there may be errors are (`ejection.errors`). A response to anybody clears them all.
+//! server, once, however much longer it waits. So one slow request is no sign, not on a quiet
+//! server either; as many in a row as there may be errors are (`ejection.errors`). A response to
+//! anybody clears them all.
 //!
 //! ```text
-//! answering --a request waits P, no response to anybody--> suspected --errors times--> out
+//! answering --a request waits P, no response to anybody--> suspected --errors requests--> out
 //!     ^------------------- a response to anybody -------------'
 //! ```
 //!
@@ -45,12 +46,13 @@ impl Stall {
         Instant::from_nanos(self.heard_at.load(Relaxed))
     }
 
-    /// A request has waited for the whole patience: how many suspect the server now; zero where
-    /// it has answered others meanwhile.
-    pub(crate) fn suspect(&self, now: Instant, patience: Duration) -> u32 {
-        if now.since(self.heard_at()) < patience {
-            return 0;
-        }
+    /// Whether it has answered nobody for the whole patience.
+    pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
+        now.since(self.heard_at()) >= patience
+    }
+
+    /// One request more has waited in vain while it was silent: how many suspect the server now.
+    pub(crate) fn suspect(&self) -> u32 {
         self.suspicions.fetch_add(1, Relaxed) + 1
     }
 
@@ -92,20 +94,19 @@ mod tests {
     fn a_slow_request_beside_others_that_are_answered_is_no_suspicion() {
         let silence = Stall::default();
         silence.heard(at(900));
-        assert_eq!(silence.suspect(at(1_000), MS * 500), 0);
-        assert_eq!(silence.suspect(at(1_400), MS * 500), 1);
+        assert!(!silence.is_silent(at(1_000), MS * 500));
+        assert!(silence.is_silent(at(1_400), MS * 500));
     }
 
     #[test]
     fn suspicions_add_up_until_anybody_is_answered() {
         let silence = Stall::default();
         silence.heard(at(100));
-        let suspect = |ms| silence.suspect(at(ms), MS * 500);
-        assert_eq!((suspect(601), suspect(602)), (1, 2));
+        assert_eq!((silence.suspect(), silence.suspect()), (1, 2));
         silence.set_out(true);
         silence.heard(at(5_000));
         assert!(!silence.is_out());
-        assert_eq!(silence.suspect(at(5_501), MS * 500), 1);
+        assert_eq!(silence.suspect(), 1);
     }
 
     #[test]

@@ -143,10 +143,13 @@ impl Machine {
         Action::Await(shorter(silence.limit.saturating_sub(waited), self.patience))
     }
 
-    /// Counts the vain wait against the server, unless it has answered others meanwhile.
+    /// Counts the vain wait against the server, unless it has answered others meanwhile: once,
+    /// since one request that is slow is no sign, however slow it is.
     fn suspect(&mut self, at: &At<'_>) {
-        let Some(permit) = self.permit() else { return };
-        let suspicions = permit.suspect(at.now, self.patience);
+        let is_silent = self.permit().is_some_and(|it| it.is_silent(at.now, self.patience));
+        let is_counted = mem::replace(&mut self.suspects, is_silent);
+        let Some(permit) = self.permit().filter(|_| is_silent && !is_counted) else { return };
+        let suspicions = permit.suspect();
         let rules = at.plan.and_then(|plan| plan.ejection);
         let suspected = rules.is_some_and(|rules| suspicions >= rules.errors);
         if suspected && permit.state().tells(Trouble::Hangs) {

@@ -52,6 +52,8 @@ pub struct Machine {
     resent: bool,
     /// What a further attempt was charged for which there is no server yet.
     charge: Charge,
+    /// It is one of those that suspect the server to hang.
+    suspects: bool,
     /// Why the last attempt failed, or why there is none.
     failure: Option<Failure>,
     /// Rare, and much larger than a request.
@@ -99,6 +101,7 @@ impl Machine {
             patience: Duration::ZERO,
             resent: false,
             charge: Charge::Nothing,
+            suspects: false,
             failure: None,
             report: None,
         }
@@ -205,7 +208,7 @@ impl Machine {
     fn send(&mut self, at: &At<'_>, permit: Permit) -> Action {
         let rules = at.plan.and_then(|plan| plan.ejection);
         self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
-        (self.resent, self.charge) = (false, Charge::Nothing);
+        (self.resent, self.suspects, self.charge) = (false, false, Charge::Nothing);
         self.state = State::Sent(permit);
         Action::Send
     }
