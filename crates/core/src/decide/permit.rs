@@ -178,8 +178,20 @@ impl Permit {
     /// Records that this request has waited while the server was silent, and gives how many in a
     /// row have.
     #[must_use = "the controller ejects a server after a number of suspicions"]
-    pub fn suspect(&self, now: Instant, patience: Duration) -> u32 {
-        self.server.silence.suspect(now, patience)
+    pub fn suspect(&self) -> u32 {
+        self.server.silence.suspect()
+    }
+
+    /// Whether a failure now can be that of a kept connection which the server had closed before
+    /// the request came. That shows after a round trip, and no response is faster; later, the
+    /// server has worked on the request.
+    #[must_use]
+    pub fn may_be_stale(&self, now: Instant) -> bool {
+        let longest = match self.server.latency.get() {
+            Duration::ZERO => STALE_MAX,
+            usual => (usual * 2).clamp(STALE_MIN, STALE_MAX),
+        };
+        now.since(self.since) <= longest
     }
 
     /// Whether the server is given nothing more ([`ServerState::is_leaving`]).
@@ -243,3 +255,9 @@ impl Drop for Permit {
         release(&self.server.group.in_flight);
     }
 }
+
+/// What a round trip may take beyond the usual latency of a server that is near.
+const STALE_MIN: Duration = Duration::from_millis(100);
+
+/// Longer than any round trip.
+const STALE_MAX: Duration = Duration::from_secs(1);

@@ -20,7 +20,7 @@ impl Machine {
     /// An attempt has failed: blames the server if it is its fault, and tries the next if the
     /// request may be sent again.
     pub(super) fn failed(&mut self, at: &At<'_>, failed: &Failed) -> Action {
-        let failure = self.failure_of(failed);
+        let failure = self.failure_of(at, failed);
         let repeatable = self.is_repeatable(&failed.progress);
         if failure.stale && repeatable && matches!(self.state, State::Sent(_)) {
             self.resent = true;
@@ -49,7 +49,7 @@ impl Machine {
     }
 
     /// What became of the attempt. What breaks off is told as such, whatever broke it.
-    fn failure_of(&self, failed: &Failed) -> Failure {
+    fn failure_of(&self, at: &At<'_>, failed: &Failed) -> Failure {
         let Failed { reason, progress } = *failed;
         let ending = match reason.ending() {
             Ending::ServerReset | Ending::TlsFailed if progress.committed => Ending::ServerCut,
@@ -58,7 +58,9 @@ impl Machine {
             ending => ending,
         };
         let unheard = progress.left && !progress.heard && ending == Ending::ServerReset;
-        Failure { ending, reason, stale: unheard && !self.resent }
+        let soon = || self.permit().is_some_and(|permit| permit.may_be_stale(at.now));
+        let stale = unheard && !self.resent && (!progress.sent || soon());
+        Failure { ending, reason, stale }
     }
 
     fn is_repeatable(&self, progress: &Progress) -> bool {
