@@ -42,7 +42,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         name: "server_requests",
-        help: "Requests sent to the server",
+        help: "Requests for which the server was chosen, retries included",
         labels: SERVER,
         read: Read::Counter(|state, to| servers(state, to, |it| it.requests)),
     },

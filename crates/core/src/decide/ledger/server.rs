@@ -34,7 +34,7 @@ pub struct ServerState {
     /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are
     /// tied the one with the least is chosen.
     pub(crate) tag: AtomicU64,
-    /// Requests it was given.
+    /// Requests it was chosen for.
     pub(crate) requests: AtomicU64,
     pub(crate) group: Arc<GroupState>,
     pub(crate) latency: LatencyAverage,
