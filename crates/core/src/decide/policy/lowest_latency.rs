@@ -32,7 +32,7 @@ use crate::{
 
 pub(super) const ABOUT: About = About {
     name: "lowest-latency",
-    meaning: "The server with the lowest measured latency.",
+    meaning: "The server with the lowest measured latency, whatever the weights.",
     prefers: true,
     ..About::PLAIN
 };
