@@ -33,6 +33,7 @@ pub mod request;
 pub mod retry;
 pub(crate) mod roster;
 pub mod service_plans;
+pub(crate) mod spread;
 pub(crate) mod sticky;
 pub mod store_response;
 pub(crate) mod turn;

@@ -201,8 +201,20 @@ impl ServicePlan {
     /// Never blocks, allocates or reads a clock. Requests that wait are not overtaken.
     #[must_use]
     pub fn pick(&self, ask: &PickContext<'_>) -> Decision {
+        self.find(ask).map_or_else(|| self.when_full(ask), Decision::Send)
+    }
+
+    /// The same for a request that neither waits nor goes beyond a capacity, whatever the service
+    /// does when it is full.
+    #[must_use]
+    pub fn pick_spare(&self, ask: &PickContext<'_>) -> Decision {
+        self.find(ask).map_or_else(|| Decision::Refuse(self.refusal(ask)), Decision::Send)
+    }
+
+    /// A place for a request that has come just now, if there is one.
+    fn find(&self, ask: &PickContext<'_>) -> Option<Permit> {
         if self.groups.is_empty() {
-            return Decision::Refuse(Refusal::NoServer);
+            return None;
         }
         let waiting = self.state.queued();
         if self.overflow == Overflow::Soonest && ask.tried.is_empty() {
@@ -221,7 +233,7 @@ impl ServicePlan {
             }
             self.count_asked(permit.as_ref(), ask.now);
         }
-        permit.map_or_else(|| self.when_full(ask), Decision::Send)
+        permit
     }
 
     /// Tells the budgets of the groups that were asked for a newcomer: those up to the group that
@@ -262,30 +274,6 @@ impl ServicePlan {
             None if self.nobody_left(ask) => QueuedDecision::Refuse(Refusal::NoServer),
             None => QueuedDecision::Wait(self.ready_at(ask.now)),
         }
-    }
-
-    /// Sends over capacity, in proportion to it: what the service does when it is full and its
-    /// rule is `spread`. None where every server was tried.
-    #[must_use]
-    pub fn spread(&self, ask: &PickContext<'_>) -> Option<Permit> {
-        let worth = self.spread_unit();
-        let shares = self.groups.iter().map(|group| worth(group).unwrap_or(0));
-        let total: u64 = shares.clone().sum();
-        let mut mark = ((u128::from(ask.draw) * u128::from(total)) >> 64) as u64;
-        let drawn = shares.clone().position(|share| {
-            let here = mark < share;
-            mark = mark.saturating_sub(share);
-            here
-        });
-        let first = drawn.unwrap_or(0);
-        let order = (first..self.groups.len()).chain(0..first);
-        order.into_iter().find_map(|at| self.groups[at].admit_over_capacity(ask, at > 0))
-    }
-
-    /// What groups are compared by when all are full: one unit for all of them.
-    fn spread_unit(&self) -> Unit {
-        let said_of_all = |unit: &Unit| self.groups.iter().all(|group| unit(group).is_some());
-        SPREAD_UNITS.into_iter().find(said_of_all).unwrap_or(GroupPlan::server_count)
     }
 
     /// Counts a request towards the retry budget.
@@ -365,7 +353,7 @@ impl ServicePlan {
     }
 
     fn when_full(&self, ask: &PickContext<'_>) -> Decision {
-        let refusal = if self.nobody_left(ask) { Refusal::NoServer } else { Refusal::Full };
+        let refusal = self.refusal(ask);
         match self.when_full {
             _ if refusal == Refusal::NoServer => Decision::Refuse(refusal),
             WhenFull::Shed => Decision::Refuse(refusal),
@@ -381,10 +369,15 @@ impl ServicePlan {
         }
     }
 
-    /// Whether every server has failed this request already.
+    /// Why a request is refused that found no place.
+    fn refusal(&self, ask: &PickContext<'_>) -> Refusal {
+        if self.nobody_left(ask) { Refusal::NoServer } else { Refusal::Full }
+    }
+
+    /// Whether there is no server, or every one has failed this request already.
     fn nobody_left(&self, ask: &PickContext<'_>) -> bool {
         let mut servers = self.groups.iter().flat_map(|group| group.servers.iter());
-        !ask.tried.is_empty() && servers.all(|server| ask.tried.contains(&server.state.id()))
+        servers.all(|server| ask.tried.contains(&server.state.id()))
     }
 }
 
@@ -460,19 +453,7 @@ impl GroupPlan {
         })?
     }
 
-    /// Gives a permit whatever the limits say.
-    fn admit_over_capacity(&self, ask: &PickContext<'_>, overflow: bool) -> Option<Permit> {
-        let untried = |server: &ServerPlan| !ask.tried.contains(&server.state.id());
-        let server = self.chooser.choose(self, ask, untried)?;
-        reserve(&self.state.in_flight, u32::MAX);
-        server.state.reserve(u32::MAX);
-        if self.auto.is_some() {
-            self.state.auto.enter(u32::MAX);
-        }
-        Some(self.permit(server, ask.now, overflow))
-    }
-
-    fn permit(&self, server: &ServerPlan, now: Instant, overflow: bool) -> Permit {
+    pub(crate) fn permit(&self, server: &ServerPlan, now: Instant, overflow: bool) -> Permit {
         let terms = PermitContext {
             group: self.index,
             server: server.index,
@@ -490,28 +471,6 @@ impl GroupPlan {
             self.state.overflowed.fetch_add(1, Relaxed);
         }
         Permit::new(server.state.clone(), now, terms)
-    }
-
-    /// The group's `max_rate`, in requests per thousand seconds.
-    fn rate_limit(&self) -> Option<u64> {
-        let allowance = self.limits.rate.as_ref()?;
-        Some(PER_THOUSAND_SECONDS / allowance.interval().as_nanos().max(1) + 1)
-    }
-
-    /// The requests it may have in flight.
-    fn place_limit(&self) -> Option<u64> {
-        Some(self.places()).filter(|places| *places < u32::MAX).map(u64::from)
-    }
-
-    /// The requests that end in it in a thousand seconds while it is full.
-    fn throughput(&self) -> Option<u64> {
-        let per_sec = self.freed_per_sec();
-        (per_sec > 0.0).then_some((per_sec * 1e3) as u64 + 1)
-    }
-
-    /// Its servers, for groups of which nothing better is known.
-    fn server_count(&self) -> Option<u64> {
-        Some(self.servers.len() as u64)
     }
 
     /// When a rate budget makes room, if one is what the group waits for.
@@ -591,16 +550,6 @@ pub(crate) const WEIGHT_SCALE: u32 = 100;
 /// How often a policy is asked again when another worker was faster; after that the group counts
 /// as full, which errs on the side of its limits.
 const CHOICES_MAX: usize = 4;
-
-/// What is said of a group in some unit, if it is.
-type Unit = fn(&GroupPlan) -> Option<u64>;
-
-/// By what groups are compared that are all full: the first that is said of each of them.
-const SPREAD_UNITS: [Unit; 3] =
-    [GroupPlan::rate_limit, GroupPlan::place_limit, GroupPlan::throughput];
-
-/// Nanoseconds in a thousand seconds, so that shares of rates from 0.001/s are whole numbers.
-const PER_THOUSAND_SECONDS: u64 = 1_000_000_000_000;
 
 #[cfg(test)]
 mod tests {

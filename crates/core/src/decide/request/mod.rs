@@ -183,12 +183,13 @@ impl Machine {
     /// Chooses a server, or what else is done where none has room.
     fn pick(&mut self, at: &At<'_>) -> Action {
         let Some(plan) = at.plan else { return self.end(at, Reason::NoServer) };
-        match plan.pick(&self.ask(at)) {
+        let ask = self.ask(at);
+        // Nobody waits for a copy, so it takes nobody's place.
+        let decision = if self.is_copy() { plan.pick_spare(&ask) } else { plan.pick(&ask) };
+        match decision {
             Decision::Send(permit) => self.send(at, permit),
-            // Nobody waits for a copy, so it takes nobody's place.
-            Decision::Queue(_) if self.is_copy() => self.end(at, Reason::Full),
             Decision::Queue(place) => self.join(at, place),
-            Decision::Refuse(Refusal::QueueFull) if !self.is_copy() => {
+            Decision::Refuse(Refusal::QueueFull) => {
                 self.state = State::Asking;
                 Action::Displace
             }
