@@ -276,6 +276,17 @@ impl ServicePlan {
         }
     }
 
+    /// Whether a request that waits could be sent to a server, had that not failed it.
+    pub(crate) fn holds_up(&self, ask: &PickContext<'_>) -> bool {
+        let anywhere = PickContext { tried: &[], ..*ask };
+        let is_free = |server: &ServerPlan| {
+            ask.tried.contains(&server.state.id()) && server.has_room(&anywhere)
+        };
+        let is_open = |group: &GroupPlan| group.has_room_at(ask.now) && group.has_rate(ask);
+        let holds_up = |group: &GroupPlan| is_open(group) && group.servers.iter().any(is_free);
+        !ask.tried.is_empty() && self.groups.iter().any(holds_up)
+    }
+
     /// Counts a request towards the retry budget.
     pub fn count_request(&self) {
         self.state.retries.deposit(&self.retry);

@@ -20,3 +20,4 @@ mod shares;
 mod simulation;
 mod state;
 mod two_regions;
+mod waiting;

@@ -25,6 +25,7 @@ use crate::{
         wait_queue::{Displaced, Waiter},
         worker::Worker,
     },
+    telemetry::access_log::line::Times,
 };
 
 /// A request machine and the service that its request is for.
@@ -81,23 +82,27 @@ impl Driver {
         &mut self,
         worker: &Worker,
         client: &mut Peer,
+        times: &mut Times,
         mut action: Action,
     ) -> Action {
-        loop {
+        let since = worker.shared.clock.now();
+        let action = loop {
             let event = match action {
                 Action::Displace => {
                     Event::Room(self.route.service_context().queue.displace(self.class))
                 }
                 Action::Join { place, until } => {
                     match self.wait(worker, client, place, until).await {
-                        Ok(action) => return action,
+                        Ok(action) => break action,
                         Err(event) => event,
                     }
                 }
-                action => return action,
+                action => break action,
             };
             action = self.handle(worker, worker.shared.clock.now(), event);
-        }
+        };
+        times.wait_again(worker.shared.clock.now().since(since));
+        action
     }
 
     /// Waits in the queue until there is room, or until something else happens.

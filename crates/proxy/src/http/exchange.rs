@@ -222,7 +222,8 @@ impl<'a> Exchange<'a> {
         loop {
             if let Action::Displace | Action::Join { .. } = action {
                 // In memory of its own: few requests wait, and all would have room for it.
-                action = Box::pin(self.driver.settle(self.worker, self.client, action)).await;
+                let Self { driver, worker, client, record, .. } = self;
+                action = Box::pin(driver.settle(worker, client, &mut record.times, action)).await;
             }
             let (Action::Send, Some(place)) = (action, self.driver.place()) else {
                 self.note_unsent();

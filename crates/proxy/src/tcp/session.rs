@@ -229,7 +229,8 @@ impl StreamSession {
         loop {
             if let Action::Displace | Action::Join { .. } = action {
                 let Self { worker, client, record, .. } = self;
-                action = record.driver.settle(worker, client, action).await;
+                let Record { driver, times, .. } = record;
+                action = driver.settle(worker, client, times, action).await;
             }
             let (Action::Send, Some(place)) = (action, self.record.driver.place()) else {
                 self.record.note_unsent();

@@ -46,6 +46,8 @@ pub struct Machine {
     /// Servers that failed it.
     tried: Vec<ServerId>,
     retries: u32,
+    /// How long it has stood in the queue so far, in milliseconds: all its waits are one.
+    waited_ms: u32,
     /// How long the server may answer nobody before it is suspected to hang; zero for ever.
     patience: Duration,
     /// It was sent to this server before, over a kept connection that had been closed.
@@ -67,8 +69,13 @@ enum State {
     Arrived,
     /// The queue is full: does somebody of a lower class give way?
     Asking,
-    /// It stands in the queue since then.
-    Waiting { since: Instant },
+    /// It stands in the queue.
+    Waiting {
+        /// Since then, as if it had not been sent meanwhile.
+        since: Instant,
+        /// How long it may keep others from servers that have failed it; none while it does not.
+        holds_up: Option<Instant>,
+    },
     /// It was sent to the server of this permit.
     Sent(Permit),
     /// The same, and its response is given up for a place at another server: rare, so that the
@@ -98,6 +105,7 @@ impl Machine {
             state: State::Arrived,
             tried: Vec::new(),
             retries: 0,
+            waited_ms: 0,
             patience: Duration::ZERO,
             resent: false,
             charge: Charge::Nothing,
@@ -116,7 +124,7 @@ impl Machine {
                 self.pick(at)
             }
             (State::Asking, Event::Room(place)) => self.room(at, place),
-            (State::Waiting { since }, Event::First) => self.first(at, *since),
+            (State::Waiting { .. }, Event::First) => self.first(at),
             (State::Waiting { .. }, Event::Displaced) => self.over_capacity(at, Reason::QueueFull),
             (State::Waiting { .. }, Event::Overdue) => self.over_capacity(at, Reason::QueueTimeout),
             (State::Waiting { .. }, Event::ClientGone) => self.end(at, Reason::ClientGone),
@@ -207,6 +215,9 @@ impl Machine {
     }
 
     fn send(&mut self, at: &At<'_>, permit: Permit) -> Action {
+        if let State::Waiting { since, .. } = self.state {
+            self.waited_ms = millis(at.now.since(since));
+        }
         let rules = at.plan.and_then(|plan| plan.ejection);
         self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
         (self.resent, self.suspects, self.charge) = (false, false, Charge::Nothing);
@@ -290,6 +301,11 @@ impl Refusal {
 
 /// A message is a tunnel from here on (RFC 9110, 15.2.2).
 const SWITCHING_PROTOCOLS: u16 = 101;
+
+/// Whole milliseconds, up to 49 days.
+fn millis(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos() / 1_000_000).unwrap_or(u32::MAX)
+}
 
 /// The shorter of two limits, of which zero is none.
 #[must_use]

@@ -3,6 +3,7 @@
 use crate::{
     decide::{
         plan::{QueuePlace, QueuedDecision, ServicePlan},
+        queue::RECHECK,
         reason::Reason,
     },
     fleet::{Then, WhenFull},
@@ -12,11 +13,18 @@ use crate::{
 use super::{Action, At, Machine, State};
 
 impl Machine {
-    /// Waits in the queue for as long as the service lets a request wait.
+    /// Waits in the queue for as long as the service lets a request wait, less what it has waited
+    /// before it was sent to a server that failed it.
     pub(super) fn join(&mut self, at: &At<'_>, place: QueuePlace) -> Action {
         let longest = at.plan.map_or(Duration::ZERO, longest_wait);
-        self.state = State::Waiting { since: at.now };
-        Action::Join { place, until: at.now + longest }
+        let waited = Duration::from_millis(self.waited_ms.into());
+        if waited > Duration::ZERO && waited >= longest {
+            drop(place);
+            return self.over_capacity(at, Reason::QueueTimeout);
+        }
+        let since = Instant::from_nanos(at.now.as_nanos().saturating_sub(waited.as_nanos()));
+        self.state = State::Waiting { since, holds_up: None };
+        Action::Join { place, until: since + longest }
     }
 
     /// The place of somebody else in the full queue is there, or is not.
@@ -27,9 +35,9 @@ impl Machine {
         }
     }
 
-    /// It is the first of the queue in which it stands `since` then. How long it may wait can have
-    /// become less meanwhile.
-    pub(super) fn first(&mut self, at: &At<'_>, since: Instant) -> Action {
+    /// It is the first of the queue. How long it may wait can have become less meanwhile.
+    pub(super) fn first(&mut self, at: &At<'_>) -> Action {
+        let State::Waiting { since, .. } = self.state else { return Action::None };
         let Some(plan) = at.plan else { return self.end(at, Reason::NoServer) };
         let overdue = |(longest, _)| at.now.since(since) > longest;
         if plan.found_queue().is_some_and(overdue) {
@@ -38,8 +46,20 @@ impl Machine {
         match plan.pick_queued(&self.ask(at)) {
             QueuedDecision::Send(permit) => self.send(at, permit),
             QueuedDecision::Refuse(refusal) => self.end(at, refusal.reason()),
+            QueuedDecision::Wait(until) if plan.holds_up(&self.ask(at)) => self.hold_up(at, until),
             QueuedDecision::Wait(until) => Action::Wait(until),
         }
+    }
+
+    /// It waits for another server than one that has failed it and has room, to which those behind
+    /// it could be sent: a moment, which is enough where servers are busy and requests short.
+    fn hold_up(&mut self, at: &At<'_>, until: Option<Instant>) -> Action {
+        let State::Waiting { holds_up, .. } = &mut self.state else { return Action::None };
+        let end = *holds_up.get_or_insert(at.now + RECHECK);
+        if at.now >= end {
+            return self.end(at, Reason::Full);
+        }
+        Action::Wait(Some(until.map_or(end, |until| until.min(end))))
     }
 
     /// Sends over capacity where the rule of the service is `then = "spread"`; else fails.

@@ -79,7 +79,7 @@ pub struct Came<'a> {
 pub struct Times {
     /// Its head was complete.
     pub received: Instant,
-    /// A server was picked for the first time.
+    /// A server was picked for the first time; later by what it has waited since.
     pub picked: Option<Instant>,
     /// It was sent; only measured for the access log.
     pub sent: Option<Instant>,
@@ -90,7 +90,12 @@ pub struct Times {
 }
 
 impl Times {
-    /// From the head of the request to the first pick: the time in the queue.
+    /// It has waited for room; the first time, no server is picked yet.
+    pub(crate) fn wait_again(&mut self, waited: Duration) {
+        self.picked = self.picked.map(|picked| picked + waited);
+    }
+
+    /// From the head of the request to the first pick, and after failures: the time in the queue.
     pub(crate) fn queue(&self) -> Option<Duration> {
         self.picked.map(|picked| picked.since(self.received))
     }
@@ -233,6 +238,17 @@ mod tests {
         assert_eq!((asked.method(), asked.target()), (&b"GET"[..], &b"/reset?"[..]));
         assert_eq!((asked.referer(), asked.agent()), (&b"http://a/?"[..], &b"curl/8"[..]));
         assert!(!asked.bytes.windows(4).any(|window| window == b"hush"));
+    }
+
+    #[test]
+    fn the_time_in_the_queue_is_that_of_all_waits() {
+        let ms = Duration::from_millis;
+        let mut times = Times { received: Instant::ZERO, ..Times::default() };
+        times.wait_again(ms(250));
+        assert_eq!(times.queue(), None, "it has no server yet");
+        times.picked = Some(Instant::ZERO + ms(250));
+        times.wait_again(ms(400));
+        assert_eq!(times.queue(), Some(ms(650)));
     }
 
     #[test]
