@@ -50,6 +50,8 @@ impl Sharing {
 
     /// When the next one is done, if none comes before; none where nobody is, or never.
     pub(crate) fn next(&mut self, now: Instant, speed: &Speed) -> Option<(Instant, u32)> {
+        // What was had until now counts, also where nobody has come or gone since.
+        self.advance(now, speed);
         self.version = self.version.wrapping_add(1);
         let Reverse((done_at, ..)) = self.jobs.peek()?;
         let left = (f64::from_bits(*done_at) - self.had).max(0.0) / self.share();

@@ -77,3 +77,33 @@ fn a_request_that_waits_again_after_its_server_went_down_may_wait_as_long_as_bef
         assert_eq!((record.planned, record.outcomes.ok), (2, 2), "{:?}", record.outcomes);
     }
 }
+
+/// Half of its second is done when the server becomes half as fast: 500 ms and another second.
+#[test]
+fn a_server_that_shares_its_cores_and_becomes_slow_keeps_the_work_that_it_has_done() {
+    let begin = Instant::ZERO + Duration::from_millis(500);
+    let fault = |what, lasts| {
+        vec![Fault { at: begin, lasts, what, whom: Selector::default() }]
+    };
+    let for_300_ms = Some(Duration::from_millis(300));
+    let cases = [
+        (fault(Trouble::Slow(2.0), None), 1_500),
+        (fault(Trouble::Slow(2.0), for_300_ms), 1_150),
+        (fault(Trouble::Stall, for_300_ms), 1_300),
+    ];
+    for (faults, expected) in cases {
+        let model = ServerModel {
+            time: ServiceTime::Constant(Duration::from_secs(1)),
+            discipline: Discipline::ProcessorSharing,
+            ..ServerModel::default()
+        };
+        let mut scenario = one_server(model, Rate::per_sec(1), 10, 1);
+        scenario.warm_up = Duration::ZERO;
+        scenario.faults = faults;
+        scenario.sources[0].arrivals = Arrivals::Listed([Duration::ZERO].into());
+        let record = Simulation::new(scenario).run();
+        let (found, expected) = (record.response.max, Duration::from_millis(expected));
+        let off = found.max(expected).saturating_sub(found.min(expected));
+        assert!(off < expected.scale(0.002), "{found}, expected {expected}");
+    }
+}
