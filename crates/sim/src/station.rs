@@ -140,6 +140,7 @@ impl Station {
         let time = self.model.time.draw(work);
         if let Some(limit) = self.model.queue
             && self.waiting(now) >= limit
+            && self.is_busy(now)
         {
             return Reply::Responds(now, 503);
         }

@@ -36,6 +36,40 @@ fn queues_agree_with_theory() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// M/M/c/K: with no room to wait Erlang's loss formula (1917). Sharing cores changes neither which
+/// share is lost nor the mean.
+#[test]
+fn a_server_with_a_short_queue_refuses_as_many_requests_as_theory_says() {
+    let of_each = [Discipline::FirstCome, Discipline::ProcessorSharing];
+    for (cores, queue, rate) in [(5, 0, 400), (1, 0, 80), (1, 3, 100), (2, 1, 300)] {
+        let (lost, mean) = limited(cores, queue, rate as f64 * 0.01);
+        for discipline in of_each {
+            let time = ServiceTime::Exponential { mean: TEN_MS };
+            let model = ServerModel { queue: Some(queue), discipline, ..model(time, cores) };
+            let scenario = one_server(model, Rate::per_sec(rate), REQUESTS, 1);
+            let record = Simulation::new(scenario).run();
+            let found = record.outcomes.server_error as f64 / record.planned as f64;
+            let found_mean = record.response.mean.as_millis_f64();
+            let what = format!("{discipline:?}, {cores} cores, a queue of {queue}, {rate}/s");
+            assert!((found - lost).abs() < 0.01, "{what}: {found} lost, expected {lost}");
+            assert!((found_mean / mean - 1.0).abs() < 0.03, "{what}: {found_mean} ms, not {mean}");
+        }
+    }
+}
+
+/// Of so many cores and places to wait: which share is lost, and for how many milliseconds the
+/// others are there.
+fn limited(cores: u32, queue: u32, offered: f64) -> (f64, f64) {
+    let mut weights = vec![1.0];
+    for n in 1..=cores + queue {
+        weights.push(weights[n as usize - 1] * offered / f64::from(n.min(cores)));
+    }
+    let sum: f64 = weights.iter().sum();
+    let lost = weights[weights.len() - 1] / sum;
+    let there: f64 = weights.iter().enumerate().map(|(n, weight)| n as f64 * weight / sum).sum();
+    (lost, 10.0 * there / (offered * (1.0 - lost)))
+}
+
 /// A figure beside what it should be.
 #[derive(Debug)]
 #[expect(dead_code, reason = "printed where it is wrong")]
