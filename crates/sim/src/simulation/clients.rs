@@ -195,7 +195,8 @@ impl Simulation {
         self.observer.retried(client.since);
         self.note(client, Step::Retries);
         let longest = retry.after * (1 << client.tries.min(20));
-        let random = &mut self.sources[client.source as usize].random;
+        // Of its own, so that what comes afterwards does not depend on who tries again.
+        let mut random = Random::stream(client.work, RETRIES + u64::from(client.tries));
         let wait = longest.scale(0.5 + 0.5 * random.uniform());
         let waits = self.retries.insert(Client { tries: client.tries + 1, ..client });
         self.events.plan(self.now + wait.max(Duration::from_nanos(1)), Event::Retry(waits));
@@ -206,8 +207,18 @@ impl Simulation {
         self.note(client, Step::Over(outcome));
         let source = &self.scenario.sources[client.source as usize];
         if let Arrivals::Closed { think, .. } = source.arrivals {
-            let after = think.max(Duration::from_nanos(1)) + source.distance;
+            let at_once = outcome != Outcome::Served || self.now == client.since;
+            let least = if at_once { LEAST_ROUND } else { Duration::ZERO };
+            let after = (think.max(Duration::from_nanos(1)) + source.distance).max(least);
             self.events.plan(self.now + after, Event::Arrival { source: client.source });
         }
     }
 }
+
+/// From a request that fails, or that a cache answers, to the next one of its user: about what the
+/// round trip takes on one machine. Without it a user would ask a thousand million times a second.
+const LEAST_ROUND: Duration = Duration::from_micros(100);
+
+/// The first of the streams of a request's work from which is drawn what its client waits before it
+/// tries again; behind that of its object.
+const RETRIES: u64 = 3;

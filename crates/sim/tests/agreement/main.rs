@@ -6,3 +6,4 @@ mod fleets;
 mod planning;
 mod theory;
 mod trace;
+mod users;

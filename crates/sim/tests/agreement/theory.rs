@@ -46,7 +46,7 @@ fn a_server_with_a_short_queue_refuses_as_many_requests_as_theory_says() {
         for discipline in of_each {
             let time = ServiceTime::Exponential { mean: TEN_MS };
             let model = ServerModel { queue: Some(queue), discipline, ..model(time, cores) };
-            let scenario = one_server(model, Rate::per_sec(rate), REQUESTS, 1);
+            let scenario = one_server(model, Rate::per_sec(rate), 5 * REQUESTS, 1);
             let record = Simulation::new(scenario).run();
             let found = record.outcomes.server_error as f64 / record.planned as f64;
             let found_mean = record.response.mean.as_millis_f64();

@@ -1,0 +1,113 @@
+//! Users of a closed loop: how many there are, and when they ask again.
+
+use loadline_core::{
+    time::{Duration, Instant},
+    units::{Bytes, Rate},
+};
+use loadline_sim::{
+    Arrivals, OutageKind, Scenario, ServiceTime, Simulation,
+    scenario::{Cache, ClientRetry, Fault, Objects, Selector, ServerModel, Trouble},
+    trace::{Fact, Step, What},
+};
+
+use crate::fleets::one_server;
+
+/// Ten users, of whom each asks again 100 us after a failure: 100,000 requests in a second.
+#[test]
+fn users_whose_requests_fail_at_once_do_not_keep_the_run_from_its_end() {
+    let mut scenario = users(10, Duration::ZERO);
+    let down = Trouble::Outage(OutageKind::Down);
+    scenario.faults = vec![from_the_beginning(down)];
+    let record = Simulation::new(scenario).run();
+    assert_eq!(record.outcomes.ok, 0);
+    assert!((99_000..=100_010).contains(&record.planned), "{}", record.planned);
+}
+
+#[test]
+fn users_whose_requests_a_cache_answers_do_not_keep_the_run_from_its_end() {
+    let mut scenario = users(10, Duration::ZERO);
+    scenario.objects = vec![Some(Objects::new((1, 1.0), (Bytes::new(1_000), 0.0), None))];
+    scenario.caches = vec![Cache { edge: 0, size: Bytes::new(1_000_000), warm: 10 }];
+    let record = Simulation::new(scenario).run();
+    assert_eq!(record.outcomes.ok, record.planned);
+    assert!((99_000..=100_010).contains(&record.planned), "{}", record.planned);
+}
+
+/// Who thinks for longer than that is not held up further.
+#[test]
+fn users_who_think_ask_again_when_they_have_thought() {
+    let mut scenario = users(10, Duration::from_millis(10));
+    scenario.faults = vec![from_the_beginning(Trouble::Outage(OutageKind::Down))];
+    let planned = Simulation::new(scenario).run().planned;
+    assert!((990..=1_010).contains(&planned), "{planned}");
+}
+
+/// Each waits 90 ms between answers of 10 ms, so ten times a second.
+#[test]
+fn three_times_the_traffic_is_three_times_the_users() {
+    let planned = |faults: Vec<Fault>| {
+        let mut scenario = users(10, Duration::from_millis(90));
+        scenario.lasts = Duration::from_secs(30);
+        scenario.faults = faults;
+        Simulation::new(scenario).run().planned
+    };
+    let traffic = |at, lasts, factor| {
+        let at = Instant::ZERO + Duration::from_secs(at);
+        let lasts = Some(Duration::from_secs(lasts)).filter(|lasts| *lasts > Duration::ZERO);
+        Fault { at, lasts, what: Trouble::Traffic(factor), whom: Selector::default() }
+    };
+    for (faults, expected) in [
+        (vec![], 3_000),
+        (vec![traffic(0, 0, 3.0)], 9_000),
+        (vec![traffic(10, 10, 3.0)], 5_000),
+        (vec![traffic(10, 10, 3.0), traffic(15, 10, 0.5)], 4_000),
+        (vec![traffic(10, 0, 0.0)], 1_000),
+    ] {
+        let found = planned(faults.clone());
+        assert!((found as f64 / f64::from(expected) - 1.0).abs() < 0.02, "{found}: {faults:?}");
+    }
+}
+
+/// Half of the responses is an error, so clients of one run try again and those of the other do
+/// not. The same requests come to both.
+#[test]
+fn what_clients_try_again_leaves_what_comes_as_it_was() {
+    let came = |what: &[Trouble]| {
+        let mut scenario = one_server(server(), Rate::per_sec(50), 500, 1);
+        scenario.sources[0].retry = ClientRetry { times: 2, after: Duration::from_millis(50) };
+        scenario.faults = what.iter().map(|what| from_the_beginning(*what)).collect();
+        let mut simulation = Simulation::traced(scenario);
+        let mut came = Vec::new();
+        while simulation.step() {
+            let facts = simulation.facts().into_iter();
+            came.extend(facts.filter(is_first).map(|fact| fact.at));
+        }
+        came
+    };
+    let as_it_is = came(&[]);
+    assert!(as_it_is.len() > 400);
+    assert_eq!(as_it_is, came(&[Trouble::Errors(0.5)]));
+}
+
+/// Whether a request comes to its edge for the first time.
+fn is_first(fact: &Fact) -> bool {
+    matches!(fact.what, What::Request(_, Step::Asks { tries: 0, .. }))
+}
+
+/// So many users of one server, for a second.
+fn users(users: u32, think: Duration) -> Scenario {
+    let mut scenario = one_server(server(), Rate::per_sec(1), 1, 1);
+    scenario.warm_up = Duration::ZERO;
+    scenario.sources[0].arrivals = Arrivals::Closed { users, think, requests: None };
+    scenario
+}
+
+fn server() -> ServerModel {
+    let time = ServiceTime::Constant(Duration::from_millis(10));
+    ServerModel { time, cores: 100, ..ServerModel::default() }
+}
+
+fn from_the_beginning(what: Trouble) -> Fault {
+    let at = Instant::ZERO + Duration::from_nanos(1);
+    Fault { at, lasts: None, what, whom: Selector::default() }
+}
