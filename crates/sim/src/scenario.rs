@@ -193,7 +193,8 @@ pub enum Trouble {
     Stall,
     /// This share of responses is a 500, 0 to 1.
     Errors(f64),
-    /// So many times as many requests come, at least 0; for sources that are [`Arrivals::Open`].
+    /// So many times as many requests come, at least 0; of [`Arrivals::Closed`] so many times as
+    /// many users.
     Traffic(f64),
     /// The caches of edges lose everything, and store nothing while it lasts; one that does not end
     /// leaves them empty and in use.

@@ -98,6 +98,9 @@ struct Clients {
     listed: usize,
     random: Random,
     came: u64,
+    /// Users of a closed loop that are there, and how many there should be.
+    users: u32,
+    wanted_users: u32,
 }
 
 /// What a client wants.
@@ -231,7 +234,16 @@ impl Simulation {
                 Arrivals::Closed { .. } | Arrivals::Listed(_) => None,
             };
             let edge = Some(source.edge);
-            self.sources.push(Clients { edge, clock, listed: 0, random, came: 0 });
+            let clients = Clients {
+                edge,
+                clock,
+                listed: 0,
+                random,
+                came: 0,
+                users: 0,
+                wanted_users: 0,
+            };
+            self.sources.push(clients);
             listed.into_iter().for_each(|it| self.scenario.sources[index].arrivals = it);
             self.plan_first_arrivals(index);
         }

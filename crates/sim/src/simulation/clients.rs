@@ -20,14 +20,23 @@ impl Simulation {
     pub(super) fn plan_first_arrivals(&mut self, source: usize) {
         match &self.scenario.sources[source].arrivals {
             Arrivals::Open { .. } | Arrivals::Listed(_) => self.plan_arrival(source),
-            Arrivals::Closed { users, think, .. } => {
-                let (users, think) = (*users, *think);
-                for user in 0..users {
-                    let at = think.scale(f64::from(user) / f64::from(users));
-                    let arrival = Event::Arrival { source: source as u32 };
-                    self.events.plan(Instant::ZERO + at, arrival);
-                }
-            }
+            Arrivals::Closed { .. } => self.change_users(source),
+        }
+    }
+
+    /// Lets as many users of a closed loop be there as the traffic of this time says: those who
+    /// come ask within the time that one thinks, those who leave do so instead of asking again.
+    pub(super) fn change_users(&mut self, source: usize) {
+        let of = &self.scenario.sources[source];
+        let Arrivals::Closed { users, think, .. } = of.arrivals else { return };
+        let wanted = libm::round(f64::from(users) * self.traffic_factor(of)) as u32;
+        let clients = &mut self.sources[source];
+        clients.wanted_users = wanted;
+        let come = wanted.saturating_sub(clients.users);
+        clients.users += come;
+        for user in 0..come {
+            let at = self.now + think.scale(f64::from(user) / f64::from(come));
+            self.events.plan(at, Event::Arrival { source: source as u32 });
         }
     }
 
@@ -56,6 +65,10 @@ impl Simulation {
         let arrivals = &self.scenario.sources[source].arrivals;
         if matches!(arrivals, Arrivals::Closed { requests: Some(all), .. } if clients.came >= *all)
         {
+            return;
+        }
+        if clients.users > clients.wanted_users {
+            clients.users -= 1;
             return;
         }
         clients.came += 1;

@@ -84,7 +84,10 @@ impl Simulation {
                 self.lose_caches(fault.whom.region.as_ref(), fault.lasts.is_some());
             }
             Trouble::Cache => self.restore_caches(fault.whom.region.as_ref()),
-            Trouble::Errors(_) | Trouble::Traffic(_) | Trouble::StoreAway | Trouble::CutOff => {}
+            Trouble::Traffic(_) => {
+                (0..self.sources.len()).for_each(|source| self.change_users(source));
+            }
+            Trouble::Errors(_) | Trouble::StoreAway | Trouble::CutOff => {}
         }
     }
 
@@ -123,6 +126,15 @@ impl Simulation {
             _ => None,
         });
         factors.collect()
+    }
+
+    /// What it is multiplied by now.
+    pub(super) fn traffic_factor(&self, source: &Source) -> f64 {
+        let holds = |(begin, end, _): &Factor| {
+            *begin <= self.now && end.is_none_or(|end| self.now < end)
+        };
+        let factors = self.traffic_factors(source).into_iter().filter(holds);
+        factors.map(|(.., factor)| factor).product()
     }
 
     /// Clients of an edge whose region is out come in at the nearest edge that is not.
