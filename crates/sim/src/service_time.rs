@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use libm::{exp, log, pow, sqrt};
+use libm::{exp, expm1, log, pow, sqrt};
 use loadline_core::time::Duration;
 
 use crate::random::Random;
@@ -24,7 +24,8 @@ pub enum ServiceTime {
         /// Its standard deviation over its mean, above 0.
         variation: f64,
     },
-    /// Pareto (type I), cut at a thousand times its mean.
+    /// Pareto (type I), whose longest times are cut: at a thousand means, or later where the shape
+    /// is so small that this would leave less of the mean (at 1,560 for a shape of 1.1).
     Pareto {
         /// Its mean.
         mean: Duration,
@@ -58,7 +59,8 @@ impl ServiceTime {
             }
             Self::Pareto { mean, shape } => {
                 let least = (shape - 1.0) / shape;
-                mean.scale((least / pow(random.uniform(), 1.0 / shape)).min(LONGEST))
+                let drawn = (least / pow(random.uniform(), 1.0 / shape)).min(LONGEST);
+                mean.scale(drawn / cut_mean(*shape))
             }
             Self::TwoKinds { short, long, long_share } => {
                 let is_long = random.uniform() < *long_share;
@@ -91,7 +93,15 @@ impl ServiceTime {
     }
 }
 
-/// The longest draw of a Pareto distribution, in means.
+/// What is left of the mean of a Pareto distribution of mean 1 where longer times than [`LONGEST`]
+/// are cut to that: `1 - (least / LONGEST)^(shape - 1) / shape`, in a form that does not cancel
+/// where the shape is near 1.
+fn cut_mean(shape: f64) -> f64 {
+    let least = (shape - 1.0) / shape;
+    (shape - 1.0 - expm1((shape - 1.0) * log(least / LONGEST))) / shape
+}
+
+/// The longest draw of a Pareto distribution of mean 1 before it is given its mean.
 const LONGEST: f64 = 1_000.0;
 
 #[cfg(test)]
@@ -121,5 +131,23 @@ mod tests {
             let ratio = sum / draws as f64 / distribution.mean().as_secs_f64();
             assert!((ratio - 1.0).abs() < 0.01, "{distribution:?}: {ratio} of its mean");
         }
+    }
+
+    /// By the quantiles at even distances, for draws of such a tail say little.
+    #[test]
+    fn a_pareto_distribution_of_a_small_shape_has_its_mean_though_its_longest_times_are_cut() {
+        for shape in [1.05, 1.1, 1.2, 1.5, 2.0] {
+            let least = (shape - 1.0) / shape;
+            let points = 20_000_000;
+            let at = |n: u32| pow((f64::from(n) + 0.5) / f64::from(points), -1.0 / shape);
+            let sum: f64 = (0..points).map(|n| (least * at(n)).min(LONGEST)).sum();
+            let mean = sum / f64::from(points) / cut_mean(shape);
+            assert!((mean - 1.0).abs() < 0.001, "shape {shape}: {mean} of its mean");
+        }
+        let time = ServiceTime::Pareto { mean: Duration::from_millis(20), shape: 1.2 };
+        let mut random = Random::stream(7, 0);
+        let sum: f64 = (0..4_000_000).map(|_| time.draw(&mut random).as_secs_f64()).sum();
+        let mean = sum / 4e6 / time.mean().as_secs_f64();
+        assert!((mean - 1.0).abs() < 0.04, "{mean} of its mean");
     }
 }
