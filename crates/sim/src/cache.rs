@@ -67,7 +67,8 @@ pub(crate) struct EdgeCache {
     /// Objects on their way, with the requests that wait for each.
     fetches: HashMap<Object, Vec<Handle>>,
     evicted: Vec<(Slot, Object)>,
-    is_out: bool,
+    /// How many faults keep it out of use.
+    out: u32,
     counts: SimulatedCache,
     /// Since the last point of the timeline.
     moment: CacheMoment,
@@ -143,7 +144,7 @@ impl EdgeCache {
             stored: HashMap::new(),
             fetches: HashMap::new(),
             evicted: Vec::new(),
-            is_out: false,
+            out: 0,
             counts,
             moment: CacheMoment::default(),
             sampled: Instant::ZERO,
@@ -186,7 +187,7 @@ impl EdgeCache {
 
     /// What becomes of a request, and whether the object is here, fresh or stale.
     fn find(&mut self, now: Instant, object: Object) -> (Lookup, bool) {
-        if self.is_out {
+        if self.out > 0 {
             return (Lookup::Passes, false);
         }
         let stored = self.stored.get(&object);
@@ -217,7 +218,7 @@ impl EdgeCache {
         of: &Objects,
         is_good: bool,
     ) -> Vec<Handle> {
-        if is_good && !self.is_out {
+        if is_good && self.out == 0 {
             self.store(object, of, of.ttl.map(|ttl| now + ttl));
         }
         self.fetches.remove(&object).unwrap_or_default()
@@ -250,16 +251,16 @@ impl EdgeCache {
         }
     }
 
-    /// Everything in it is lost; it stays out until it is [back](EdgeCache::is_back).
+    /// Everything in it is lost; it stays out until it is [back](EdgeCache::is_back) as often.
     pub(crate) fn lose(&mut self, stays_out: bool) {
         self.eviction = Eviction::new(self.eviction.capacity());
         self.stored.clear();
-        self.is_out = stays_out;
+        self.out += u32::from(stays_out);
     }
 
-    /// It is in use again, empty.
+    /// A fault has ended; after the last one it is in use again, empty.
     pub(crate) fn is_back(&mut self) {
-        self.is_out = false;
+        self.out = self.out.saturating_sub(1);
     }
 
     /// A point of the timeline.

@@ -101,6 +101,25 @@ fn a_cache_that_is_lost_leaves_its_load_to_the_servers_until_it_is_full_again() 
     assert!((0.9..1.15).contains(&(late / before)), "{late} at the end, {before} before");
 }
 
+/// Of three, which hold from 1 s to 5 s together, the first ends at 2 s; the one without an end at
+/// 3 s empties the cache and says nothing of how long it is out.
+#[test]
+fn a_cache_that_several_faults_keep_out_comes_back_after_the_last() {
+    let mut scenario = at_once(1, Duration::from_millis(1));
+    let times: Vec<Duration> = (0..8).map(|n| Duration::from_millis(500 + 1_000 * n)).collect();
+    scenario.sources[0].arrivals = Arrivals::Listed(times.into());
+    let fault = |at, lasts: Option<u64>| Fault {
+        at: Instant::ZERO + Duration::from_secs(at),
+        lasts: lasts.map(Duration::from_secs),
+        what: Trouble::Cache,
+        whom: Selector::default(),
+    };
+    scenario.faults = vec![fault(1, Some(1)), fault(1, Some(4)), fault(3, None)];
+    // The first is fetched, four find it out, one fetches anew, two are hits.
+    let cache = cache_of(&Simulation::new(scenario).run());
+    assert_eq!((cache.requests, cache.fetches, cache.hits), (8, 6, 2));
+}
+
 #[test]
 fn an_object_that_is_too_large_for_the_cache_goes_to_the_servers_each_time() {
     let mut scenario = at_once(1, Duration::from_millis(1));
