@@ -24,8 +24,8 @@ pub enum ServiceTime {
         /// Its standard deviation over its mean, above 0.
         variation: f64,
     },
-    /// Pareto (type I), whose longest times are cut: at a thousand means, or later where the shape
-    /// is so small that this would leave less of the mean (at 1,560 for a shape of 1.1).
+    /// Pareto (type I), cut at a thousand times its mean, or later where the shape is below 1.5: at
+    /// 1,560 times with 1.1.
     Pareto {
         /// Its mean.
         mean: Duration,

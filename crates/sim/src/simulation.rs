@@ -234,15 +234,8 @@ impl Simulation {
                 Arrivals::Closed { .. } | Arrivals::Listed(_) => None,
             };
             let edge = Some(source.edge);
-            let clients = Clients {
-                edge,
-                clock,
-                listed: 0,
-                random,
-                came: 0,
-                users: 0,
-                wanted_users: 0,
-            };
+            let clients =
+                Clients { edge, clock, listed: 0, random, came: 0, users: 0, wanted_users: 0 };
             self.sources.push(clients);
             listed.into_iter().for_each(|it| self.scenario.sources[index].arrivals = it);
             self.plan_first_arrivals(index);

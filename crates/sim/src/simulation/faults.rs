@@ -130,9 +130,8 @@ impl Simulation {
 
     /// What it is multiplied by now.
     pub(super) fn traffic_factor(&self, source: &Source) -> f64 {
-        let holds = |(begin, end, _): &Factor| {
-            *begin <= self.now && end.is_none_or(|end| self.now < end)
-        };
+        let holds =
+            |(begin, end, _): &Factor| *begin <= self.now && end.is_none_or(|end| self.now < end);
         let factors = self.traffic_factors(source).into_iter().filter(holds);
         factors.map(|(.., factor)| factor).product()
     }

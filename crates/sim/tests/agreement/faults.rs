@@ -82,9 +82,7 @@ fn a_request_that_waits_again_after_its_server_went_down_may_wait_as_long_as_bef
 #[test]
 fn a_server_that_shares_its_cores_and_becomes_slow_keeps_the_work_that_it_has_done() {
     let begin = Instant::ZERO + Duration::from_millis(500);
-    let fault = |what, lasts| {
-        vec![Fault { at: begin, lasts, what, whom: Selector::default() }]
-    };
+    let fault = |what, lasts| vec![Fault { at: begin, lasts, what, whom: Selector::default() }];
     let for_300_ms = Some(Duration::from_millis(300));
     let cases = [
         (fault(Trouble::Slow(2.0), None), 1_500),
