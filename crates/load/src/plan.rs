@@ -126,6 +126,12 @@ pub enum PlanError {
         /// Which number.
         what: &'static str,
     },
+    /// More users than a machine has room for.
+    #[error("{users} users are more than one run can have, which is {USERS_MAX}")]
+    TooManyUsers {
+        /// As many as were asked for.
+        users: u32,
+    },
     /// The request cannot be written.
     #[error("the request cannot be sent")]
     Request(#[from] BuildError),
@@ -218,6 +224,11 @@ impl LoadPlan {
         {
             return Err(PlanError::Insecure { url: plain.to_string() });
         }
+        if let Pattern::Closed { users, .. } = self.pattern
+            && users > USERS_MAX
+        {
+            return Err(PlanError::TooManyUsers { users });
+        }
         let (size, planned, until, limit) = match &self.pattern {
             Pattern::Closed { users, until, .. } => {
                 (("the number of users", *users == 0), 1, *until, None)
@@ -240,6 +251,9 @@ impl LoadPlan {
         }
     }
 }
+
+/// Each is a task with a connection: together as many as Linux lets a process have descriptors.
+const USERS_MAX: u32 = 1_048_576;
 
 /// What siege waits, whose users will compare.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -295,6 +309,7 @@ mod tests {
         hurried.timeout = Duration::from_micros(999);
         for (plan, what) in [
             (closed(0, one), "users"),
+            (closed(u32::MAX, one), "4294967295 users are more than one run can have"),
             (closed(1, Until::Requests(0)), "requests"),
             (closed(1, Until::Elapsed(Duration::ZERO)), "duration"),
             (open, "rate"),

@@ -71,20 +71,25 @@ impl FileKind for TrafficFile {
 }
 
 impl Traffic {
-    /// Reads the file at `path`, which is about the services of `fleet`.
+    /// Reads the file at `path`, which is about the services of `fleet`. Where somebody else says
+    /// how long requests come, it `lasts` so long.
     ///
     /// # Errors
     /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
-    pub fn load(path: &Path, fleet: &Fleet) -> Result<Self, FileErrors> {
+    pub fn load(path: &Path, fleet: &Fleet, lasts: Option<Duration>) -> Result<Self, FileErrors> {
         let text = loadline_spanned::load::<TrafficFile>(path, "name a file that can be read")?;
-        Self::parse(&path.display().to_string(), &text, fleet)
+        let mut traffic = Self::parse(&path.display().to_string(), &text, fleet, lasts)?;
+        lasts.into_iter().for_each(|lasts| traffic.set_duration(lasts));
+        Ok(traffic)
     }
 
     /// Reads `text`, which errors call `name`, and which is about the services of `fleet`.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it, in the order of the file.
-    pub fn parse(name: &str, text: &str, fleet: &Fleet) -> Result<Self, FileErrors> {
+    fn parse(
+        name: &str,
+        text: &str,
+        fleet: &Fleet,
+        lasts: Option<Duration>,
+    ) -> Result<Self, FileErrors> {
         let source = Text::new::<TrafficFile>(name, text.to_owned());
         let mut problems = Problems::default();
         let file = loadline_spanned::read::<TrafficFile, file::File>(text, &mut problems);
@@ -92,7 +97,7 @@ impl Traffic {
         let Some(file) = file.filter(|_| !problems.failed()) else {
             return Err(problems.into_errors(&source));
         };
-        let traffic = meaning::meaning(&file, folder_of(name), fleet, &mut problems);
+        let traffic = meaning::meaning(&file, (folder_of(name), lasts), fleet, &mut problems);
         let warnings = problems.settle(&source)?;
         Ok(Self { warnings, ..traffic })
     }
@@ -101,7 +106,7 @@ impl Traffic {
     #[must_use]
     pub fn default_for(fleet: &Fleet) -> Self {
         let file = At { value: file::File::default(), span: 0..0 };
-        meaning::meaning(&file, Path::new(""), fleet, &mut Problems::default())
+        meaning::meaning(&file, (Path::new(""), None), fleet, &mut Problems::default())
     }
 
     /// Lets requests come for so long, with as many points of the timeline as before.
@@ -134,5 +139,84 @@ impl Traffic {
     #[must_use]
     pub fn scenario(&self, edges: Vec<Arc<Fleet>>) -> Scenario {
         Scenario { edges, ..self.scenario.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loadline_core::{
+        fleet::{Capacity, Edge, Group, Server, Service, forwarding::Forwarding},
+        units::Ratio,
+    };
+    use std::net::SocketAddr;
+
+    fn read(text: &str, lasts: Option<Duration>) -> Result<Traffic, String> {
+        let group = Group {
+            name: "near".into(),
+            region: "near".into(),
+            rtt: None,
+            capacity: Capacity::default(),
+            scaler: Ratio::ONE,
+            servers: vec![Server::at(SocketAddr::from(([127, 0, 0, 1], 80)))],
+            discovery: None,
+        };
+        let services = vec![Service { groups: vec![group], ..Service::named("web") }];
+        let (edge, forwarding) = (Edge::within("near"), Forwarding::default());
+        let fleet = Fleet { edge, forwarding, listeners: Vec::new(), services };
+        Traffic::parse("traffic.toml", text, &fleet, lasts).map_err(|errors| {
+            let told = |error: &FileError| {
+                format!("{}:{} {}", error.line(), error.column(), error.message())
+            };
+            errors.errors().iter().map(told).collect::<Vec<_>>().join("\n")
+        })
+    }
+
+    #[test]
+    fn what_no_machine_can_simulate_has_an_error_at_its_place() {
+        for (text, error) in [
+            ("[[server]]\ncores = 4294967295", "2:9 expected at most 100000"),
+            ("[[source]]\nrate = \"999999999999/s\"", "2:8 expected at most 10000000/s"),
+            (
+                "[[source]]\nstages = [{ rate = \"1/s\", to = \"99999999/s\", for = \"1s\" }]",
+                "2:11 expected at most 10000000/s",
+            ),
+            ("[[source]]\nusers = 4000000000", "2:9 expected at most 1000000"),
+            (
+                "[[source]]\nrate = \"1/s\"\narrivals = \"bursts\"\nburst = 4000000000",
+                "4:9 expected at most 1000000",
+            ),
+            (
+                "[[fault]]\nat = \"1s\"\nwhat = \"slow\"\nfactor = 1e300",
+                "4:10 expected at most 1000000",
+            ),
+            (
+                "[[fault]]\nat = \"1s\"\nwhat = \"traffic\"\nfactor = 1e300",
+                "4:10 expected at most 1000",
+            ),
+            (
+                "[[objects]]\ncount = 10\n[[cache]]\nsize = \"1MB\"\nwarm = 99999999999",
+                "5:8 expected at most 100000000",
+            ),
+            (
+                "[[server]]\ndistribution = \"lognormal\"\nvariation = 1e300",
+                "3:13 expected at most 100",
+            ),
+            ("step = \"1ns\"", "1:8 more than 100000 points of a timeline"),
+        ] {
+            let told = read(text, None).unwrap_err();
+            assert!(told.starts_with(error) && !told.contains('\n'), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_fault_that_never_begins_is_an_error_or_a_warning_where_the_run_was_made_shorter() {
+        let text = "duration = \"20s\"\n[[fault]]\nat = \"20s\"\nwhat = \"stall\"\n";
+        let told = read(text, None).unwrap_err();
+        assert_eq!(told, "3:6 it never begins: requests come for 20s");
+        let warnings = |lasts| read(text, Some(Duration::from_secs(lasts))).unwrap().warnings;
+        assert_eq!((warnings(21).len(), warnings(10).len()), (0, 1));
+        let text = "[[fault]]\nat = \"59s\"\nwhat = \"stall\"\n";
+        assert!(read(text, None).is_ok(), "a minute if nothing is said");
     }
 }

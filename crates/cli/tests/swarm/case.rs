@@ -85,7 +85,8 @@ impl Case {
 /// Reads both files as `loadline sim` does.
 pub(crate) fn read((file, traffic): (&Path, &Path)) -> Result<Scenario, String> {
     let own = loadline_control::load(file).map_err(|errors| format!("{errors:?}"))?;
-    let mut traffic = Traffic::load(traffic, &own.fleet).map_err(|errors| format!("{errors:?}"))?;
+    let traffic = Traffic::load(traffic, &own.fleet, None);
+    let mut traffic = traffic.map_err(|errors| format!("{errors:?}"))?;
     match &own.cluster {
         Some(cluster) => traffic.share(cluster.sharing()),
         None if traffic.needs_store() => return Err("a store that nobody has".to_owned()),

@@ -9,6 +9,7 @@ mod store;
 
 use std::{
     collections::BTreeMap,
+    fmt,
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -31,16 +32,27 @@ struct Reader<'a> {
     folder: &'a Path,
     /// Access logs that were read, each once; none where one cannot be.
     logs: BTreeMap<PathBuf, Option<Rc<Log>>>,
+    /// How long requests come.
+    lasts: Lasts,
 }
 
-/// What the file says. Where something is wrong, `problems` has it.
+/// How long requests come, by the file or by somebody else.
+#[derive(Clone, Copy, Debug)]
+enum Lasts {
+    Here(Duration),
+    Elsewhere(Duration),
+}
+
+/// What the file says, which is in this folder, and whose requests come for so long where somebody
+/// else says so. Where something is wrong, `problems` has it.
 pub(super) fn meaning(
     file: &At<File>,
-    folder: &Path,
+    (folder, said_elsewhere): (&Path, Option<Duration>),
     fleet: &Fleet,
     problems: &mut Problems,
 ) -> Traffic {
-    let mut reader = Reader { fleet, problems, folder, logs: BTreeMap::new() };
+    let lasts = Lasts::Here(DURATION);
+    let mut reader = Reader { fleet, problems, folder, logs: BTreeMap::new(), lasts };
     let File { seed, duration, warm_up, step, source, server, link, fault, objects, cache, store } =
         &file.value;
     let mut regions = vec![fleet.edge.region.clone()];
@@ -50,12 +62,12 @@ pub(super) fn meaning(
     };
     let said = reader.positive(duration.as_ref());
     let lasts = said.or_else(|| longest_list(&sources)).unwrap_or(DURATION);
+    reader.lasts = said_elsewhere.map_or(Lasts::Here(lasts), Lasts::Elsewhere);
     let warm_up_at = warm_up.as_ref().map_or(Duration::ZERO, |at| at.value);
     if let Some(at) = warm_up.as_ref().filter(|at| at.value >= lasts) {
         let help = "requests are counted from `warm_up` to the end of `duration`";
         reader.problems.error(&at.span, "`warm_up` is not shorter than `duration`", "this", help);
     }
-    let fair = (lasts / POINTS).max(Duration::from_millis(1));
     let objects = reader.objects(objects);
     let caches = reader.caches(cache, &regions, &objects);
     let scenario = Scenario {
@@ -63,7 +75,7 @@ pub(super) fn meaning(
         seed: seed.unwrap_or(1),
         lasts,
         warm_up: warm_up_at,
-        step: reader.positive(step.as_ref()).unwrap_or(fair),
+        step: reader.step(step.as_ref(), lasts),
         sources,
         servers: server.iter().filter_map(|server| reader.server(server)).collect(),
         links: link.iter().map(|link| reader.link(link)).collect(),
@@ -108,6 +120,25 @@ impl Reader<'_> {
             self.error(&at.span, message, "write it like 1.5");
         }
         fits.then_some(at.value)
+    }
+
+    /// What is not beyond what a machine can simulate.
+    fn at_most<T: PartialOrd + fmt::Display>(&mut self, most: T, value: &T, span: &Span) {
+        if *value > most {
+            let message = format!("expected at most {most}");
+            self.error(span, message, "what is larger cannot be simulated");
+        }
+    }
+
+    /// How far apart the points of the timeline are.
+    fn step(&mut self, at: Option<&At<Duration>>, lasts: Duration) -> Duration {
+        let fair = (lasts / POINTS).max(Duration::from_millis(1));
+        let Some(step) = self.positive(at) else { return fair };
+        if let Some(at) = at.filter(|_| step < lasts / MOST_POINTS) {
+            let message = format!("more than {MOST_POINTS} points of a timeline");
+            self.error(&at.span, message, "a longer `step` will do");
+        }
+        step
     }
 
     /// One of a few words.
@@ -173,3 +204,6 @@ const DURATION: Duration = Duration::from_secs(60);
 
 /// Points of a timeline that nobody set.
 const POINTS: u64 = 60;
+
+/// Points that a record still holds.
+const MOST_POINTS: u64 = 100_000;

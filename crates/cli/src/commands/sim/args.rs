@@ -9,7 +9,7 @@ use std::{
 
 use loadline_core::{
     time::{Duration, Instant},
-    units::Ratio,
+    units::{Ratio, UnitError},
 };
 use loadline_measure::objective::Objective;
 use loadline_sim::{
@@ -53,12 +53,12 @@ pub(super) struct Common {
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
     /// How long requests come; the traffic file says it otherwise
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(super) duration: Option<Duration>,
     /// The objective, like `p99<300ms, errors<0.1%`; the exit code says whether it was met
     #[arg(long, value_name = "TEXT")]
     pub(super) slo: Option<Objective>,
-    /// Print the record as JSON: the kind that `bench` writes
+    /// Print the record as JSON
     #[arg(long)]
     pub(super) json: bool,
     /// Write a page with pictures to this file
@@ -90,7 +90,7 @@ pub(super) struct WhatIf {
     #[arg(long, value_name = "TIME")]
     pub(super) at: Option<Duration>,
     /// How long it lasts; to the end if omitted
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long = "for", value_name = "TIME", value_parser = some_time)]
     pub(super) lasts: Option<Duration>,
     #[command(flatten)]
     pub(super) threads: Threads,
@@ -234,8 +234,10 @@ impl FromStr for TrafficArg {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.strip_prefix('x').and_then(|number| number.parse::<f64>().ok());
         match number {
-            Some(factor) if factor > 0.0 && factor.is_finite() => Ok(Self::Times(factor)),
-            Some(factor) => Err(format!("expected a number above 0 after `x`, found {factor}")),
+            Some(factor) if factor > 0.0 && factor <= TIMES_MAX => Ok(Self::Times(factor)),
+            Some(factor) => Err(format!(
+                "expected a number above 0 and at most {TIMES_MAX} after `x`, found {factor}"
+            )),
             None => Ok(Self::File(text.into())),
         }
     }
@@ -305,7 +307,14 @@ fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
         match key {
             "region" => selector.region = name(),
             "service" => selector.service = name(),
-            "group" => selector.group = name(),
+            "group" => match value.split_once('/') {
+                // As tables name it.
+                Some((service, group)) => {
+                    selector.service = Some(service.to_owned());
+                    selector.group = Some(group.to_owned());
+                }
+                None => selector.group = name(),
+            },
             "server" => {
                 let address = value.parse();
                 let wrong = |_| format!("`{value}` is not an address like 10.0.0.1:80");
@@ -313,8 +322,9 @@ fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
             }
             "factor" => {
                 let number = value.parse::<f64>().ok();
-                let fits = number.filter(|factor| *factor > 0.0 && factor.is_finite());
-                let wrong = || format!("expected a number above 0, found `{value}`");
+                let fits = number.filter(|factor| *factor > 0.0 && *factor <= SLOW_MAX);
+                let wrong =
+                    || format!("expected a number above 0 and at most {SLOW_MAX}, found `{value}`");
                 factor = Some(fits.ok_or_else(wrong)?);
             }
             _ => return Err(format!("unknown key `{key}`; {KEYS}")),
@@ -322,6 +332,20 @@ fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
     }
     Ok((selector, factor))
 }
+
+/// A time above zero.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match text.parse().map_err(|error: UnitError| error.to_string())? {
+        Duration::ZERO => Err("expected more than 0s".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// As in a traffic file.
+const TIMES_MAX: f64 = 1e3;
+
+/// As in a traffic file.
+const SLOW_MAX: f64 = 1e6;
 
 const KEYS: &str = "the keys are region, service, group, server and factor";
 
@@ -335,13 +359,14 @@ Examples:
   loadline sim loadline.toml
   loadline sim loadline.toml --traffic traffic.toml --slo 'p99<300ms, errors<0.1%'
   loadline sim loadline.toml --traffic traffic.toml --traffic x1.5 --report sim.html
-  loadline sim what-if loadline.toml --traffic traffic.toml --lose region=us --at 60s
+  loadline sim what-if loadline.toml --traffic traffic.toml --lose region=us --at 20s
   loadline sim plan loadline.toml --slo 'p99<300ms'
   loadline sim policies loadline.toml --traffic traffic.toml
   loadline sim explain loadline.toml --request 4711
   loadline sim loadline.toml --json > sim.json; loadline compare sim.json bench.json
 
 docs/simulating.md lists the keys of a traffic file and says what is modelled, and what is not.
+--json prints a record of kind `load`, as `bench` does.
 
 Exit codes: 0 simulated, and the objective met; 1 wrong usage, or a file that cannot be used; 2
 could not be printed or written; 99 the objective was breached.";
@@ -388,8 +413,8 @@ Examples:
 
 --json prints a record of kind `explanation`.
 
-Exit codes: 0 explained; 1 wrong usage, a file that cannot be used, or no such request; 2 could not
-be printed or written.";
+Exit codes: 0 explained, and the objective met; 1 wrong usage, a file that cannot be used, or no
+such request; 2 could not be printed or written; 99 the run breached the objective.";
 
 #[cfg(test)]
 mod tests {
@@ -399,10 +424,12 @@ mod tests {
     fn a_selection_says_what_is_wrong_with_it() {
         let (selector, factor) = selection("region=us,service=web,factor=2.5").unwrap();
         assert_eq!((selector.region.as_deref(), factor), (Some("us"), Some(2.5)));
+        let (of_table, _) = selection("group=web/us-central1").unwrap();
+        assert_eq!(of_table, selection("service=web,group=us-central1").unwrap().0);
         let wrong = |text| selection(text).unwrap_err();
         assert_eq!(wrong("us"), format!("expected KEY=NAME, found `us`; {KEYS}"));
         assert_eq!(wrong("zone=us"), format!("unknown key `zone`; {KEYS}"));
-        assert_eq!(wrong("factor=-1"), "expected a number above 0, found `-1`");
+        assert_eq!(wrong("factor=-1"), "expected a number above 0 and at most 1000000, found `-1`");
         assert_eq!(wrong("server=us"), "`us` is not an address like 10.0.0.1:80");
     }
 
@@ -411,5 +438,13 @@ mod tests {
         assert_eq!("x1.5".parse(), Ok(TrafficArg::Times(1.5)));
         assert_eq!("x.toml".parse(), Ok(TrafficArg::File("x.toml".into())));
         assert!("x0".parse::<TrafficArg>().is_err());
+        assert!("x1e300".parse::<TrafficArg>().is_err());
+    }
+
+    #[test]
+    fn no_time_at_all_is_refused() {
+        assert_eq!(some_time("1m"), Ok(Duration::from_secs(60)));
+        assert_eq!(some_time("0s"), Err("expected more than 0s".to_owned()));
+        assert!(some_time("soon").is_err());
     }
 }

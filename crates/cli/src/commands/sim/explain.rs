@@ -1,10 +1,6 @@
 //! `loadline sim explain`: the way of one request, decision by decision.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::{fmt::Write as _, process::ExitCode};
 
 use anyhow::Context as _;
 use loadline_measure::record::{Document, Record};
@@ -16,11 +12,13 @@ use super::{
     inputs::{InputError, Inputs},
     write_page,
 };
+use crate::commands::bench::EXIT_BREACHED;
 
 pub(super) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(&args.common)?;
     let scenario = inputs.scenario(&inputs.traffic, inputs.factor);
     let (explanation, run) = explain(&scenario, args.request.0).map_err(InputError::from)?;
+    let objective = args.common.slo.as_ref().map(|objective| objective.judge(&run));
     let tables = explanation_tables(&explanation);
     let record = Record::Explanation(explanation);
     if let Some(path) = &args.common.report {
@@ -39,6 +37,7 @@ pub(super) fn run(args: &Explain) -> anyhow::Result<ExitCode> {
         }
         page
     };
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
-    Ok(ExitCode::SUCCESS)
+    crate::commands::print(&text)?;
+    let is_met = objective.is_none_or(|objective| objective.is_met());
+    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(EXIT_BREACHED) })
 }

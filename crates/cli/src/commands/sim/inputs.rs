@@ -1,9 +1,12 @@
 //! What is simulated: the configuration as each edge sees it, and the traffic.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use loadline_control::{Loaded, cluster};
-use loadline_core::{fleet::Fleet, time::Instant};
+use loadline_core::{
+    fleet::Fleet,
+    time::{Duration, Instant},
+};
 use loadline_measure::record::LoadRecord;
 use loadline_sim::{
     Scenario, Simulation, Traffic,
@@ -52,11 +55,14 @@ pub(super) enum InputError {
     #[error("say what must hold: --slo 'p99<300ms, errors<0.1%'")]
     NoObjective,
     /// A loss after which nothing is left.
+    #[error("nothing is left of service `{service}` without {loss}; {advice}")]
+    NothingLeft { service: String, loss: String, advice: &'static str },
+    /// A change that nothing comes of.
     #[error(
-        "nothing is left of service `{service}` without {loss}; say what else may be lost: \
-         --survive any-server"
+        "it would begin at {at}, and requests come for {lasts}; say an earlier --at, or a longer \
+         --duration"
     )]
-    NothingLeft { service: String, loss: String },
+    NeverBegins { at: Duration, lasts: Duration },
     /// The request to explain is not in the run.
     #[error(transparent)]
     Request(#[from] NoSuchRequest),
@@ -79,9 +85,6 @@ impl Inputs {
         let factor = factors.product();
         let seed = &mut traffic.scenario.seed;
         *seed = common.seed.unwrap_or(*seed);
-        if let Some(duration) = common.duration {
-            traffic.set_duration(duration);
-        }
         let seen_from = |region: &String| {
             let loaded = loadline_control::load_seen_from(common.file(), region);
             loaded.map(|loaded| Arc::new(loaded.fleet)).map_err(InputError::File)
@@ -118,6 +121,10 @@ impl Inputs {
 
     /// Refuses a fault that hits nothing.
     pub(super) fn find(&self, fault: &Fault) -> Result<(), InputError> {
+        let (at, lasts) = (fault.at.since(Instant::ZERO), self.traffic.scenario.lasts);
+        if at >= lasts {
+            return Err(InputError::NeverBegins { at, lasts });
+        }
         match fault.what {
             Trouble::Cache => self.find_cache(fault.whom.region.as_deref()),
             Trouble::StoreAway if self.traffic.scenario.cluster.is_none() => {
@@ -178,7 +185,11 @@ fn read_traffic(common: &Common, fleet: &Fleet) -> Result<Traffic, InputError> {
     });
     match (files.next(), files.next()) {
         (_, Some(_)) => Err(InputError::TwoFiles),
-        (Some(path), None) => Traffic::load(Path::new(path), fleet).map_err(InputError::File),
-        (None, None) => Ok(Traffic::default_for(fleet)),
+        (Some(path), None) => Traffic::load(path, fleet, common.duration).map_err(InputError::File),
+        (None, None) => {
+            let mut traffic = Traffic::default_for(fleet);
+            common.duration.into_iter().for_each(|duration| traffic.set_duration(duration));
+            Ok(traffic)
+        }
     }
 }

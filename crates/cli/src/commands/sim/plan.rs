@@ -2,7 +2,7 @@
 
 use std::{
     fmt::Write as _,
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     process::ExitCode,
 };
 
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Plan) -> anyhow::Result<ExitCode> {
         );
         page
     };
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    crate::commands::print(&text)?;
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::from(EXIT_BREACHED) })
 }
 
@@ -80,8 +80,12 @@ fn losses(survive: &[Surviving], inputs: &Inputs) -> Result<Vec<Loss>, InputErro
     }
     for loss in &losses {
         if let Some(service) = loss.leaves_nothing_of(fleet) {
+            let advice = match loss.whom.server {
+                Some(_) => "give it a second one, or say that none may be lost: --survive nothing",
+                None => "say what else may be lost: --survive any-server",
+            };
             let (service, loss) = (service.to_owned(), loss.name.clone());
-            return Err(InputError::NothingLeft { service, loss });
+            return Err(InputError::NothingLeft { service, loss, advice });
         }
     }
     Ok(losses)

@@ -1,7 +1,7 @@
 //! `loadline sim policies`: every policy on the same requests, ranked.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     process::ExitCode,
 };
 
@@ -44,6 +44,6 @@ pub(super) fn run(args: &Policies) -> anyhow::Result<ExitCode> {
         let all: Vec<Named> = std::iter::once(ranking).chain(runs.into_iter().map(run)).collect();
         write_page(&args.common, path, &all)?;
     }
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    crate::commands::print(&text)?;
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(EXIT_BREACHED) })
 }

@@ -1,12 +1,7 @@
 //! `loadline sim what-if`: the same traffic with a change, beside itself without it.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::{fmt::Write as _, process::ExitCode};
 
-use anyhow::Context as _;
 use loadline_measure::record::LoadRecord;
 use loadline_report::{Table, millis, simulation_tables};
 use loadline_sim::parallel;
@@ -37,7 +32,7 @@ pub(super) fn run(args: &WhatIf) -> anyhow::Result<ExitCode> {
     after.objective = args.common.slo.as_ref().map(|objective| objective.judge(&after));
     write_report(&args.common, &[("as it is", &before), ("what if", &after)])?;
     let text = if args.common.json { json(&after)? } else { page(&before, &after) };
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    crate::commands::print(&text)?;
     Ok(exit_code(&after))
 }
 

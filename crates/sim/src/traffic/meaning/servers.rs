@@ -34,6 +34,7 @@ impl Reader<'_> {
         if let Some(at) = server.cores.as_ref().filter(|at| at.value == 0) {
             self.error(&at.span, "a server has at least one core".to_owned(), "write cores = 1");
         }
+        server.cores.iter().for_each(|at| self.at_most(CORES_MAX, &at.value, &at.span));
         let discipline = server.discipline.as_ref().and_then(|at| self.word(at, &DISCIPLINES));
         let model = ServerModel {
             time: self.service_time(at)?,
@@ -60,6 +61,7 @@ impl Reader<'_> {
             Distribution::Exponential => ServiceTime::Exponential { mean },
             Distribution::Lognormal => {
                 let variation = server.variation.as_ref();
+                variation.iter().for_each(|at| self.at_most(VARIATION_MAX, &at.value, &at.span));
                 let variation = variation.map_or(Some(1.0), |at| self.above(0.0, at))?;
                 ServiceTime::Lognormal { mean, variation }
             }
@@ -139,6 +141,12 @@ const DISTRIBUTIONS: [(&str, Distribution); 6] = [
 
 const DISCIPLINES: [(&str, Discipline); 2] =
     [("first-come", Discipline::FirstCome), ("processor-sharing", Discipline::ProcessorSharing)];
+
+/// Each has a time of its own at which it is free.
+const CORES_MAX: u32 = 100_000;
+
+/// Beyond this nearly all times are none, and the mean is that of a few.
+const VARIATION_MAX: f64 = 100.0;
 
 /// As [`ServerModel::default`].
 const MEAN: Duration = Duration::from_millis(10);

@@ -70,6 +70,7 @@ impl Reader<'_> {
             return None;
         }
         if let Some(users) = users {
+            self.at_most(USERS_MAX, &users.value, &users.span);
             let think = think.as_ref().map_or(Duration::ZERO, |at| at.value);
             return Some(Arrivals::Closed { users: users.value, think, requests: None });
         }
@@ -96,7 +97,7 @@ impl Reader<'_> {
             times if !times.is_sorted() => "the times are not in order",
             _ => return Some(Arrivals::Listed(times.value.clone().into())),
         };
-        let help = "times since the start, in order: [\"0s\", \"1.5s\", \"2s\"]";
+        let help = "times since the start, in order: [\"0s\", \"1500ms\", \"2s\"]";
         self.error(&times.span, complaint.to_owned(), help);
         None
     }
@@ -110,6 +111,7 @@ impl Reader<'_> {
         ];
         let Some(at) = &source.arrivals else { return Some(Spacing::Poisson) };
         let spacing = self.word(at, &words)?;
+        source.burst.iter().for_each(|at| self.at_most(BURST_MAX, &at.value, &at.span));
         if matches!(spacing, Spacing::Bursts(_)) && size < 2 {
             let help = "add how many come at the same instant: burst = 20";
             self.error(&at.span, "bursts of one request are none".to_owned(), help);
@@ -122,10 +124,12 @@ impl Reader<'_> {
             let help = "write it like \"100/s\", or leave the source out";
             self.error(&rate.span, "no request comes".to_owned(), help);
         }
+        self.at_most(RATE_MAX, &rate.value, &rate.span);
     }
 
     fn stage(&mut self, at: &At<StageEntry>) -> Stage {
         let StageEntry { rate, to, lasts } = at.value;
+        self.at_most(RATE_MAX, &rate.max(to.unwrap_or(rate)), &at.span);
         if lasts == Duration::ZERO {
             self.error(&at.span, "the stage lasts 0s".to_owned(), "write it like for = \"30s\"");
         }
@@ -135,6 +139,15 @@ impl Reader<'_> {
 
 const CLASSES: [(&str, Class); 3] =
     [("high", Class::High), ("normal", Class::Normal), ("low", Class::Low)];
+
+/// A second of it takes ten to run.
+const RATE_MAX: Rate = Rate::per_sec(10_000_000);
+
+/// Each may have a request under way, which takes some hundred bytes.
+const USERS_MAX: u32 = 1_000_000;
+
+/// As many.
+const BURST_MAX: u32 = 1_000_000;
 
 /// Enough that policies which hash have something to spread.
 const CLIENTS: u32 = 1_000;
