@@ -116,9 +116,11 @@ pub enum ObjectiveError {
 }
 
 impl Objective {
-    /// Whether `record` met it, criterion by criterion.
+    /// Whether `record` met it, criterion by criterion. Requests that a run cut off when it was
+    /// interrupted are not judged.
     #[must_use]
     pub fn judge(&self, record: &LoadRecord) -> ObjectiveRecord {
+        let record = &*judge::without_cut_off(record);
         let criteria = self.criteria.iter().map(|criterion| criterion.judge(record)).collect();
         ObjectiveRecord { text: self.to_string(), criteria }
     }

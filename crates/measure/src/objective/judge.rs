@@ -1,5 +1,7 @@
 //! A criterion beside the record of a run.
 
+use std::borrow::Cow;
+
 use super::{
     Criterion, Figure, Of, Relation, Statistic,
     confidence::{self, Times},
@@ -37,6 +39,19 @@ impl Criterion {
         let Finding { measured, met, confidence } = finding;
         record::Criterion { text: self.text.clone(), measured, met, confidence }
     }
+}
+
+/// The record of an interrupted run without what the run itself cut off: nobody knows what would
+/// have become of it.
+pub(super) fn without_cut_off(record: &LoadRecord) -> Cow<'_, LoadRecord> {
+    let cut_off = record.outcomes.cut_off;
+    if !record.interrupted || cut_off == 0 {
+        return Cow::Borrowed(record);
+    }
+    let mut rest = record.clone();
+    rest.outcomes.cut_off = 0;
+    rest.planned = rest.planned.saturating_sub(cut_off);
+    Cow::Owned(rest)
 }
 
 fn missing(measured: &str) -> Finding {
@@ -263,6 +278,31 @@ mod tests {
             let criterion = judge(text, &run());
             assert_eq!((criterion.met, &*criterion.measured), (met, measured), "{text}");
         }
+    }
+
+    /// Two of 1,000 requests failed, and eight were under way when somebody had seen enough.
+    #[test]
+    fn what_an_interrupted_run_cut_off_is_no_error_of_the_server() {
+        let ended_early = |interrupted| LoadRecord {
+            planned: 1_008,
+            outcomes: Outcomes { cut_off: 8, ..run().outcomes },
+            interrupted,
+            ..run()
+        };
+        for text in ["errors<=0.2%", "p99<=400ms", "availability>=99.8%", "p99.9>300ms"] {
+            let criterion = judge(text, &ended_early(true));
+            assert!(criterion.met, "{criterion:?}");
+            assert!(criterion.measured.contains("of 1000"), "{criterion:?}");
+        }
+        let whole = judge("errors<=0.2%", &ended_early(false));
+        assert_eq!((whole.met, &*whole.measured), (false, "0.99 % (10 of 1008)"));
+        let none = LoadRecord {
+            planned: 8,
+            outcomes: Outcomes { cut_off: 8, ..Outcomes::default() },
+            interrupted: true,
+            ..LoadRecord::default()
+        };
+        assert!(!judge("errors<1%", &none).met, "nothing is known");
     }
 
     /// Of 1,000 requests 900 time out, and the others are answered at once.
