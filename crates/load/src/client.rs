@@ -145,7 +145,7 @@ impl Client {
         let answered = if self.hosts[route.host].shares {
             self.deadlines.within(deadline, self.fetch_shared(route, &opening)).await
         } else {
-            self.deadlines.within(deadline, self.fetch_http1(pool, route, &opening)).await
+            self.deadlines.within(deadline, self.fetch_http1((pool, now), route, &opening)).await
         };
         match answered {
             Some(Ok(mut answer)) => {
@@ -160,14 +160,16 @@ impl Client {
 
     async fn fetch_http1(
         &self,
-        pool: &Pool,
+        (pool, now): (&Pool, Instant),
         route: &Route,
         opening: &Cell<bool>,
     ) -> Result<WholeResponse, Outcome> {
-        let _permit = pool.permit(route.host).await;
+        let permit = pool.permit(route.host).await;
+        let queued = permit.is_some().then(|| clock::now().since(now));
         if let Some(mut connection) = pool.take(route.host).await {
             match connection.exchange(&route.request).await {
-                Ok((answer, again)) => {
+                Ok((mut answer, again)) => {
+                    answer.phases.queued = queued;
                     self.put_back(pool, route, connection, again);
                     return Ok(answer);
                 }
@@ -183,7 +185,7 @@ impl Client {
         let (mut answer, again) =
             connection.exchange(&route.request).await.map_err(Failure::on_new)?;
         self.put_back(pool, route, connection, again);
-        answer.phases = answer.phases.after(phases);
+        answer.phases = PhaseTimes { queued, ..answer.phases.after(phases) };
         Ok(answer)
     }
 

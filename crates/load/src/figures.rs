@@ -246,7 +246,7 @@ impl PhaseFigures {
     }
 
     fn record(&mut self, times: &PhaseTimes) {
-        let PhaseTimes { dns, connect, tls, first_byte, body } = *times;
+        let PhaseTimes { queued: _, dns, connect, tls, first_byte, body } = *times;
         for (figures, time) in [
             (&mut self.dns, dns),
             (&mut self.connect, connect),

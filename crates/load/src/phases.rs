@@ -2,9 +2,11 @@
 
 use loadline_core::time::Duration;
 
-/// The parts of a service time; none for a part that the exchange did not go through.
+/// The parts of a service time, and what came before it; none for a part that the exchange did not go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PhaseTimes {
+    /// Waiting for one of a limited number of connections: before the service time.
+    pub(crate) queued: Option<Duration>,
     /// Looking the host's name up: on the first response of a run only.
     pub(crate) dns: Option<Duration>,
     /// Opening the TCP connection, or the handshake of QUIC: on new connections only.

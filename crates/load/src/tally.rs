@@ -200,7 +200,8 @@ impl Ticket {
         if let Ok(answer) = result {
             if outcome == Outcome::Ok {
                 let response = now.since(self.planned);
-                let service = now.since(sent.unwrap_or(self.planned));
+                let queued = answer.phases.queued.unwrap_or_default();
+                let service = now.since(sent.unwrap_or(self.planned)).saturating_sub(queued);
                 figures.count_times(response, service, &answer.phases);
                 books.recent.response.record(response);
             }
@@ -258,6 +259,19 @@ mod tests {
         assert_eq!(record.lag.max, Duration::from_millis(3));
         assert_eq!(record.elapsed, Duration::from_millis(20));
         assert_eq!((record.bytes_read, record.by_header["a"]), (100, 1));
+    }
+
+    #[test]
+    fn what_a_request_waits_for_one_of_a_few_connections_is_no_service_time() {
+        let tally = Tally::new(None);
+        let mut ticket = tally.plan(ms(10));
+        ticket.send(ms(10));
+        let mut answer = answer(200).unwrap();
+        answer.phases.queued = Some(Duration::from_millis(6));
+        ticket.end(ms(20), Ok(answer));
+        let record = tally.close(None, false).record(&plan());
+        assert_eq!(record.response.max, Duration::from_millis(10));
+        assert_eq!(record.service.max, Duration::from_millis(4));
     }
 
     #[test]
