@@ -11,17 +11,12 @@ mod request;
 mod transport;
 mod usage;
 
-use std::{
-    fs::File,
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::Context as _;
 use loadline_load::{LoadError, LoadPlan, watch::WatchError};
 use loadline_measure::record::LoadRecord;
 
-use super::{generators, stop_signal::StopSignal, watch};
+use super::{generators, record_file::RecordFile, stop_signal::StopSignal, watch};
 pub(crate) use args::Args;
 use display::Display;
 use formats::Format;
@@ -30,9 +25,8 @@ pub(crate) use transport::TransportArgs;
 pub(crate) use usage::UsageError;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let measured = args.plan().map_err(Into::into).and_then(|plan| measure(args, &plan));
-    let record = match measured {
-        Ok(record) => record,
+    let (record, file) = match plan_and_measure(args) {
+        Ok(both) => both,
         Err(error) => {
             let code = super::report_error(&error);
             return Ok(if is_usage(&error) { ExitCode::from(super::EXIT_USAGE) } else { code });
@@ -44,17 +38,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         text += "\n";
         text += &watch::write_page(resources);
     }
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    let printed = super::print(&text);
     if format != Format::Text {
         warn_of_faults(&record);
     }
+    if let Some(mut file) = file {
+        file.write(&formats::json(&record)?)?;
+    }
+    printed?;
     Ok(exit_code(&record))
+}
+
+fn plan_and_measure(args: &Args) -> anyhow::Result<(LoadRecord, Option<RecordFile>)> {
+    let plan = args.plan()?;
+    let file = args.output.output.as_deref().map(RecordFile::open).transpose()?;
+    Ok((measure(args, &plan)?, file))
 }
 
 fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
     let output = &args.output;
-    // Opened first: an hour's run should not end in a file that cannot be written.
-    let mut file = output.output.as_deref().map(open).transpose()?;
     if !output.quiet && !args.with.is_given() {
         notify(plan);
     }
@@ -73,11 +75,6 @@ fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
     let mut record = measured?;
     record.resources = watcher.map(|watcher| watch::judged(watcher, &record));
     record.objective = output.slo.as_ref().map(|objective| objective.judge(&record));
-    if let Some(file) = &mut file {
-        let document = formats::json(&record)?;
-        let written = file.set_len(0).and_then(|()| file.write_all(document.as_bytes()));
-        written.context("cannot write the record")?;
-    }
     Ok(record)
 }
 
@@ -87,12 +84,6 @@ fn notify(plan: &LoadPlan) {
     for notice in loadline_load::preflight(plan) {
         eprintln!("loadline: {notice}");
     }
-}
-
-/// The file of the record, which keeps what it holds until the run is over.
-fn open(path: &std::path::Path) -> anyhow::Result<File> {
-    let opened = File::options().write(true).create(true).truncate(false).open(path);
-    opened.with_context(|| format!("cannot write the record to `{}`", path.display()))
 }
 
 /// Says on the standard error why a run is not to be believed; the page says it itself.

@@ -8,19 +8,14 @@ mod drive;
 mod page;
 mod plot;
 
-use std::{
-    io::{self, Write as _},
-    path::Path,
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
-use anyhow::Context as _;
 use loadline_control::EditError;
 use loadline_core::units::Rate;
 use loadline_load::LoadError;
 use loadline_measure::record::{CapacityRecord, Document, Record, Verdict};
 
-use super::bench::UsageError;
+use super::{bench::UsageError, record_file::RecordFile};
 pub(crate) use args::Args;
 
 /// Runs the command.
@@ -28,32 +23,33 @@ pub(crate) use args::Args;
 /// # Errors
 /// What kept it from printing what it found.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let record = match search(args) {
-        Ok(record) => record,
+    let (record, file) = match search(args) {
+        Ok(both) => both,
         Err(error) => {
             let code = super::report_error(&error);
             return Ok(if is_usage(&error) { ExitCode::from(super::EXIT_USAGE) } else { code });
         }
     };
     let text = if args.json { json(&record)? } else { page::write(&record) };
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
-    if let Some(path) = &args.output {
-        let written = std::fs::write(path, json(&record)?);
-        written.with_context(|| format!("cannot write the record to `{}`", path.display()))?;
-    }
+    let printed = super::print(&text);
+    let written = file.map(|mut file| file.write(&json(&record)?)).transpose();
     if let Some((path, group)) = args.edit() {
         write_max_rate(path, group, &record)?;
     }
+    written.and(printed)?;
     Ok(exit_code(record.verdict))
 }
 
-fn search(args: &Args) -> anyhow::Result<CapacityRecord> {
+fn search(args: &Args) -> anyhow::Result<(CapacityRecord, Option<RecordFile>)> {
     let plan = args.plan()?;
+    // A search takes minutes: what it is to be written to is looked at before.
     if let Some((path, group)) = args.edit() {
-        // A search takes minutes: what it is to be written to is looked at before.
         check_edit(path, group)?;
     }
-    drive::run(args.config(&plan), &args.objective(), &plan, &args.pace(), &args.with)
+    let file = args.output.as_deref().map(RecordFile::open).transpose()?;
+    let (config, objective) = (args.config(&plan), args.objective());
+    let record = drive::run(config, &objective, &plan, &args.pace(), &args.with)?;
+    Ok((record, file))
 }
 
 fn check_edit(path: &Path, group: &str) -> Result<(), EditError> {

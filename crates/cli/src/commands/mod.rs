@@ -1,10 +1,11 @@
 //! The commands, one file each: arguments, help and exit code.
 
 use std::{
-    io::{self, IsTerminal as _},
+    io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
 };
 
+use anyhow::Context as _;
 use clap::Subcommand;
 use loadline_core::units::Bytes;
 use loadline_spanned::FileErrors;
@@ -31,6 +32,7 @@ mod man;
 pub(crate) mod outside;
 mod ping;
 mod plan;
+mod record_file;
 mod report;
 mod schema;
 mod series;
@@ -155,6 +157,15 @@ pub(crate) fn print_errors(errors: FileErrors) -> ExitCode {
     eprintln!("{:?}", miette::Report::new(errors));
     check::print_rest(all);
     ExitCode::from(EXIT_USAGE)
+}
+
+/// Prints a result. Whoever has read enough of it, as `head` has, hears no complaint.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let printed = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
+    match printed {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.context("cannot print the result"),
+    }
 }
 
 /// An error and its causes on one line. Some errors say their cause themselves; it is not said

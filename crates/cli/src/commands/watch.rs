@@ -9,9 +9,8 @@ mod page;
 
 use std::{
     ffi::OsString,
-    fs::File,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     str::FromStr,
 };
@@ -26,6 +25,7 @@ use loadline_measure::{
     record::{Document, LoadRecord, Record, ResourceRecord, Role},
 };
 
+use super::record_file::RecordFile;
 pub(crate) use page::write as write_page;
 
 /// Watch what a machine's resources do while a command runs, and say which ran out first
@@ -93,8 +93,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // Opened first: an hour's run should not end in a file that cannot be written.
-    let file = args.output.as_deref().map(open).transpose()?;
+    let file = args.output.as_deref().map(RecordFile::open).transpose()?;
     let plan = args.plan();
     let watched = if args.command.is_empty() {
         command::none(plan, args.duration).map(|record| (record, ExitCode::SUCCESS))
@@ -143,26 +142,18 @@ fn name(subject: &Subject) -> String {
 }
 
 /// The page, or the document, or both.
-fn print(json: bool, file: Option<File>, record: ResourceRecord) -> anyhow::Result<()> {
-    if !json {
-        io::stderr().write_all(page::write(&record).as_bytes()).context("cannot print the page")?;
-    }
+fn print(json: bool, file: Option<RecordFile>, record: ResourceRecord) -> anyhow::Result<()> {
+    let page = page::write(&record);
     let document = Document::new(Record::Resources(record));
     let document = serde_json::to_string_pretty(&document)? + "\n";
+    let printed = match json {
+        true => super::print(&document),
+        false => io::stderr().write_all(page.as_bytes()).context("cannot print the page"),
+    };
     if let Some(mut file) = file {
-        let written = file.set_len(0).and_then(|()| file.write_all(document.as_bytes()));
-        written.context("cannot write the record")?;
+        file.write(&document)?;
     }
-    if json {
-        io::stdout().write_all(document.as_bytes()).context("cannot print the record")?;
-    }
-    Ok(())
-}
-
-/// The file of the record, which keeps what it holds until the run is over.
-fn open(path: &Path) -> anyhow::Result<File> {
-    let opened = File::options().write(true).create(true).truncate(false).open(path);
-    opened.with_context(|| format!("cannot write the record to `{}`", path.display()))
+    printed
 }
 
 /// A process that does not exist is wrong usage; a command that cannot be started is what shells
