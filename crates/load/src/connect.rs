@@ -169,7 +169,7 @@ impl Connector {
         let stream = tls.connect(name.clone(), stream).await.map_err(|error| NoConnection {
             outcome: tls::outcome_of(&error),
             shortage: None,
-            reason: Some(error.to_string()),
+            reason: Some(tls::in_words(&error)),
         })?;
         let session = stream.get_ref().1;
         let http2 = session.alpn_protocol() == Some(tls::ALPN_HTTP2);

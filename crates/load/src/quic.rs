@@ -147,7 +147,7 @@ fn no_connection(error: &ConnectionError) -> NoConnection {
         ConnectionError::TransportError(_) | ConnectionError::VersionMismatch => Outcome::BadAnswer,
         ConnectionError::LocallyClosed | ConnectionError::CidsExhausted => Outcome::Reset,
     };
-    NoConnection { outcome, shortage: None, reason: Some(error.to_string()) }
+    NoConnection { outcome, shortage: None, reason: Some(tls::in_words(error)) }
 }
 
 /// A connected UDP socket. quinn's own keeps to itself what the kernel says about the other end.

@@ -4,7 +4,7 @@
 //! before the first request. Sessions are resumed as rustls does by default.
 
 use std::{
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -134,6 +134,14 @@ pub(crate) fn outcome_of(error: &io::Error) -> Outcome {
     }
 }
 
+/// What an error of the TLS library says, and in words where that is a name of its code.
+pub(crate) fn in_words(error: &dyn fmt::Display) -> String {
+    error.to_string().replace(
+        "Other(OtherError(CaUsedAsEndEntity))",
+        "it is that of a certificate authority, not of a server",
+    )
+}
+
 /// The version spoken; none before a handshake.
 pub(crate) fn version_of(spoken: Option<ProtocolVersion>) -> Option<TlsVersion> {
     match spoken? {
@@ -245,3 +253,25 @@ static ONLY_12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
 static ONLY_13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
 const AUTHORITIES: &str = "authorities";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{CertificateError, OtherError};
+
+    /// As an error of webpki, which rustls hands on.
+    #[derive(Debug, thiserror::Error)]
+    #[error("{self:?}")]
+    struct CaUsedAsEndEntity;
+
+    #[test]
+    fn a_certificate_of_an_authority_is_told_in_words() {
+        let other = CertificateError::Other(OtherError(Arc::new(CaUsedAsEndEntity)));
+        let words = in_words(&rustls::Error::InvalidCertificate(other));
+        let expected = "invalid peer certificate: it is that of a certificate authority, not of a \
+                        server";
+        assert_eq!(words, expected);
+        let expired = rustls::Error::InvalidCertificate(CertificateError::Revoked);
+        assert_eq!(in_words(&expired), expired.to_string());
+    }
+}

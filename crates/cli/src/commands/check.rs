@@ -1,12 +1,7 @@
 //! `loadline check`: check a configuration without running it.
 
-use std::{
-    io::{Write, stdout},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::Context;
 use loadline_control::{Moment, describe, discovery};
 use loadline_measure::record::{CheckRecord, Document, Problem, Record, Severity};
 use loadline_spanned::{FileError, SHOWN_MAX};
@@ -41,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             problems: found.iter().map(problem).collect(),
         };
         let text = serde_json::to_string_pretty(&Document::new(Record::Check(record)))? + "\n";
-        stdout().write_all(text.as_bytes()).context("printing the errors")?;
+        super::print(&text)?;
         return Ok(if loaded.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_USAGE) });
     }
     match loaded {
@@ -60,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if lists.sources().any(|source| source.place.is_name()) {
                 text += &format!("\nnames are asked of {}\n", loaded.names);
             }
-            stdout().write_all(text.as_bytes()).context("printing the plan")?;
+            super::print(&text)?;
         }
         Err(errors) => return Ok(super::print_errors(errors)),
     }

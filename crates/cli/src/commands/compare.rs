@@ -1,12 +1,7 @@
 //! `loadline compare`: two load runs beside each other, and whether the second is worse.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::{fmt::Write as _, process::ExitCode};
 
-use anyhow::Context as _;
 use loadline_measure::record::{ComparedRun, ComparisonRecord, Document, Record};
 use loadline_report::{Limits, compare_runs, comparison_table, plan_difference, utc};
 
@@ -73,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         page(&record)
     };
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    super::print(&text)?;
     Ok(if regressed { ExitCode::from(super::EXIT_VERDICT) } else { ExitCode::SUCCESS })
 }
 

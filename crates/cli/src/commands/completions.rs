@@ -1,11 +1,7 @@
 //! `loadline completions`: print what a shell completes commands and options with.
 
-use std::{
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::Context;
 use clap_complete::Shell;
 
 /// Print the completions of a shell: commands, options and their values
@@ -21,7 +17,7 @@ pub(crate) fn run(args: &Args, mut program: clap::Command) -> anyhow::Result<Exi
     let name = program.get_name().to_owned();
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut program, name, &mut script);
-    stdout().write_all(&script).context("printing the completions")?;
+    super::print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -109,7 +109,7 @@ fn print(sections: &[Section], verdicts: &[Verdict]) -> io::Result<()> {
 }
 
 fn say(text: &str) -> anyhow::Result<()> {
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")
+    super::print(text)
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {

@@ -1,13 +1,11 @@
 //! `loadline explain`: what becomes of one request, by a configuration file alone.
 
 use std::{
-    io::{Write as _, stdout},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
 };
 
-use anyhow::Context as _;
 use loadline_control::explain::{Question, explain};
 use loadline_load::Target;
 
@@ -53,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let text =
         if args.json { serde_json::to_string_pretty(&told)? + "\n" } else { told.to_string() };
-    stdout().write_all(text.as_bytes()).context("printing the explanation")?;
+    super::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

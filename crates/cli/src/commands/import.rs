@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Write as _, stdout},
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (false, None) => imported.text.clone(),
         (false, Some(_)) => String::new(),
     };
-    stdout().write_all(printed.as_bytes()).context("printing the file")?;
+    super::print(&printed)?;
     summarize(&name, kind, &imported);
     Ok(ExitCode::SUCCESS)
 }

@@ -14,7 +14,7 @@ mod simulate;
 mod up;
 
 use std::{
-    io::{self, Write as _},
+    io,
     process::ExitCode,
     sync::{
         Arc,
@@ -87,8 +87,7 @@ fn usage(message: &str) -> ExitCode {
 }
 
 fn print(text: &str) -> anyhow::Result<()> {
-    let mut output = io::stdout().lock();
-    output.write_all(text.as_bytes()).and_then(|()| output.flush()).context("cannot print")
+    super::print(text)
 }
 
 /// Runs `work` on a thread of its own while this one waits for signals: SIGINT and SIGTERM set the

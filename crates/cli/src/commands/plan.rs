@@ -11,10 +11,7 @@ mod ports;
 mod queue;
 mod replication;
 
-use std::{
-    io::{self, Write as _},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use loadline_measure::{
@@ -84,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         page::write(&worked.record)
     };
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    super::print(&text)?;
     let unmet = ExitCode::from(super::EXIT_VERDICT);
     Ok(if worked.is_met { ExitCode::SUCCESS } else { unmet })
 }
@@ -93,7 +90,7 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
     if json {
         return Ok(wrong_usage(&anyhow::anyhow!("--json needs a formula, such as `bandwidth`")));
     }
-    io::stdout().write_all(LIST.as_bytes()).context("cannot print the list")?;
+    super::print(LIST)?;
     Ok(ExitCode::SUCCESS)
 }
 

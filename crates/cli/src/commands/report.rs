@@ -2,11 +2,7 @@
 
 pub(crate) mod read;
 
-use std::{
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 
@@ -45,7 +41,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let page = loadline_report::runs_page(&args.title, &records)?.html();
     if args.output.as_os_str() == "-" {
-        io::stdout().write_all(page.as_bytes()).context("cannot print the page")?;
+        super::print(&page)?;
     } else {
         let path = args.output.display();
         std::fs::write(&args.output, page).with_context(|| format!("cannot write `{path}`"))?;

@@ -3,12 +3,8 @@
 
 mod records;
 
-use std::{
-    io::{Write, stdout},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
-use anyhow::Context;
 use loadline_control::{Page, admin};
 
 /// Print the JSON Schema of the configuration, or of what `--json` prints
@@ -40,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (false, false) => Page::ConfigurationSchema.json_or(loadline_control::schema),
         (true, false) => Page::RecordsSchema.json_or(records::schema),
     };
-    stdout().write_all(text.as_bytes()).context("printing the schema")?;
+    super::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! What the commands that measure a series share: times as they print them, and where the record
 //! goes.
 
-use std::{fs, io::Write as _, path::Path};
+use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use loadline_core::{time::Duration, units::UnitError};
@@ -83,7 +83,7 @@ pub(super) fn save(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Prints the result.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    std::io::stdout().write_all(text.as_bytes()).context("cannot print the result")
+    super::print(text)
 }
 
 /// A year: more is a slip of the hand.

@@ -8,11 +8,7 @@ mod plan;
 mod policies;
 mod what_if;
 
-use std::{
-    io::{self, Write as _},
-    path::Path,
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
 use anyhow::Context as _;
 use loadline_measure::record::{Document, LoadRecord, ObjectiveRecord, Record};
@@ -54,7 +50,7 @@ fn simulate(common: &Common) -> anyhow::Result<ExitCode> {
     record.objective = common.slo.as_ref().map(|objective| objective.judge(&record));
     write_report(common, &[("simulation", &record)])?;
     let text = if common.json { json(&record)? } else { page::write(&inputs.traffic, &record) };
-    io::stdout().write_all(text.as_bytes()).context("cannot print the result")?;
+    crate::commands::print(&text)?;
     Ok(exit_code(&record))
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     once: bool,
 
     /// Print the state once as JSON, as /api/state gives it, and end
-    #[arg(long, conflicts_with = "once")]
+    #[arg(long)]
     json: bool,
 }
 

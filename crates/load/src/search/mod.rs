@@ -172,8 +172,9 @@ impl Search {
                 self.hot = false;
                 if !cooled {
                     self.note(format!(
-                        "the service did not come back to {at_rest} after a breach; later trials \
-                         may have found it still busy"
+                        "the service did not come back to {:.1} ms after a breach; later trials \
+                         may have found it still busy",
+                        at_rest.as_millis_f64()
                     ));
                 }
             }

@@ -61,6 +61,8 @@ impl Document {
     /// # Errors
     /// [`DocumentError`] where it is not a record of today's schema.
     pub fn read(text: &[u8]) -> Result<Self, DocumentError> {
+        // Editors of Windows put a mark there.
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
         let value: Value = serde_json::from_slice(text).map_err(|error| DocumentError::Syntax {
             line: error.line(),
             column: error.column(),
@@ -149,6 +151,8 @@ mod tests {
         let document = Document::new(Record::Load(record));
         let text = serde_json::to_string_pretty(&document).unwrap();
         assert_eq!(Document::read(text.as_bytes()).unwrap(), document);
+        let marked = format!("\u{feff}{text}");
+        assert_eq!(Document::read(marked.as_bytes()).unwrap(), document);
     }
 
     #[test]

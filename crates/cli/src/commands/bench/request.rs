@@ -76,7 +76,13 @@ impl RequestArgs {
 /// Reads a file that should be text.
 pub(super) fn read_text(path: &Path) -> Result<String, UsageError> {
     let bytes = read_file("it", path)?;
-    String::from_utf8(bytes).map_err(|_| UsageError::wrong_file(path, &"it is not UTF-8 text"))
+    let text = String::from_utf8(bytes);
+    let text = text.map_err(|_| UsageError::wrong_file(path, &"it is not UTF-8 text"))?;
+    // Editors of Windows put a mark there.
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => Ok(rest.to_owned()),
+        None => Ok(text),
+    }
 }
 
 /// The URLs of a file: `URL` or `URL WEIGHT` on a line, `#` before a comment, as siege has it.
@@ -116,6 +122,14 @@ mod tests {
         let read: Vec<_> =
             targets.iter().map(|(target, weight)| (target.path(), *weight)).collect();
         assert_eq!(read, [("/a", 1), ("/b", 3), ("/c", 2)]);
+    }
+
+    #[test]
+    fn the_mark_that_editors_put_before_a_text_is_none_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("urls.txt");
+        std::fs::write(&path, "\u{feff}http://10.0.0.1/\n").unwrap();
+        assert_eq!(read_text(&path).unwrap(), "http://10.0.0.1/\n");
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) with: With,
     /// The share of the load line that stays free in what is to be written
-    #[arg(long, value_name = "SHARE", default_value = "20%", help_heading = "Result")]
+    #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = headroom)]
+    #[arg(help_heading = "Result")]
     headroom: Ratio,
     /// Set max_rate in this configuration, keeping its comments
     #[arg(long, value_name = "FILE", requires = "group", help_heading = "Result")]
@@ -71,7 +72,7 @@ struct SearchArgs {
     /// Which of the random plans; the same seed gives the same plans
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long a number of users is kept up; five times as long where more get no more [1.5s]
+    /// How long a number of users is kept up; five times as long where more get no more [1500ms]
     #[arg(long, value_name = "TIME")]
     rung: Option<Duration>,
     /// How long the first trials last [1s]
@@ -208,6 +209,15 @@ impl Args {
 
 fn objective(text: &str) -> Result<Objective, loadline_measure::objective::ObjectiveError> {
     text.parse()
+}
+
+fn headroom(text: &str) -> Result<Ratio, String> {
+    let ratio: Ratio = text.parse().map_err(|error| format!("{error}"))?;
+    if ratio < Ratio::ONE {
+        Ok(ratio)
+    } else {
+        Err("expected less than 100%: nothing of the load line would be left".to_owned())
+    }
 }
 
 fn precision(text: &str) -> Result<Ratio, String> {
