@@ -250,6 +250,21 @@ fn a_traffic_file_that_cannot_be_has_an_error_at_its_place() {
 }
 
 #[test]
+fn a_change_that_nothing_comes_of_is_refused() {
+    let lose = ["what-if", TWO_REGIONS, "--lose", "group=web/us-central1"];
+    for (args, message) in [
+        (["--at", "60s"], "it would begin at 1m, and requests come for 1m"),
+        (["--for", "0s"], "expected more than 0s"),
+    ] {
+        let output = sim(&[&lose[..], &args[..]].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains(message), "{error}");
+    }
+    assert_eq!(sim(&[&lose[..], &["--at", "20s"]].concat()).status.code(), Some(0));
+}
+
+#[test]
 fn a_plan_holds_with_each_region_lost_and_not_with_one_server_less() {
     let args = ["plan", TWO_REGIONS, "--slo", "p99<300ms, errors<0.1%"];
     let plan = record(&args);
