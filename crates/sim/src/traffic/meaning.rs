@@ -123,8 +123,8 @@ impl Reader<'_> {
     }
 
     /// What is not beyond what a machine can simulate.
-    fn at_most<T: PartialOrd + fmt::Display>(&mut self, most: T, value: &T, span: &Span) {
-        if *value > most {
+    fn at_most<T: Copy + PartialOrd + fmt::Display>(&mut self, most: T, value: T, span: &Span) {
+        if value > most {
             let message = format!("expected at most {most}");
             self.error(span, message, "what is larger cannot be simulated");
         }

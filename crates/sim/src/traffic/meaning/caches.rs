@@ -80,7 +80,7 @@ impl Reader<'_> {
             }
             let Some(size) = self.cache_size(at) else { continue };
             let all = objects.iter().flatten().map(|objects| objects.count() as u64).sum::<u64>();
-            at.value.warm.iter().for_each(|at| self.at_most(WARM_MAX, &at.value, &at.span));
+            at.value.warm.iter().for_each(|at| self.at_most(WARM_MAX, at.value, &at.span));
             let warm = at.value.warm.as_ref().map_or((5 * all).min(WARM), |at| at.value);
             for edge in self.edges_of(at, regions) {
                 if caches.iter().any(|cache| cache.edge == edge) {

@@ -69,7 +69,7 @@ impl Reader<'_> {
             self.error(&at.span, message, "add how many times: factor = 3.0");
             return None;
         };
-        self.at_most(most, &factor.value, &factor.span);
+        self.at_most(most, factor.value, &factor.span);
         self.above(0.0, factor).filter(|factor| *factor <= most)
     }
 

@@ -34,7 +34,7 @@ impl Reader<'_> {
         if let Some(at) = server.cores.as_ref().filter(|at| at.value == 0) {
             self.error(&at.span, "a server has at least one core".to_owned(), "write cores = 1");
         }
-        server.cores.iter().for_each(|at| self.at_most(CORES_MAX, &at.value, &at.span));
+        server.cores.iter().for_each(|at| self.at_most(CORES_MAX, at.value, &at.span));
         let discipline = server.discipline.as_ref().and_then(|at| self.word(at, &DISCIPLINES));
         let model = ServerModel {
             time: self.service_time(at)?,
@@ -61,7 +61,7 @@ impl Reader<'_> {
             Distribution::Exponential => ServiceTime::Exponential { mean },
             Distribution::Lognormal => {
                 let variation = server.variation.as_ref();
-                variation.iter().for_each(|at| self.at_most(VARIATION_MAX, &at.value, &at.span));
+                variation.iter().for_each(|at| self.at_most(VARIATION_MAX, at.value, &at.span));
                 let variation = variation.map_or(Some(1.0), |at| self.above(0.0, at))?;
                 ServiceTime::Lognormal { mean, variation }
             }

@@ -70,7 +70,7 @@ impl Reader<'_> {
             return None;
         }
         if let Some(users) = users {
-            self.at_most(USERS_MAX, &users.value, &users.span);
+            self.at_most(USERS_MAX, users.value, &users.span);
             let think = think.as_ref().map_or(Duration::ZERO, |at| at.value);
             return Some(Arrivals::Closed { users: users.value, think, requests: None });
         }
@@ -111,7 +111,7 @@ impl Reader<'_> {
         ];
         let Some(at) = &source.arrivals else { return Some(Spacing::Poisson) };
         let spacing = self.word(at, &words)?;
-        source.burst.iter().for_each(|at| self.at_most(BURST_MAX, &at.value, &at.span));
+        source.burst.iter().for_each(|at| self.at_most(BURST_MAX, at.value, &at.span));
         if matches!(spacing, Spacing::Bursts(_)) && size < 2 {
             let help = "add how many come at the same instant: burst = 20";
             self.error(&at.span, "bursts of one request are none".to_owned(), help);
@@ -124,12 +124,12 @@ impl Reader<'_> {
             let help = "write it like \"100/s\", or leave the source out";
             self.error(&rate.span, "no request comes".to_owned(), help);
         }
-        self.at_most(RATE_MAX, &rate.value, &rate.span);
+        self.at_most(RATE_MAX, rate.value, &rate.span);
     }
 
     fn stage(&mut self, at: &At<StageEntry>) -> Stage {
         let StageEntry { rate, to, lasts } = at.value;
-        self.at_most(RATE_MAX, &rate.max(to.unwrap_or(rate)), &at.span);
+        self.at_most(RATE_MAX, rate.max(to.unwrap_or(rate)), &at.span);
         if lasts == Duration::ZERO {
             self.error(&at.span, "the stage lasts 0s".to_owned(), "write it like for = \"30s\"");
         }
