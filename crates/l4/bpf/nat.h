@@ -198,22 +198,50 @@ static __always_inline void draft_forward(const struct server *server, struct dr
 	__builtin_memcpy(draft->forward.change.mac, server->mac, ETH_ALEN);
 }
 
-/* Writes both entries of a new connection down, or neither: its port is lost then until user space
- * looks. Where another processor was faster with the same packet its connection holds. */
-static __always_inline void put_nat(const struct packet *packet, struct draft *draft, __u32 server,
-				    const int v6)
+static __always_inline struct server *server_of(const struct nat *nat)
 {
+	__u32 number = nat->change.server;
+
+	return bpf_map_lookup_elem(&servers, &number);
+}
+
+/* Another connection takes the place of this one, whose port rests as after any that is closed.
+ * From a server that is down nothing more is to come, for which the port would have to rest. */
+static __always_inline void leave_nat(const struct nat *nat, const int v6)
+{
+	struct nat *back = find_nat_return(&nat->peer, v6);
+	struct server *server = server_of(nat);
+
+	if (!back)
+		return;
+	back->closing |= CLOSED_RST;
+	if (server && !server->up)
+		back->stamp.time = 0;
+	tell_closed(&nat->peer, nat->change.server, v6);
+}
+
+/* Writes both entries of a new connection down, or neither: its port is lost then until user space
+ * looks. Where another processor was faster with the same packet its connection holds, but for one
+ * that this takes the place of. Whether they are written. */
+static __always_inline int put_nat(const struct packet *packet, struct draft *draft,
+				   const struct nat *before, const int v6)
+{
+	__u32 server = draft->back.change.server;
 	struct pool *pool = bpf_map_lookup_elem(&pools, &server);
+	const __u64 flags = before ? BPF_ANY : BPF_NOEXIST;
 
 	if (!put_nat_return(&draft->key, &draft->back, BPF_NOEXIST, v6)) {
-		if (!put_nat_forward(&packet->tuple, &draft->forward, BPF_NOEXIST, v6)) {
+		if (before)
+			leave_nat(before, v6);
+		if (!put_nat_forward(&packet->tuple, &draft->forward, flags, v6)) {
 			tell_open(&packet->tuple, &draft->forward, draft->back.change.mac, v6);
-			return;
+			return 1;
 		}
 		remove_nat_return(&draft->key, v6);
 	}
 	if (pool)
 		__sync_fetch_and_add(&pool->lost, 1);
+	return 0;
 }
 
 /* Connections are all written down here, so that the flow table is for clients that stay. */
@@ -237,12 +265,49 @@ static __always_inline void keep_client(struct packet *packet, const struct serv
 		choose_by_ring(packet, service, &choice, v6);
 }
 
-/* Begins a connection; `nat` is then its entry. */
+/* The client uses its port again after the connection was closed, or broken off by the server. */
+static __always_inline int opens_again(const struct packet *packet, const struct nat *nat,
+				       const int v6)
+{
+	const struct nat *back;
+
+	if (!packet->opens || nat->closing)
+		return packet->opens;
+	back = find_nat_return(&nat->peer, v6);
+	return back && back->closing & CLOSED_RST;
+}
+
+/* At the same server, from the same port. */
+static __always_inline int reopen_nat(const struct packet *packet, struct nat *nat, const int v6)
+{
+	struct nat *back = find_nat_return(&nat->peer, v6);
+
+	nat->closing = 0;
+	if (!back)
+		return GO_ON;
+	back->closing = 0;
+	tell_open(&packet->tuple, nat, back->change.mac, v6);
+	return GO_ON;
+}
+
+/* Has every processor look connections up again: they may remember one that was replaced. Those of
+ * a server that went down they do not, since user space has done the same then. */
+static __always_inline void outdate(void)
+{
+	__u32 zero = 0, *now = bpf_map_lookup_elem(&generation, &zero);
+
+	if (now)
+		__sync_fetch_and_add(now, 1);
+}
+
+/* Begins a connection, in place of the one whose entry is `nat`, if any; `nat` is then its entry.
+ * Where that cannot be, the one before stays. */
 static __always_inline int open_nat(struct packet *packet, const struct service *service,
 				    struct nat **nat, const int v6)
 {
 	__u32 zero = 0;
 	struct draft *draft = bpf_map_lookup_elem(&drafts, &zero);
+	const struct nat *before = *nat;
 	struct choice choice = {};
 	int verdict;
 
@@ -251,6 +316,8 @@ static __always_inline int open_nat(struct packet *packet, const struct service 
 	choose_nat(packet, service, &choice, v6);
 	if (!choice.server)
 		return DROP_NO_SERVER;
+	if (before && before->change.server == choice.number)
+		return reopen_nat(packet, *nat, v6);
 	draft_back(packet, choice.server, draft);
 	draft->back.change.server = choice.number;
 	draft->back.service = service->number;
@@ -259,22 +326,12 @@ static __always_inline int open_nat(struct packet *packet, const struct service 
 	if (verdict != GO_ON)
 		return verdict;
 	draft_forward(choice.server, draft);
-	put_nat(packet, draft, choice.number, v6);
+	if (!put_nat(packet, draft, before, v6) && before)
+		return DROP_NAT_FULL;
+	if (before && packet->opens)
+		outdate();
 	*nat = find_nat_forward(&packet->tuple, v6);
 	return *nat ? GO_ON : DROP_NAT_FULL;
-}
-
-/* The client uses its port again before the connection was forgotten. */
-static __always_inline void reopen_nat(const struct packet *packet, struct nat *nat,
-				       const int v6)
-{
-	struct nat *back = find_nat_return(&nat->peer, v6);
-
-	nat->closing = 0;
-	if (!back)
-		return;
-	back->closing = 0;
-	tell_open(&packet->tuple, nat, back->change.mac, v6);
 }
 
 /* Where this processor has the packet's entry, or would have it. A packet that opens or closes a
@@ -357,6 +414,7 @@ static __always_inline int send_nat(void *ctx, struct packet *packet,
 {
 	struct recent *recent;
 	struct change *change = recall(packet, &recent, SEND_NAT, v6);
+	struct server *server;
 	struct nat *nat;
 
 	if (change) {
@@ -364,17 +422,15 @@ static __always_inline int send_nat(void *ctx, struct packet *packet,
 		return rewrite(ctx, packet, change, SEND_NAT, v6, tc);
 	}
 	nat = find_nat_forward(&packet->tuple, v6);
-	if (!nat) {
-		int verdict;
+	if (!nat && packet->tuple.protocol == IPPROTO_TCP && !packet->opens)
+		return DROP_NAT_UNKNOWN;
+	server = nat ? server_of(nat) : NULL;
+	if (!server || !server->up || opens_again(packet, nat, v6)) {
+		int verdict = open_nat(packet, service, &nat, v6);
 
-		if (packet->tuple.protocol == IPPROTO_TCP && !packet->opens)
-			return DROP_NAT_UNKNOWN;
-		verdict = open_nat(packet, service, &nat, v6);
 		if (verdict != GO_ON)
 			return verdict;
 	} else {
-		if (packet->opens && nat->closing)
-			reopen_nat(packet, nat, v6);
 		keep_client(packet, service, nat, v6);
 	}
 	touch(packet, nat, 0, v6);

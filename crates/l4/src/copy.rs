@@ -70,7 +70,8 @@ impl Datapath {
     }
 
     /// Writes both directions of a NAT connection down. Its port stays in the queue of free ones
-    /// until [`Datapath::take_over`].
+    /// until [`Datapath::take_over`]. Where it is closed and its client has opened another one,
+    /// that one keeps the client's packets.
     ///
     /// # Errors
     /// The kernel's, or its server is not known.
@@ -83,8 +84,16 @@ impl Datapath {
         let service = path.frontend.address;
         let back = connection.direction(service, path.client, *link, &path.wide());
         self.put(is_v6, ["nat_return4", "nat_return6"], &answers, back)?;
-        self.put(is_v6, ["nat_forward4", "nat_forward6"], &path.wide(), forward)?;
-        self.outdate()
+        let known = match is_v6 {
+            true => self.forward::<Tuple6>(path)?,
+            false => self.forward::<Tuple4>(path)?,
+        };
+        let is_other = |nat: Nat| nat.is_open() && Tuple6::peer(&nat) != answers;
+        if !(connection.is_closed && known.is_some_and(is_other)) {
+            self.put(is_v6, ["nat_forward4", "nat_forward6"], &path.wide(), forward)?;
+        }
+        self.outdate();
+        Ok(())
     }
 
     /// Forgets a NAT connection by what it was lent; its client may have another one by now, which
@@ -99,7 +108,8 @@ impl Datapath {
             true => self.remove_nat::<Tuple6>(&connection.path, &answers)?,
             false => self.remove_nat::<Tuple4>(&connection.path, &answers)?,
         }
-        self.outdate()
+        self.outdate();
+        Ok(())
     }
 
     /// From now on packets come here: everything counts as heard of, and no port is free that a
@@ -138,7 +148,8 @@ impl Datapath {
         for name in ["nat_forward6", "nat_return6"] {
             self.clear::<Tuple6, NAT>(name)?;
         }
-        self.outdate()
+        self.outdate();
+        Ok(())
     }
 
     /// What a server was set to.
@@ -182,12 +193,17 @@ impl Datapath {
     }
 
     fn remove_nat<K: Keyed>(&mut self, path: &Path, answers: &Tuple6) -> Result<(), TableError> {
-        let table = self.table::<K, [u8; NAT]>(K::FORWARD)?;
-        let forward = table.get(&K::narrow(&path.wide()), 0).map(Nat);
-        if forward.is_ok_and(|forward| Tuple6::peer(&forward) == *answers) {
+        let forward = self.forward::<K>(path)?;
+        if forward.is_some_and(|forward| Tuple6::peer(&forward) == *answers) {
             self.remove::<K, NAT>(K::FORWARD, &path.wide())?;
         }
         self.remove::<K, NAT>(K::BACK, answers)
+    }
+
+    /// The entry of what a client sends, if it has a connection.
+    fn forward<K: Keyed>(&self, path: &Path) -> Result<Option<Nat>, TableError> {
+        let table = self.table::<K, [u8; NAT]>(K::FORWARD)?;
+        Ok(table.get(&K::narrow(&path.wide()), 0).map(Nat).ok())
     }
 
     fn clear<K: Keyed, const N: usize>(&mut self, name: &'static str) -> Result<(), TableError> {

@@ -21,7 +21,7 @@ use crate::{
     events::Events,
     interface::{Attach, Attached, attach},
     layout::{Frontend, MAX_RETURNS, Server, ServiceKey, Settings, address, service},
-    memory::{Queues, Rings},
+    memory::{Generation, Queues, Rings},
     object::{BALANCER, Object},
     ports::Port,
     ring::{Entry, RING_SIZE, SERVER_MAX},
@@ -102,8 +102,8 @@ pub struct Datapath {
     pub(crate) servers: BTreeMap<u16, (IpAddr, u16)>,
     /// Counts up with every change of a server, a service or a ring.
     pub(crate) revision: u64,
-    /// Counts up whenever an entry of NAT is taken away.
-    pub(crate) generation: u32,
+    /// Of what processors remember of services, servers and connections.
+    pub(crate) generation: Generation,
 }
 
 #[derive(Debug)]
@@ -160,8 +160,9 @@ impl Datapath {
         let events = (tells > 0).then(|| Events::open(&mut loaded)).transpose()?;
         let rings = Rings::map(&loaded, sizes.services)?;
         let queues = Queues::map(&loaded, sizes.nat_servers, room)?;
+        let generation = Generation::map(&loaded)?;
         let (services, servers) = (BTreeMap::new(), BTreeMap::new());
-        let (heard, revision, generation) = (Instant::ZERO, 0, 0);
+        let (heard, revision) = (Instant::ZERO, 0);
         let mut made = Self {
             loaded,
             hook: Hook::default(),
@@ -214,8 +215,10 @@ impl Datapath {
         self.set_at("servers", number.into(), server.value())?;
         self.servers.insert(number, name);
         self.revision += 1;
-        if known.is_none() {
-            self.ports(number).for_each(|port| self.queues.add(number, port));
+        match known {
+            None => self.ports(number).for_each(|port| self.queues.add(number, port)),
+            // Connections leave one that is down at once, and follow its link address.
+            Some(_) => self.outdate(),
         }
         Ok(())
     }
@@ -351,7 +354,8 @@ impl Datapath {
             ServiceKey::V4(key) => self.insert("services4", key, value)?,
             ServiceKey::V6(key) => self.insert("services6", key, value)?,
         }
-        self.outdate()
+        self.outdate();
+        Ok(())
     }
 
     pub(crate) fn insert<K: Pod, V: Pod>(

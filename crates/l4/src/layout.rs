@@ -164,7 +164,7 @@ impl Settings {
 }
 
 /// `struct tuple4` or `struct tuple`, the key of a flow.
-pub(crate) trait Tuple: Pod {
+pub(crate) trait Tuple: Pod + PartialEq {
     /// The table of responses.
     const BACK: &str;
     /// The table of the client's packets.
@@ -229,6 +229,11 @@ impl Nat {
 
     pub(crate) fn service(&self) -> u16 {
         u16::from_ne_bytes([self.0[46], self.0[47]])
+    }
+
+    /// Whether nothing in this direction has closed it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.0[44] == 0
     }
 
     pub(crate) fn seen(&self) -> Direction {

@@ -8,6 +8,7 @@ use crate::{
     datapath::Datapath,
     error::TableError,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
+    nat::forward_of,
     path::{Keyed, Path},
     ports::Direction,
 };
@@ -69,7 +70,8 @@ impl Datapath {
         for (key, back) in table.iter().flatten() {
             let back = Nat(back);
             let there: K = K::peer(&back);
-            let seen = forward.get(&there, 0).map_or(Direction::default(), |nat| Nat(nat).seen());
+            let seen = forward_of(&forward, &key, &back);
+            let seen = seen.as_ref().map_or(Direction::default(), Nat::seen);
             held.push(Held {
                 path: there.path(),
                 service: back.service(),

@@ -1,5 +1,5 @@
-//! Tables of the kernel as memory: rings of 65,537 entries, written without a system call, and the
-//! queues of free ports, which programs take from meanwhile.
+//! Tables of the kernel as memory: rings of 65,537 entries, written without a system call, and what
+//! programs write at the same time, queues of free ports and the generation.
 #![expect(unsafe_code, reason = "no safe wrapper maps a table of the kernel")]
 
 use std::{
@@ -26,6 +26,22 @@ const LINE_WORDS: usize = 16;
 
 /// Values that a ring takes.
 const RING_LINES: usize = RING_SIZE.div_ceil(LINE_WORDS);
+
+/// What processors remember is of a generation. Programs count it up as well.
+#[derive(Debug)]
+pub(crate) struct Generation(TableWords);
+
+impl Generation {
+    /// Maps its table.
+    pub(crate) fn map(loaded: &Ebpf) -> Result<Self, LoadError> {
+        Ok(Self(TableWords::map(loaded, "generation", 1)?))
+    }
+
+    /// Ends it: what is remembered of it is valid no more.
+    pub(crate) fn end(&self) {
+        self.0.all()[0].fetch_add(1, Ordering::SeqCst);
+    }
+}
 
 /// Two rings for each service, of which one is in force.
 #[derive(Debug)]

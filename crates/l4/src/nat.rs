@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use aya::maps::{HashMap, MapData};
 use loadline_core::{fleet::forwarding::Times, time::Instant};
 
 use crate::{
@@ -18,8 +19,8 @@ use crate::{
 pub(crate) struct Connection<K> {
     /// Key of the responses.
     back: K,
-    /// Key of the client's packets.
-    forward: K,
+    /// Key of the client's packets; none where they are of another connection by now.
+    forward: Option<K>,
     pub(crate) server: u16,
     /// What it was lent.
     pub(crate) port: Port,
@@ -37,7 +38,7 @@ impl Datapath {
         let mut ports = self.forget::<Tuple4>(&times)?;
         ports.extend(self.forget::<Tuple6>(&times)?);
         if !ports.is_empty() {
-            self.outdate()?;
+            self.outdate();
         }
         // A packet on its way may still use the entry of a port that is about to be lent.
         wait_for_packets()?;
@@ -48,10 +49,10 @@ impl Datapath {
         Ok(ports.len())
     }
 
-    /// Has every processor look services and connections up again: one was changed or taken away.
-    pub(crate) fn outdate(&mut self) -> Result<(), TableError> {
-        self.generation = self.generation.wrapping_add(1);
-        self.set_at("generation", 0, self.generation)
+    /// Has every processor look services and connections up again: one was changed or taken away,
+    /// or a server was changed.
+    pub(crate) fn outdate(&self) {
+        self.generation.end();
     }
 
     /// How many ports towards a server are free; none where it is not one of NAT.
@@ -93,7 +94,7 @@ impl Datapath {
         self.tell(gone.iter().map(|one| Event::Over { server: one.server, port: one.port }));
         let mut table = self.table_mut::<K, [u8; NAT]>(K::FORWARD)?;
         // What is missing already is no error.
-        gone.iter().for_each(|one| drop(table.remove(&one.forward)));
+        gone.iter().filter_map(|one| one.forward).for_each(|key| drop(table.remove(&key)));
         let mut table = self.table_mut::<K, [u8; NAT]>(K::BACK)?;
         gone.iter().for_each(|one| drop(table.remove(&one.back)));
         Ok(gone.into_iter().map(|one| (one.server, one.port)).collect())
@@ -111,13 +112,24 @@ impl Datapath {
         for (key, back) in answers {
             let back = Nat(back);
             let Some(port) = self.settings.place(&key.destination()) else { continue };
-            let forward = K::peer(&back);
-            let mut seen =
-                table.get(&forward, 0).map_or(Direction::default(), |nat| Nat(nat).seen());
+            let there = forward_of(&table, &key, &back);
+            let mut seen = there.as_ref().map_or(Direction::default(), Nat::seen);
             seen.last = seen.last.max(self.heard);
             let end = Direction::end(seen, back.seen(), &times(back.service().into()));
+            let forward = there.map(|_| K::peer(&back));
             found.push(Connection { back: key, forward, server: back.server(), port, end });
         }
         Ok(found)
     }
+}
+
+/// The entry of the client's packets by that of the responses; none where another connection of the
+/// client has taken its place.
+pub(crate) fn forward_of<K: Tuple>(
+    table: &HashMap<&MapData, K, [u8; NAT]>,
+    key: &K,
+    back: &Nat,
+) -> Option<Nat> {
+    let found = table.get(&K::peer(back), 0).ok().map(Nat);
+    found.filter(|found| K::peer(found) == *key)
 }

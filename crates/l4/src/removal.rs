@@ -93,7 +93,7 @@ impl Datapath {
             ServiceKey::V6(key) => self.services_table::<[u8; 20]>("services6")?.remove(&key),
         };
         if was_there(removed).map_err(TableError::kernel("services4"))? {
-            self.outdate()?;
+            self.outdate();
         }
         Ok(())
     }

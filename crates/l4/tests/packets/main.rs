@@ -7,6 +7,7 @@
 mod changes;
 mod frame;
 mod fuzz;
+mod nat;
 mod ports;
 mod quic;
 mod reference;

@@ -177,6 +177,51 @@ fn the_end_of_a_connection_is_told_and_what_was_copied_is_forgotten_again() {
     assert_eq!(known(&active), Verdict::DropNatUnknown);
 }
 
+/// Whichever of the two a standby hears of first.
+#[test]
+fn a_standby_knows_which_server_a_client_port_that_is_used_again_is_on() {
+    for is_turned in [false, true] {
+        let Some(mut active) = balancer(false, 0, 1 << 16) else { return };
+        let Some(mut standby) = balancer(false, 1, 1 << 16) else { return };
+        let [old, new] = [number(0, 0, 0), number(1, 0, 0)];
+        active.publish(0, &[Entry::settled(old); RING_SIZE]).unwrap();
+        judge(&active, &packet("nat", false, 7, "S"));
+        judge(&active, &packet("nat", false, 7, "R"));
+        follow(&mut standby, false, 1, &active.events().unwrap());
+        active.publish(0, &[Entry::settled(new); RING_SIZE]).unwrap();
+        judge(&active, &packet("nat", false, 7, "S"));
+        let events = active.events().unwrap();
+        let [Event::Closed { server, port }, Event::Open { server: at, port: lent, .. }] =
+            events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!((server, at), (old, new));
+        let connection = |server, port: Port, is_closed| Connection {
+            path: path("nat", false, 7),
+            service: 0,
+            server: there(server, 1),
+            lent: SocketAddr::new(ip("return4"), port.port),
+            link: mac("C"),
+            is_closed,
+        };
+        let closed = connection(old, port, true);
+        let mut told = [closed, connection(new, lent, false)];
+        if is_turned {
+            told.reverse();
+        }
+        told.iter().for_each(|one| standby.put_connection(one).unwrap());
+        let sent =
+            |datapath: &Datapath| datapath.try_packet(&packet("nat", false, 7, "A")).unwrap().frame;
+        assert_eq!(sent(&standby), sent(&active));
+        active.give_back(|_| OVER).unwrap();
+        let over = Event::Over { server: old, port };
+        assert_eq!(active.events().unwrap(), [over]);
+        standby.remove_connection(&closed).unwrap();
+        assert_eq!(sent(&standby), sent(&active));
+    }
+}
+
 #[test]
 fn flows_are_told_while_their_entries_are_recorded_and_when_they_are_forgotten() {
     let Some(mut active) = balancer(true, 0, 1 << 16) else { return };
