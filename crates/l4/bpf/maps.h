@@ -21,7 +21,7 @@ TABLE(nat_return6, HASH, struct tuple, struct nat, 1, 0);
 /* A look into a hash is four calls within the kernel, one into an array none. */
 TABLE(recent_nat, PERCPU_ARRAY, __u32, struct recent, RECENT, 0);
 TABLE(recent_services, PERCPU_ARRAY, __u32, struct recent_service, 1 << RECENT_SERVICES_BITS, 0);
-/* Another whenever a service or a server is changed, or an entry of NAT is taken away or replaced. */
+/* Another whenever a service or a server is changed, or an entry of NAT is gone or replaced. */
 TABLE(generation, ARRAY, __u32, __u32, 1, BPF_F_MMAPABLE);
 TABLE(pools, ARRAY, __u32, struct pool, 1, BPF_F_MMAPABLE); /* by number of the server */
 TABLE(free_ports, ARRAY, __u32, struct line, 1, BPF_F_MMAPABLE);

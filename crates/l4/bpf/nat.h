@@ -112,16 +112,24 @@ static __always_inline void tell_if_closed(const struct packet *packet, const st
 		tell_closed(answers, nat->change.server, v6);
 }
 
+static __always_inline void stamp_nat(struct nat *nat)
+{
+	const struct stamp stamp = new_stamp();
+
+	nat->time = stamp.time;
+	nat->tick = stamp.tick;
+}
+
 static __always_inline void touch(const struct packet *packet, struct nat *nat,
 				  const int is_answer, const int v6)
 {
 	if (packet->closing & ~nat->closing) {
 		nat->closing |= packet->closing;
 		tell_if_closed(packet, nat, is_answer, v6);
-	} else if (!is_old(nat->stamp.tick)) {
+	} else if (!is_old(nat->tick)) {
 		return;
 	}
-	nat->stamp = new_stamp();
+	stamp_nat(nat);
 }
 
 /* Takes the place at the head of the queue. What is read after the head has moved cannot be written
@@ -183,6 +191,7 @@ static __always_inline void draft_back(const struct packet *packet, const struct
 	draft->back.change.ports.destination = tuple->ports.source;
 	draft->back.peer = *tuple;
 	draft->back.closing = 0;
+	draft->back.link = LINK_MARK(packet->link.eth->h_source);
 	__builtin_memcpy(draft->back.change.mac, packet->link.eth->h_source, ETH_ALEN);
 }
 
@@ -216,7 +225,7 @@ static __always_inline void leave_nat(const struct nat *nat, const int v6)
 		return;
 	back->closing |= CLOSED_RST;
 	if (server && !server->up)
-		back->stamp.time = 0;
+		back->time = 0;
 	tell_closed(&nat->peer, nat->change.server, v6);
 }
 
@@ -261,8 +270,26 @@ static __always_inline void keep_client(struct packet *packet, const struct serv
 {
 	struct choice choice = {};
 
-	if (service->sticky && is_old(nat->stamp.tick))
+	if (service->sticky && is_old(nat->tick))
 		choose_by_ring(packet, service, &choice, v6);
+}
+
+/* Link addresses as they are now: that of the server, and for its answers that of the router which
+ * the client's packets come by. Another processor may see half of one that is being replaced. */
+static __always_inline void follow_links(const struct packet *packet, struct nat *nat,
+					 const struct server *server, const int v6)
+{
+	const __u8 *from = packet->link.eth->h_source;
+	struct nat *back;
+
+	if (LINK_MARK(server->mac) != LINK_MARK(nat->change.mac))
+		copy(nat->change.mac, server->mac, ETH_ALEN);
+	if (LINK_MARK(from) == nat->link)
+		return;
+	nat->link = LINK_MARK(from);
+	back = find_nat_return(&nat->peer, v6);
+	if (back)
+		copy(back->change.mac, from, ETH_ALEN);
 }
 
 /* The client uses its port again after the connection was closed, or broken off by the server. */
@@ -278,10 +305,12 @@ static __always_inline int opens_again(const struct packet *packet, const struct
 }
 
 /* At the same server, from the same port. */
-static __always_inline int reopen_nat(const struct packet *packet, struct nat *nat, const int v6)
+static __always_inline int reopen_nat(const struct packet *packet, struct nat *nat,
+				      const struct server *server, const int v6)
 {
 	struct nat *back = find_nat_return(&nat->peer, v6);
 
+	follow_links(packet, nat, server, v6);
 	nat->closing = 0;
 	if (!back)
 		return GO_ON;
@@ -317,11 +346,11 @@ static __always_inline int open_nat(struct packet *packet, const struct service 
 	if (!choice.server)
 		return DROP_NO_SERVER;
 	if (before && before->change.server == choice.number)
-		return reopen_nat(packet, *nat, v6);
+		return reopen_nat(packet, *nat, choice.server, v6);
 	draft_back(packet, choice.server, draft);
 	draft->back.change.server = choice.number;
 	draft->back.service = service->number;
-	draft->back.stamp = new_stamp();
+	stamp_nat(&draft->back);
 	verdict = take_port(choice.number, draft, v6);
 	if (verdict != GO_ON)
 		return verdict;
@@ -406,7 +435,7 @@ static __always_inline void remember(struct recent *recent, const struct packet 
 	recent->key = packet->tuple;
 	recent->change = nat->change;
 	recent->verdict = verdict | IN_FAMILY(v6);
-	recent->tick = nat->stamp.tick;
+	recent->tick = nat->tick;
 }
 
 static __always_inline int send_nat(void *ctx, struct packet *packet,
@@ -431,6 +460,7 @@ static __always_inline int send_nat(void *ctx, struct packet *packet,
 		if (verdict != GO_ON)
 			return verdict;
 	} else {
+		follow_links(packet, nat, server, v6);
 		keep_client(packet, service, nat, v6);
 	}
 	touch(packet, nat, 0, v6);

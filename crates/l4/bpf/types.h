@@ -119,9 +119,14 @@ struct nat {
 	__u8 closing; /* CLOSED_* of this direction */
 	__u8 pad;
 	__u16 service;
-	struct stamp stamp;
+	__u64 time; /* as of a stamp */
+	__u32 tick;
+	__u32 link; /* LINK_MARK of who sent the client's packets last; zero where not known */
 	struct tuple peer; /* key of the other direction */
 };
+
+/* A link address in a word: another one is told from it but for one in 2^32. */
+#define LINK_MARK(mac) (*(const __u32 *)(mac) ^ *(const __u16 *)((mac) + 4))
 
 /* What a processor has just found in the tables of NAT. */
 struct recent {

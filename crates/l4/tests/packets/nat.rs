@@ -1,4 +1,10 @@
-//! Connections by NAT whose client uses its port again, or whose server goes down or is drained.
+//! Connections by NAT outlive what they began with: a client uses its port again, servers go down
+//! or are drained, routers and network cards are replaced.
+
+use std::{
+    thread,
+    time::{Duration as StdDuration, Instant},
+};
 
 use loadline_core::{
     fleet::forwarding::{Method, Times},
@@ -38,7 +44,10 @@ impl Pair {
     }
 
     fn set(&mut self, number: u16, is_up: bool) {
-        let mac = [2, 0, 0, 0, 1, number as u8];
+        self.set_link(number, is_up, [2, 0, 0, 0, 1, number as u8]);
+    }
+
+    fn set_link(&mut self, number: u16, is_up: bool, mac: [u8; 6]) {
         let address = ip(&named(["one", "two"][usize::from(number) - 1], self.v6));
         self.datapath.set_server(number, &Server { address, port: 8_080, mac, is_up }).unwrap();
     }
@@ -53,8 +62,13 @@ impl Pair {
     }
 
     fn send(&self, segment: &str) -> (Verdict, Vec<u8>) {
+        self.send_from("C", segment)
+    }
+
+    /// A packet that comes by the router with this link address.
+    fn send_from(&self, router: &str, segment: &str) -> (Verdict, Vec<u8>) {
         let family = if self.v6 { 6 } else { 4 };
-        let text = format!("eth C L ip{family} client{family} nat{family} {segment}");
+        let text = format!("eth {router} L ip{family} client{family} nat{family} {segment}");
         let (verdict, tried) = judge(&self.datapath, &frame(&text));
         (verdict, tried.frame)
     }
@@ -260,3 +274,39 @@ fn connections_that_find_no_port_elsewhere_stay_until_there_is_one() {
         assert_eq!(pair.server("tcp 40000 80 A"), 2);
     }
 }
+
+#[test]
+fn answers_go_to_the_router_that_the_clients_packets_come_from_now() {
+    for pair in pairs() {
+        let way = pair.way("tcp 40000 80 S");
+        let to = |pair: &Pair| pair.answer(way, "A").1[..6].to_vec();
+        assert_eq!(to(&pair), mac("C"));
+        for router in ["S9", "C"] {
+            let begun = Instant::now();
+            while to(&pair) != mac(router) {
+                let (verdict, sent) = pair.send_from(router, "tcp 40000 80 A");
+                assert_eq!((verdict, u16::from(sent[5])), (Verdict::SendNat, way.0));
+                assert!(begun.elapsed() < PATIENCE, "answers go to the router before");
+                thread::sleep(StdDuration::from_millis(20));
+            }
+        }
+    }
+}
+
+#[test]
+fn packets_of_open_connections_go_to_the_new_link_address_of_their_server() {
+    for mut pair in pairs() {
+        let (server, port) = pair.way("tcp 40000 80 S");
+        assert_eq!(pair.way("tcp 40000 80 A"), (server, port));
+        let new = [6, 7, 8, 9, 10, 11];
+        pair.set_link(server, true, new);
+        for flags in ["A", "PA", "A", "FA"] {
+            let (verdict, sent) = pair.send(&format!("tcp 40000 80 {flags}"));
+            assert_eq!((verdict, &sent[..6]), (Verdict::SendNat, &new[..]));
+            assert_eq!(pair.lent(&sent), port);
+        }
+    }
+}
+
+/// What is remembered of a connection is looked up again within a second.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
