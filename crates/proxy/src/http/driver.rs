@@ -25,7 +25,7 @@ use crate::{
         wait_queue::{Displaced, Waiter},
         worker::Worker,
     },
-    telemetry::access_log::line::Times,
+    telemetry::access_log::Times,
 };
 
 /// A request machine and the service that its request is for.
