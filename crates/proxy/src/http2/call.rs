@@ -188,13 +188,14 @@ impl Call {
 
     fn begin(&mut self, answer: Response<RecvStream>) {
         let (parts, receive) = answer.into_parts();
+        let is_over = receive.is_end_stream();
+        let receive = self.seat.link().backlogs.hold(receive);
         let mut text = Vec::with_capacity(TEXT_BYTES);
         if let Some(accept) = self.accept.take().filter(|_| parts.status.is_success()) {
             accept.write(&mut text, parts.headers);
             self.answer = ResponseState::Begun(Incoming::new(text, Coding::Plain, receive));
             return;
         }
-        let is_over = receive.is_end_stream();
         self.answer = match write_answer(&mut text, &parts, is_over, self.to_head) {
             Some(coding) => ResponseState::Begun(Incoming::new(text, coding, receive)),
             None => ResponseState::Broken,

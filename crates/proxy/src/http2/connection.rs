@@ -15,7 +15,8 @@
 //! | endless CONTINUATION (CVE-2024-27316) | h2: what the longest head needs, then GOAWAY |
 //! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
 //! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its response is written |
-//! | small or empty DATA (CVE-2019-9518) | h2: a budget for frames, then GOAWAY |
+//! | small DATA (CVE-2019-9518) | the windows: [`Backlogs`] keeps plain bytes |
+//! | empty DATA (CVE-2019-9518) | 1,000 more than other frames, 10/s; then h2: 100, then GOAWAY |
 //! | bodies that go on after their response | `core::decide::linger`: pause 5 s, 30 s, 32 MiB |
 //! | slow windows (CVE-2019-9511, -9517) | the client's `idle`; [`SEND_BYTES`] wait for it |
 //!
@@ -25,7 +26,6 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     rc::Rc,
-    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -35,12 +35,17 @@ use loadline_core::{decide::ending::Ending, fleet::Http2Limits, time::Duration, 
 use loadline_http1::HeadLimits;
 use tokio::task::spawn_local;
 
-use super::{head::list_size, stream::Stream, streams::Streams, wire::Wire};
+use super::{
+    backlog::{Backlogs, FRAMES_BUDGET},
+    head::list_size,
+    stream::Stream,
+    streams::Streams,
+    wire::Wire,
+};
 use crate::{
     http::session::{Origin, Session},
     io::{buffer::Buffers, peer::Peer, socket::Socket},
     runtime::timer::Timer,
-    telemetry::tally::Cells,
 };
 
 /// Answers the streams of a connection until it is over.
@@ -54,15 +59,15 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let keep_alive = listener_context.timeouts.keep_alive;
     let builder = builder(listener_context.limits, listener_context.http2);
     let streams = Streams::new(&worker.timers, listener_context.http2.resets);
-    let cells = view.services[listener_context.service].cells.clone();
     drop(view);
     if client.socket.is_plain() && !greets(&mut client, &worker.buffers, &timer).await {
         if !client.rest.is_empty() {
-            cells.end(Ending::ClientBad, 0);
+            origin.end_unread(ending, 0);
         }
         return linger(client, &worker.buffers, &timer).await;
     }
-    let wire = Wire::new(client);
+    let backlogs: Rc<Backlogs> = Rc::default();
+    let wire = Wire::new(client, PREFACE.len(), &backlogs, &origin.worker.timers);
     let cork = wire.cork();
     let mut greeting = pin!(builder.handshake(wire));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
@@ -71,14 +76,14 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     });
     let Some(h2) = agreed.await else {
         if timer.is_displaced() {
-            cells.end(Ending::ClientSlow, 0);
+            origin.end_unread(Ending::ClientSlow, 0);
         }
         return;
     };
     timer.stop_waiting();
     timer.arm(keep_alive);
     let stage = ConnectionState::Serving;
-    let mut connection = Connection { h2, origin, timer, keep_alive, streams, cells, stage };
+    let mut connection = Connection { h2, origin, timer, keep_alive, streams, backlogs, stage };
     cork.put_in();
     poll_fn(|cx| {
         let over = connection.poll(cx);
@@ -96,8 +101,7 @@ struct Connection {
     timer: Timer,
     keep_alive: Duration,
     streams: Rc<Streams>,
-    /// Where a connection is counted that is given up.
-    cells: Arc<Cells>,
+    backlogs: Rc<Backlogs>,
     stage: ConnectionState,
 }
 
@@ -147,6 +151,7 @@ impl Connection {
                     }
                 }
             }
+            self.backlogs.collect();
             if !self.timer.has_expired() {
                 return Poll::Pending;
             }
@@ -160,7 +165,8 @@ impl Connection {
     fn open(&self, request: Request<RecvStream>, respond: server::SendResponse<bytes::Bytes>) {
         let random = &self.origin.worker.random;
         let draws = [random.draw(), random.draw()];
-        let stream = Stream::new(request, respond, draws, self.streams.enter());
+        let at = (self.streams.enter(), &self.backlogs);
+        let stream = Stream::new(request, respond, draws, at);
         spawn_local(Session::answer_stream(self.origin.clone(), Socket::Stream(stream)));
     }
 
@@ -181,11 +187,11 @@ impl Connection {
         false
     }
 
-    /// Counts the connection as one bad request, once.
+    /// Counts and logs the connection as one bad request, once.
     fn give_up(&mut self) {
         if self.stage != ConnectionState::GivenUp {
             self.stage = ConnectionState::GivenUp;
-            self.cells.end(Ending::ClientBad, 0);
+            self.origin.end_unread(Ending::ClientBad, 0);
         }
     }
 
@@ -197,7 +203,7 @@ impl Connection {
     }
 }
 
-/// Reads until the client has said [`PREFACE`], which stays to be read, or cannot say it any more.
+/// Reads until the client has said [`PREFACE`], which stays to be read; how it ends if it has not.
 /// Over TLS that is left to h2, whose settings need not wait for it then.
 async fn greets(client: &mut Peer, buffers: &Buffers, timer: &Timer) -> bool {
     loop {
@@ -230,6 +236,7 @@ fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
         .max_concurrent_streams(limits.streams)
         .initial_window_size(size(limits.window))
         .initial_connection_window_size(size(limits.connection_window))
+        .data_frame_budget(FRAMES_BUDGET)
         .max_send_buffer_size(SEND_BYTES)
         .enable_connect_protocol();
     builder

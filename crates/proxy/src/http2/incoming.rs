@@ -1,7 +1,7 @@
 //! What a stream brings: frames in, the bytes of an HTTP/1 message out.
 //!
-//! Of the body there is never more here than one frame. The window is given back when a frame is
-//! taken, and a frame is taken when there is room for it further on, so a slow receiver slows its
+//! Of the body there is never more here than one piece. The window is given back when it is
+//! taken, and it is taken when there is room for it further on, so a slow receiver slows its
 //! sender down and nobody else.
 
 use std::{
@@ -10,12 +10,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use h2::RecvStream;
 use http::HeaderMap;
 use loadline_core::decide::reason::Reason;
 
-use super::head::write_fields;
-use crate::telemetry::reason::of_http2;
+use super::{backlog::Receiver, head::write_fields};
 
 /// What a body comes from, of either version that has streams.
 pub(crate) trait Receive {
@@ -26,24 +24,9 @@ pub(crate) trait Receive {
     fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>>;
 }
 
-impl Receive for RecvStream {
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
-        let data = ready!(Self::poll_data(self, cx));
-        if let Some(Ok(data)) = &data {
-            // Refused only if it is more than was received.
-            let _ = self.flow_control().release_capacity(data.len());
-        }
-        Poll::Ready(data.map(|data| data.map_err(|error| of_http2(&error))))
-    }
-
-    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>> {
-        Self::poll_trailers(self, cx).map_err(|error| of_http2(&error))
-    }
-}
-
 /// The receiving half of a stream, as HTTP/1.
 #[derive(Debug)]
-pub(crate) struct Incoming<R = RecvStream> {
+pub(crate) struct Incoming<R = Receiver> {
     receive: R,
     coding: Coding,
     stage: ReadState,

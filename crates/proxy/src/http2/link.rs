@@ -31,7 +31,11 @@ use loadline_core::{
 use loadline_http1::HeadLimits;
 use tokio::task::spawn_local;
 
-use super::{head::list_size, wire::Wire};
+use super::{
+    backlog::{Backlogs, FRAMES_BUDGET},
+    head::list_size,
+    wire::Wire,
+};
 use crate::{
     runtime::timer::{Timer, Timers},
     telemetry::reason::of_http2,
@@ -56,6 +60,7 @@ pub(crate) struct Link {
     max: Rc<Cell<usize>>,
     idle_since: Cell<Instant>,
     timers: Rc<Timers>,
+    pub(super) backlogs: Rc<Backlogs>,
     pub(super) is_secure: bool,
 }
 
@@ -94,6 +99,7 @@ impl Link {
             max: max.clone(),
             idle_since: Cell::new(timers.coarse_now()),
             timers: timers.clone(),
+            backlogs: Rc::default(),
             is_secure: target.tls.is_some(),
         });
         spawn_local(run(link.clone(), target, slot));
@@ -221,7 +227,7 @@ impl Drop for Seat {
 async fn run(link: Rc<Link>, target: Target, slot: Slot) {
     let timer = Timer::here(&link.timers).await;
     let keep_alive = target.timeouts.keep_alive;
-    let (requests, mut connection, _slot) = match greet(&target, slot, &timer).await {
+    let (requests, mut connection, _slot) = match greet(&link, &target, slot, &timer).await {
         Ok(open) => open,
         Err(reason) => return link.turn(State::Failed(reason)),
     };
@@ -230,6 +236,7 @@ async fn run(link: Rc<Link>, target: Target, slot: Slot) {
     timer.arm(keep_alive);
     poll_fn(|cx| {
         while Pin::new(&mut connection).poll(cx).is_pending() {
+            link.backlogs.collect();
             if !timer.has_expired() {
                 return Poll::Pending;
             }
@@ -246,7 +253,7 @@ async fn run(link: Rc<Link>, target: Target, slot: Slot) {
 type Open = (SendRequest<Bytes>, Connection<Wire, Bytes>, Option<Slot>);
 
 /// Opens a connection and exchanges settings. Nothing of a request has been sent where this fails.
-async fn greet(target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Reason> {
+async fn greet(link: &Link, target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Reason> {
     let to = Dial {
         address: target.address,
         tls: target.tls.as_ref(),
@@ -257,7 +264,8 @@ async fn greet(target: &Target, slot: Slot, timer: &Timer) -> Result<Open, Reaso
     if !peer.socket.is_plain() && peer.socket.protocol() != Some(b"h2") {
         return Err(Reason::AlpnNotHttp2);
     }
-    let mut greeting = pin!(builder(target.longest_head).handshake(Wire::new(peer)));
+    let wire = Wire::new(peer, 0, &link.backlogs, &link.timers);
+    let mut greeting = pin!(builder(target.longest_head).handshake(wire));
     let greeted = poll_fn(|cx| match greeting.as_mut().poll(cx) {
         Poll::Pending if timer.has_expired() => Poll::Ready(Err(Reason::SettingsTimeout)),
         greeted => greeted.map_err(|error| unopened(&error)),
@@ -296,6 +304,7 @@ fn builder(longest_head: usize) -> Builder {
         .max_header_list_size(list)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(STREAM_WINDOW * STREAMS_MAX as u32)
+        .data_frame_budget(FRAMES_BUDGET)
         .max_send_buffer_size(SEND_BYTES);
     builder
 }

@@ -15,11 +15,14 @@
 //! | `call` | one stream of them as a socket |
 //! | `incoming`, `outgoing` | its two bodies, with their windows |
 //! | `head`, `websocket` | heads in the other syntax, both ways |
-//! | `wire` | a socket as h2 wants it |
+//! | `backlog` | what has come for streams, taken out of h2 where that is many frames |
+//! | `wire`, `inbound` | a socket as h2 wants it, and the frames that h2 is to see |
 
+mod backlog;
 mod call;
 mod connection;
 mod head;
+mod inbound;
 mod incoming;
 mod link;
 mod links;

@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -15,6 +16,7 @@ use http::{Method, Request};
 use loadline_http1::{self as http1, Framing, ResponseHead, Status};
 
 use super::{
+    backlog::Backlogs,
     head::{ANY, answer, final_answer, write_request},
     incoming::Incoming,
     outgoing::Outgoing,
@@ -45,7 +47,7 @@ impl Stream {
         request: Request<RecvStream>,
         respond: SendResponse<Bytes>,
         draws: [u64; 2],
-        place: Place,
+        (place, backlogs): (Place, &Rc<Backlogs>),
     ) -> Box<Self> {
         let (parts, receive) = request.into_parts();
         let mut text = Vec::with_capacity(TEXT_BYTES);
@@ -56,7 +58,7 @@ impl Stream {
         };
         let is_head = parts.method == Method::HEAD;
         Box::new(Self {
-            request: Incoming::new(text, coding, receive),
+            request: Incoming::new(text, coding, backlogs.hold(receive)),
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
             answer: ResponseState::Awaited(respond),
             place,

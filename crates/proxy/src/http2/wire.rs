@@ -3,6 +3,9 @@
 //! h2 flushes after each DATA frame. Over TLS each would be a system call of its own, so a
 //! connection to a client is corked: records are sealed and wait until h2 has written all it has,
 //! or until rustls holds as many as it may (64 KiB). [`Cork::poll_flush`] sends them together.
+//!
+//! What is read passes an [`Inbound`] first. After many small frames nothing more is read until
+//! what waits of them has been taken out of h2 ([`Backlogs`]).
 
 use std::{
     cell::{Cell, RefCell},
@@ -14,11 +17,20 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::io::peer::Peer;
+use super::{
+    backlog::{Backlogs, READ_BYTES},
+    inbound::Inbound,
+};
+use crate::{io::peer::Peer, runtime::timer::Timers};
 
 /// A connection, and what has been read of it already.
 #[derive(Debug)]
-pub(super) struct Wire(Rc<Shared>);
+pub(super) struct Wire {
+    shared: Rc<Shared>,
+    inbound: Inbound,
+    backlogs: Rc<Backlogs>,
+    timers: Rc<Timers>,
+}
 
 /// Decides when a [`Wire`] sends what was written to it.
 #[derive(Debug)]
@@ -31,14 +43,39 @@ struct Shared {
 }
 
 impl Wire {
-    /// A connection that sends what is written to it at once.
-    pub(super) fn new(peer: Peer) -> Self {
-        Self(Rc::new(Shared { peer: RefCell::new(peer), is_corked: Cell::new(false) }))
+    /// A connection that sends what is written to it at once. What is read of it is frames behind
+    /// a `preface` of so many bytes.
+    pub(super) fn new(
+        peer: Peer,
+        preface: usize,
+        backlogs: &Rc<Backlogs>,
+        timers: &Rc<Timers>,
+    ) -> Self {
+        Self {
+            shared: Rc::new(Shared { peer: RefCell::new(peer), is_corked: Cell::new(false) }),
+            inbound: Inbound::behind(preface),
+            backlogs: backlogs.clone(),
+            timers: timers.clone(),
+        }
     }
 
     /// What can keep back what is written to it.
     pub(super) fn cork(&self) -> Cork {
-        Cork(self.0.clone())
+        Cork(self.shared.clone())
+    }
+}
+
+impl Shared {
+    /// Reads on; 0 at the end.
+    fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Peer { socket, rest } = &mut *self.peer.borrow_mut();
+        if rest.is_empty() {
+            return socket.poll_read(cx, into);
+        }
+        let early = into.len().min(rest.len());
+        into[..early].copy_from_slice(&rest[..early]);
+        rest.drain(..early);
+        Poll::Ready(Ok(early))
     }
 }
 
@@ -62,16 +99,34 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Peer { socket, rest } = &mut *self.0.peer.borrow_mut();
-        if !rest.is_empty() {
-            let early = into.remaining().min(rest.len());
-            into.put_slice(&rest[..early]);
-            rest.drain(..early);
-            return Poll::Ready(Ok(()));
+        let Self { shared, inbound, backlogs, timers } = self.get_mut();
+        if backlogs.are_due() {
+            // It is woken when this turn is over, and with it what was due.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
-        let count = ready!(socket.poll_read(cx, into.initialize_unfilled()))?;
-        into.advance(count);
-        Poll::Ready(Ok(()))
+        loop {
+            let due = inbound.due().len().min(into.remaining());
+            if due > 0 {
+                into.put_slice(&inbound.due()[..due]);
+                inbound.pass(due);
+                return Poll::Ready(Ok(()));
+            }
+            let missing = inbound.missing();
+            if !missing.is_empty() {
+                let count = ready!(shared.poll_read(cx, missing))?;
+                inbound.complete(count, timers.coarse_now());
+                continue;
+            }
+            let room = into.initialize_unfilled_to(into.remaining().min(READ_BYTES));
+            let count = ready!(shared.poll_read(cx, room))?;
+            let kept = inbound.sift(&mut room[..count], timers.coarse_now());
+            into.advance(kept);
+            backlogs.add_small(inbound.take_small());
+            if kept > 0 || count == 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
     }
 }
 
@@ -91,8 +146,8 @@ impl AsyncWrite for Wire {
     ) -> Poll<io::Result<usize>> {
         let mut filled = pieces.iter().map(|piece| &**piece).filter(|piece| !piece.is_empty());
         let pieces = [filled.next().unwrap_or_default(), filled.next().unwrap_or_default()];
-        let socket = &mut self.0.peer.borrow_mut().socket;
-        match self.0.is_corked.get() {
+        let socket = &mut self.shared.peer.borrow_mut().socket;
+        match self.shared.is_corked.get() {
             true => socket.poll_write_corked(cx, pieces),
             false => socket.poll_write_both(cx, pieces),
         }
@@ -107,7 +162,7 @@ impl AsyncWrite for Wire {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let socket = &mut self.0.peer.borrow_mut().socket;
+        let socket = &mut self.shared.peer.borrow_mut().socket;
         ready!(socket.poll_flush(cx))?;
         socket.shut();
         Poll::Ready(Ok(()))

@@ -9,10 +9,10 @@ use loadline_core::{decide::ending::Ending, units::Rate};
 
 use crate::{
     frames::{
-        CONTINUATION, DATA, END_HEADERS, END_STREAM, GET, HEADERS, RST_STREAM, Raw, SETTINGS,
+        CONTINUATION, DATA, END_HEADERS, END_STREAM, GET, HEADERS, POST, RST_STREAM, Raw, SETTINGS,
         WINDOW_UPDATE,
     },
-    support::{OK, Proxy, answering, fleet, head, server, wait_until},
+    support::{OK, Proxy, answering, fleet, head, server, showing, wait_until},
 };
 
 /// A server that takes requests and never answers.
@@ -152,10 +152,26 @@ fn heads_that_unpack_to_much_are_refused_and_take_no_memory() {
 }
 
 #[test]
+fn an_empty_frame_with_each_request_never_ends_the_connection() {
+    let proxy = Proxy::to(showing("0\r\n\r\n"));
+    let mut client = Raw::connect(proxy.address);
+    // Room for all responses.
+    client.send(WINDOW_UPDATE, 0, 0, &[0, 16, 0, 0]).unwrap();
+    for stream in (1..1_001).step_by(2) {
+        client.send(HEADERS, END_HEADERS, stream, POST).unwrap();
+        client.send(DATA, 0, stream, b"").unwrap();
+        client.send(DATA, 0, stream, b"hello").unwrap();
+        client.send(DATA, END_STREAM, stream, b"").unwrap();
+        assert_eq!(client.until(DATA).stream, stream);
+    }
+    proxy.expect(Ending::Complete, 500);
+}
+
+#[test]
 fn empty_frames_without_end_end_the_connection() {
     let proxy = silent();
     let mut client = Raw::connect(proxy.address);
-    client.send(HEADERS, END_HEADERS, 1, &[&GET[1..], b"\x83"].concat()).unwrap();
+    client.send(HEADERS, END_HEADERS, 1, POST).unwrap();
     let _ = (0..100_000).try_for_each(|_| client.send(0, 0, 1, b""));
     assert_eq!(client.reason(), ENHANCE_YOUR_CALM);
 }

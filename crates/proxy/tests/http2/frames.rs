@@ -27,11 +27,15 @@ pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
 
+pub(crate) const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
 /// GET http / of `a`: three fields of the static table, and an authority in plain letters.
 pub(crate) const GET: &[u8] = b"\x82\x86\x84\x41\x01a";
+
+/// The same with POST.
+pub(crate) const POST: &[u8] = b"\x83\x86\x84\x41\x01a";
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {

@@ -1,6 +1,7 @@
 //! HTTP/2 towards servers: what is said, how connections are shared, how they end.
 
 use std::{
+    future::{pending, poll_fn},
     io::{Read as _, Write as _},
     net::TcpStream,
     sync::{
@@ -19,6 +20,7 @@ use loadline_core::{
     time::Duration,
     units::Ratio,
 };
+use tokio::sync::Notify;
 
 use crate::{
     scripted::{Asked, Scripted},
@@ -337,7 +339,7 @@ async fn a_request_taken_back_is_taken_from_its_server_too() {
         let (here, there) = (here.clone(), there.clone());
         async move {
             tokio::task::spawn_blocking(move || here.wait()).await.unwrap();
-            let reason = std::future::poll_fn(|cx| asked.respond.poll_reset(cx)).await;
+            let reason = poll_fn(|cx| asked.respond.poll_reset(cx)).await;
             assert_eq!(reason.unwrap(), Reason::CANCEL);
             tokio::task::spawn_blocking(move || there.wait()).await.unwrap();
         }
@@ -355,7 +357,7 @@ async fn a_request_taken_back_is_taken_from_its_server_too() {
 #[tokio::test]
 async fn a_connection_that_let_a_request_time_out_gets_no_more() {
     let server = Scripted::new(async |asked| match asked.connection {
-        0 => std::future::pending().await,
+        0 => pending().await,
         _ => asked.answer("ok"),
     });
     let mut fleet = server.fleet();
@@ -463,4 +465,61 @@ fn the_answer_of_a_server_that_takes_no_more_of_the_body_is_not_a_502() {
         assert!(answer.contains("\r\nno\r\n"), "{answer}");
     }
     proxy.expect(Ending::Complete, 20);
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_small_messages_costs_no_other_its_response() {
+    let (answer, sent) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let (told, count) = (answer.clone(), sent.clone());
+    let server = Scripted::new(move |mut asked| {
+        let (told, count) = (told.clone(), count.clone());
+        async move {
+            if asked.request.method() == "POST" {
+                told.notified().await;
+                return asked.answer("ok");
+            }
+            let mut stream = asked.begin();
+            // Not quite the window of the stream.
+            for _ in 0..13_000 {
+                stream.reserve_capacity(20);
+                while stream.capacity() < 20 {
+                    poll_fn(|cx| stream.poll_capacity(cx)).await.unwrap().unwrap();
+                }
+                stream.send_data(Bytes::from_static(&[b'x'; 20]), false).unwrap();
+            }
+            count.fetch_add(1, Relaxed);
+            pending().await
+        }
+    });
+    let proxy = server.proxy();
+    let other = proxy.client().await;
+    let waiting = tokio::spawn(async move { other.ask(post()).await });
+    let mut builder = client::Builder::new();
+    builder.initial_window_size(0);
+    let mut requests = proxy.client_with(&builder).await.requests;
+    let mut unread = Vec::new();
+    for _ in 0..6 {
+        requests = requests.ready().await.unwrap();
+        unread.push(requests.send_request(get(), true).unwrap().0.await.unwrap());
+    }
+    wait_until(|| sent.load(Relaxed) == 6, "the server to have sent what it may");
+    answer.notify_one();
+    assert_eq!(waiting.await.unwrap().unwrap().text(), "ok");
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn an_empty_frame_with_each_response_never_ends_the_connection() {
+    let server = Scripted::new(async |mut asked| {
+        let mut stream = asked.begin();
+        stream.send_data(Bytes::new(), false).unwrap();
+        stream.send_data(Bytes::from_static(b"hello"), true).unwrap();
+    });
+    let proxy = server.proxy();
+    for number in 0..250 {
+        let told = say(&proxy, "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        assert!(told.ends_with("hello\r\n0\r\n\r\n"), "{number}: {told}");
+    }
+    assert_eq!(server.connections(), 1);
+    proxy.expect(Ending::Complete, 250);
 }

@@ -9,8 +9,13 @@ use std::{
 use bytes::Bytes;
 use h2::client::Builder;
 use loadline_core::decide::ending::Ending;
+use tokio::sync::Notify;
 
-use crate::support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server};
+use crate::{
+    frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, POST, Raw, SETTINGS},
+    scripted::Scripted,
+    support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server},
+};
 
 /// A body of this length that does not look the same everywhere.
 fn body(length: usize) -> Vec<u8> {
@@ -78,6 +83,48 @@ async fn a_client_that_does_not_read_stops_its_server_and_no_other_stream() {
     assert!(written.load(Relaxed) < 30_000_000, "{written:?} bytes were written");
     let tallies = proxy.runtime.tallies();
     assert_eq!((tallies.count(Ending::ClientTimeout), tallies.count(Ending::Complete)), (1, 1));
+}
+
+/// A server of HTTP/2 that takes no more than 16 KiB of a request until it is told to, and then
+/// answers how long the body is.
+fn slow() -> (Scripted, Arc<Notify>) {
+    let go_on = Arc::new(Notify::new());
+    let told = go_on.clone();
+    let mut builder = h2::server::Builder::new();
+    builder.initial_window_size(16 << 10);
+    let server = Scripted::with(builder, move |mut asked| {
+        let told = told.clone();
+        async move {
+            told.notified().await;
+            let (body, _) = asked.read().await;
+            asked.answer(&format!("{} {}", body.len(), body == counted(body.len() / 20)));
+        }
+    });
+    (server, go_on)
+}
+
+/// So many messages of 20 bytes.
+fn counted(messages: usize) -> String {
+    (0..messages).map(|number| format!("{number:020}")).collect()
+}
+
+#[test]
+fn small_messages_within_the_window_wait_for_a_server_that_is_slow() {
+    let (server, go_on) = slow();
+    let proxy = server.proxy();
+    let mut client = Raw::connect(proxy.address);
+    client.until(SETTINGS);
+    client.send(SETTINGS, ACK, 0, b"").unwrap();
+    client.send(HEADERS, END_HEADERS, 1, POST).unwrap();
+    for number in 0..12_000 {
+        client.send(DATA, 0, 1, format!("{number:020}").as_bytes()).unwrap();
+    }
+    assert!(client.is_there());
+    go_on.notify_one();
+    client.send(DATA, END_STREAM, 1, b"").unwrap();
+    let answer = client.until(DATA).payload;
+    assert_eq!(String::from_utf8_lossy(&answer), "240000 true");
+    proxy.expect(Ending::Complete, 1);
 }
 
 #[tokio::test]
