@@ -290,7 +290,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Reason>> {
         self.poll_upload(cx)?;
         if self.exchange.client.socket.poll_reset(cx).is_ready() {
-            return Poll::Ready(Err(Reason::ClientGone));
+            return Poll::Ready(Err(self.exchange.client.socket.why_reset()));
         }
         let buffers = &self.exchange.worker.buffers;
         let most = if self.connection.large { HEAD_BYTES } else { usize::MAX };
@@ -366,7 +366,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let buffers = &self.exchange.worker.buffers;
         let server = &mut self.connection.peer.socket;
         match self.upload.poll(cx, buffers, self.exchange.client, server) {
-            Poll::Ready(Err(Broken::Source(_))) => return Err(Reason::ClientGone),
+            Poll::Ready(Err(Broken::Source(reason))) => return Err(reason.of_client()),
             Poll::Ready(Err(Broken::Syntax(error))) => {
                 self.refused = Some(error);
                 return Err(Reason::ClientBad);

@@ -6,7 +6,7 @@
 
 use std::{
     io,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bytes::Bytes;
@@ -90,6 +90,17 @@ impl<R: Receive> Incoming<R> {
                 _ => return Poll::Ready(Ok(count)),
             }
         }
+    }
+
+    /// Why a message broke off of which nothing more will come, nor is wanted.
+    pub(super) fn fault(&mut self) -> Option<Reason> {
+        let mut cx = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(data)) = self.receive.poll_data(&mut cx) {
+            if let Err(reason) = data {
+                return Some(reason);
+            }
+        }
+        None
     }
 
     /// Hands out what is in memory.

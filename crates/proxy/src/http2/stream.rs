@@ -13,6 +13,7 @@ use std::{
 use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
 use http::{Method, Request};
+use loadline_core::decide::reason::Reason;
 use loadline_http1::{self as http1, Framing, ResponseHead, Status};
 
 use super::{
@@ -94,6 +95,11 @@ impl Stream {
             ResponseState::Begun(body) => body.poll_reset(cx),
             ResponseState::Over => Poll::Pending,
         }
+    }
+
+    /// Why the stream is over, once it has been reset.
+    pub(crate) fn why_reset(&mut self) -> Reason {
+        self.request.fault().map_or(Reason::ClientGone, Reason::of_client)
     }
 
     /// Ends the response. Without one, or with half of one, the stream is reset.

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use loadline_core::decide::reason::Phase;
+use loadline_core::decide::reason::{Phase, Reason};
 use loadline_http1::Version;
 use rustix::{
     net::{SendFlags, send},
@@ -394,6 +394,14 @@ impl Socket {
             *watch = Some(Box::new(begun));
         }
         watch.as_ref().map_or(Poll::Pending, |watch| watch.poll(cx))
+    }
+
+    /// Why a stream is over that has been reset.
+    pub(crate) fn why_reset(&mut self) -> Reason {
+        match self {
+            Self::Stream(stream) => stream.why_reset(),
+            _ => Reason::ClientGone,
+        }
     }
 
     /// What is known of a request that failed, beyond that its connection broke.

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use http::{HeaderValue, Request};
 use loadline_core::{decide::ending::Ending, fleet::HeadLimits, units::Bytes};
 
-use crate::support::{OK, Proxy, answering, fleet, get, post};
+use crate::{
+    frames::{END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw},
+    support::{OK, Proxy, answering, fleet, get, head, post, server},
+};
 
 /// A proxy in front of nobody.
 fn alone() -> Proxy {
@@ -49,6 +52,22 @@ async fn a_plain_connect_is_refused() {
     let proxy = alone();
     let request = Request::connect("a.test:443").body(()).unwrap();
     assert_eq!(proxy.client().await.ask(request).await.unwrap().status, 501);
+}
+
+#[tokio::test]
+async fn a_client_that_breaks_a_rule_of_http2_has_not_left() {
+    let proxy = Proxy::to(server(|mut stream| while head(&mut stream).is_some() {}));
+    let client = proxy.client().await;
+    for length in ["4", "6"] {
+        let mut request = post();
+        request.headers_mut().insert("content-length", HeaderValue::from_static(length));
+        client.send(request, b"hello", None).await.unwrap_err();
+    }
+    let mut raw = Raw::connect(proxy.address);
+    raw.send(HEADERS, END_HEADERS, 1, POST).unwrap();
+    raw.send(HEADERS, END_HEADERS | END_STREAM, 1, b"\x00\x0aconnection\x05close").unwrap();
+    assert_eq!(raw.until(RST_STREAM).stream, 1);
+    proxy.expect(Ending::ClientBad, 3);
 }
 
 #[tokio::test]

@@ -8,11 +8,11 @@ use std::{
 
 use bytes::Bytes;
 use h2::client::Builder;
-use loadline_core::decide::ending::Ending;
+use loadline_core::{decide::ending::Ending, units::Bytes as Size};
 use tokio::sync::Notify;
 
 use crate::{
-    frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, POST, Raw, SETTINGS},
+    frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw, SETTINGS},
     scripted::Scripted,
     support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server},
 };
@@ -126,6 +126,27 @@ fn small_messages_within_the_window_wait_for_a_server_that_is_slow() {
     assert_eq!(String::from_utf8_lossy(&answer), "240000 true");
     proxy.expect(Ending::Complete, 1);
 }
+
+#[test]
+fn a_client_that_sends_more_than_its_window_has_not_left() {
+    let (server, go_on) = slow();
+    let mut fleet = server.fleet();
+    fleet.listeners[0].http2.window = Size::new(65_535);
+    let proxy = Proxy::of(fleet);
+    let mut client = Raw::connect(proxy.address);
+    client.until(SETTINGS);
+    client.send(HEADERS, END_HEADERS, 1, POST).unwrap();
+    // What the server and the proxy take is given back; the rest is more than the window.
+    for _ in 0..40 {
+        client.send(DATA, 0, 1, &[b'x'; 16 << 10]).unwrap();
+    }
+    let reset = client.until(RST_STREAM);
+    assert_eq!((reset.stream, &reset.payload[..]), (1, &FLOW_CONTROL_ERROR[..]));
+    go_on.notify_one();
+    proxy.expect(Ending::ClientBad, 1);
+}
+
+const FLOW_CONTROL_ERROR: [u8; 4] = [0, 0, 0, 3];
 
 #[tokio::test]
 async fn a_client_that_stops_sending_its_body_is_told_that_it_took_too_long() {

@@ -145,6 +145,13 @@ impl Reason {
     pub fn http2_violation(code: u32) -> Self {
         of_code(&list::HTTP2_VIOLATIONS, code)
     }
+
+    /// Why a request fails whose client went away in the middle of it for this reason.
+    #[must_use]
+    pub fn of_client(self) -> Self {
+        let is_violation = list::HTTP2_VIOLATIONS.contains(&self);
+        if is_violation { Self::ClientBad } else { Self::ClientGone }
+    }
 }
 
 fn of_code(reasons: &[Reason; 15], code: u32) -> Reason {
@@ -182,6 +189,13 @@ mod tests {
             );
             assert_eq!(Reason::of(ending).map(Reason::ending), (!well).then_some(ending));
         }
+    }
+
+    #[test]
+    fn a_client_that_broke_a_rule_of_http2_is_not_one_that_left() {
+        assert_eq!(Reason::http2_violation(3).of_client(), Reason::ClientBad);
+        assert_eq!(Reason::http2_reset(8).of_client(), Reason::ClientGone);
+        assert_eq!(Reason::Reset.of_client(), Reason::ClientGone);
     }
 
     #[test]
