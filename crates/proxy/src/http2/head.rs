@@ -5,14 +5,14 @@
 //! | `:method`, `:path` | request line |
 //! | `:authority` | Host; one that says otherwise stays, and the parser refuses two |
 //! | several `cookie` | one Cookie (8.2.3) |
-//! | no `content-length`, and no END_STREAM | chunked |
+//! | no `content-length`, and no END_STREAM | chunked, but for CONNECT |
 //! | `content-length` and `trailer` | chunked: a counted body of HTTP/1 has no trailers |
 //! | trailers behind `content-length` that `trailer` did not announce | nothing (RFC 9110, 6.5.1) |
 //! | nothing | Connection and what it names, Transfer-Encoding, Keep-Alive, Upgrade (8.2.2) |
 //! | `:status` | status line; its reason is ours |
 //! | names in lower case | names in any |
 
-use std::io;
+use std::{borrow::Cow, io};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
@@ -30,14 +30,16 @@ use super::incoming::Coding;
 pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> Coding {
     let authority = parts.uri.authority().map(Authority::as_str);
     let target = match (&parts.method, authority) {
-        (&Method::CONNECT, Some(authority)) => authority,
-        _ => parts.uri.path_and_query().map_or("/", |it| it.as_str()),
+        (&Method::CONNECT, Some(authority)) => with_port(&parts.uri, authority),
+        _ => Cow::Borrowed(parts.uri.path_and_query().map_or("/", |it| it.as_str())),
     };
     write(out, &[parts.method.as_str().as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
     write_host(out, authority, &parts.headers);
     write_fields(out, &parts.headers);
     let counted = is_counted(&parts.headers);
-    let coding = if is_over || counted { Coding::Plain } else { Coding::Chunked };
+    // What follows a CONNECT is no body (RFC 9110, 9.3.6).
+    let is_plain = is_over || counted || parts.method == Method::CONNECT;
+    let coding = if is_plain { Coding::Plain } else { Coding::Chunked };
     if coding == Coding::Chunked {
         out.extend_from_slice(b"transfer-encoding: chunked\r\n");
     } else if is_over && !counted && expects_body(&parts.method) {
@@ -46,6 +48,16 @@ pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> 
     }
     out.extend_from_slice(b"\r\n");
     coding
+}
+
+/// Whom a CONNECT names, as HTTP/1 says it: with the port, which in an extended one (RFC 8441, 4)
+/// the scheme may imply.
+fn with_port<'a>(uri: &Uri, authority: &'a str) -> Cow<'a, str> {
+    match (uri.scheme_str(), uri.port()) {
+        (Some("https"), None) => format!("{authority}:443").into(),
+        (Some(_), None) => format!("{authority}:80").into(),
+        _ => authority.into(),
+    }
 }
 
 /// Appends who is asked.

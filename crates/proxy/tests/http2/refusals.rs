@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use h2::ext::Protocol;
 use http::{HeaderValue, Request};
 use loadline_core::{decide::ending::Ending, fleet::HeadLimits, units::Bytes};
 
@@ -52,6 +53,21 @@ async fn a_plain_connect_is_refused() {
     let proxy = alone();
     let request = Request::connect("a.test:443").body(()).unwrap();
     assert_eq!(proxy.client().await.ask(request).await.unwrap().status, 501);
+}
+
+#[tokio::test]
+async fn a_connect_that_goes_on_is_refused_as_one_of_http1_is() {
+    let proxy = alone();
+    let mut requests = proxy.client().await.requests;
+    let plain = Request::connect("a.test:443").body(()).unwrap();
+    let mut extended = Request::connect("http://a.test/masque").body(()).unwrap();
+    extended.extensions_mut().insert(Protocol::from_static("connect-udp"));
+    for request in [plain, extended] {
+        requests = requests.ready().await.unwrap();
+        let (answer, _up) = requests.send_request(request, false).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 501);
+    }
+    proxy.expect(Ending::ClientBad, 2);
 }
 
 #[tokio::test]
