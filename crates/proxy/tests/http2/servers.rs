@@ -523,3 +523,22 @@ fn an_empty_frame_with_each_response_never_ends_the_connection() {
     assert_eq!(server.connections(), 1);
     proxy.expect(Ending::Complete, 250);
 }
+
+#[test]
+fn a_head_that_is_too_long_is_told_as_that() {
+    let server = Scripted::new(async |mut asked| {
+        let fields = asked.request.uri().path()[1..].parse().unwrap();
+        let mut response = Response::new(());
+        for _ in 0..fields {
+            response.headers_mut().append("x-long", "v".repeat(900).parse().unwrap());
+        }
+        let _ = asked.respond.send_response(response, true);
+    });
+    let proxy = server.proxy();
+    for fields in [20, 60, 220] {
+        let asked = format!("GET /{fields} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        assert!(say(&proxy, &asked).starts_with("HTTP/1.1 502 "), "{fields}");
+    }
+    proxy.expect(Ending::ServerHeadTooLarge, 3);
+    assert_eq!(server.connections(), 1);
+}
