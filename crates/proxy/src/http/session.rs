@@ -83,40 +83,55 @@ impl Origin {
         Self { worker: worker.clone(), listener: listener.clone(), address, lines, tls }
     }
 
-    /// Counts a stream that has ended before its head was there.
+    /// Counts and logs a stream, or a connection, that has ended before a head was there.
     pub(crate) fn end_unread(&self, ending: Ending, status: u16) {
         self.record(Refused { ending, status, error: None }, 0);
     }
 
     fn record(&self, refused: Refused, bytes: usize) {
-        let Self { worker, listener, address, tls, .. } = self;
-        let view = worker.view_at(listener);
-        let Some(listener_context) = view.listener_context(listener) else { return };
-        view.services[listener_context.service].cells.end(refused.ending, refused.status);
-        let Some(log) = &worker.shared.log else { return };
-        let now = worker.shared.clock.now();
-        let error = refused.error.map(|error| error.to_string());
-        let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
-        let line = Line {
-            client: *address,
-            method: b"",
-            target: b"",
-            version: "-",
-            referer: b"",
-            agent: b"",
-            status: refused.status,
-            bytes: bytes as u64,
-            service: &view.plan.fleet.services[listener_context.service].name,
-            server: None,
-            ending: refused.ending,
-            reason: reason.unwrap_or_default(),
-            retries: 0,
-            times: Times { received: now, ended: now, ..Times::default() },
-            trace: None,
-            came: listener_context.came(b"", tls.as_deref()),
-        };
-        worker.log.add(log, worker.shared.clock, &line);
+        let at = (&*self.worker, &*self.listener);
+        record(at, (self.address, self.tls.as_deref()), refused, bytes);
     }
+}
+
+/// Counts and logs a connection from `address` that has ended before anything was read of it.
+pub(crate) fn end_unread(at: (&Worker, &ListenerHandle), address: SocketAddr, ending: Ending) {
+    record(at, (address, None), Refused { ending, status: 0, error: None }, 0);
+}
+
+fn record(
+    (worker, listener): (&Worker, &ListenerHandle),
+    (client, tls): (SocketAddr, Option<&ClientTls>),
+    refused: Refused,
+    bytes: usize,
+) {
+    let view = worker.view_at(listener);
+    let Some(listener_context) = view.listener_context(listener) else { return };
+    view.services[listener_context.service].cells.end(refused.ending, refused.status);
+    let Some(log) = &worker.shared.log else { return };
+    let now = worker.shared.clock.now();
+    let service = &view.plan.fleet.services[listener_context.service].name;
+    let error = refused.error.map(|error| error.to_string());
+    let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
+    let line = Line {
+        client,
+        method: b"",
+        target: b"",
+        version: "-",
+        referer: b"",
+        agent: b"",
+        status: refused.status,
+        bytes: bytes as u64,
+        service,
+        server: None,
+        ending: refused.ending,
+        reason: reason.unwrap_or_default(),
+        retries: 0,
+        times: Times { received: now, ended: now, ..Times::default() },
+        trace: None,
+        came: listener_context.came(b"", tls),
+    };
+    worker.log.add(log, worker.shared.clock, &line);
 }
 
 /// Why a request is not even tried.

@@ -13,7 +13,7 @@
 //! | streams opened and reset (CVE-2023-44487) | h2: 20 unseen, then GOAWAY; `http2.resets` |
 //! | errors that make us reset (CVE-2025-8671) | `http2.resets`; h2: 1,024, then GOAWAY |
 //! | endless CONTINUATION (CVE-2024-27316) | h2: what the longest head needs, then GOAWAY |
-//! | heads that unpack to much (CVE-2016-6581) | the listener's `head_limit`, as in HTTP/1 |
+//! | heads that unpack to much (CVE-2016-6581) | [`HEADS`] times the listener's `limits` |
 //! | PING, SETTINGS (CVE-2019-9512, -9515) | h2: reads on when its response is written |
 //! | small DATA (CVE-2019-9518) | the windows: [`Backlogs`] keeps plain bytes |
 //! | empty DATA (CVE-2019-9518) | 1,000 more than other frames, 10/s; then h2: 100, then GOAWAY |
@@ -44,7 +44,11 @@ use super::{
 };
 use crate::{
     http::session::{Origin, Session},
-    io::{buffer::Buffers, peer::Peer, socket::Socket},
+    io::{
+        buffer::Buffers,
+        peer::{Gone, Peer},
+        socket::Socket,
+    },
     runtime::timer::Timer,
 };
 
@@ -60,7 +64,9 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let builder = builder(listener_context.limits, listener_context.http2);
     let streams = Streams::new(&worker.timers, listener_context.http2.resets);
     drop(view);
-    if client.socket.is_plain() && !greets(&mut client, &worker.buffers, &timer).await {
+    if client.socket.is_plain()
+        && let Err(ending) = greets(&mut client, &worker.buffers, &timer).await
+    {
         if !client.rest.is_empty() {
             origin.end_unread(ending, 0);
         }
@@ -205,15 +211,19 @@ impl Connection {
 
 /// Reads until the client has said [`PREFACE`], which stays to be read; how it ends if it has not.
 /// Over TLS that is left to h2, whose settings need not wait for it then.
-async fn greets(client: &mut Peer, buffers: &Buffers, timer: &Timer) -> bool {
+async fn greets(client: &mut Peer, buffers: &Buffers, timer: &Timer) -> Result<(), Ending> {
     loop {
         let said = client.rest.len().min(PREFACE.len());
-        if said == PREFACE.len() || !PREFACE.starts_with(&client.rest[..said]) {
-            return client.rest.starts_with(PREFACE);
+        if !PREFACE.starts_with(&client.rest[..said]) {
+            return Err(Ending::ClientBad);
+        }
+        if said == PREFACE.len() {
+            return Ok(());
         }
         match client.fill(buffers, timer).await {
             Ok(buffer) => client.keep(buffer, buffers),
-            Err(_) => return false,
+            Err(Gone::Expired) => return Err(Ending::ClientTimeout),
+            Err(_) => return Err(Ending::ClientGone),
         }
     }
 }
@@ -232,7 +242,7 @@ fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
     let mut builder = server::Builder::new();
     let size = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(WINDOW_MAX).min(WINDOW_MAX);
     builder
-        .max_header_list_size(list_size(heads))
+        .max_header_list_size(list_size(heads).saturating_mul(HEADS))
         .max_concurrent_streams(limits.streams)
         .initial_window_size(size(limits.window))
         .initial_connection_window_size(size(limits.connection_window))
@@ -241,6 +251,10 @@ fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
         .enable_connect_protocol();
     builder
 }
+
+/// How many times as long as the longest a head may be for the parser to refuse it, so that it is
+/// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell.
+const HEADS: u32 = 4;
 
 /// What a client begins with (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -194,8 +194,7 @@ pub(crate) fn fields<'a>(from: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> He
 }
 
 /// The size of the longest head within `limits` as HTTP/2 counts it: 32 bytes more for each field
-/// (RFC 9113, 6.5.2). The exact limit is the parser's, so that a head that is too large is counted
-/// and logged as in HTTP/1.
+/// (RFC 9113, 6.5.2). The exact limit is the parser's.
 pub(crate) fn list_size(limits: HeadLimits) -> u32 {
     let size = limits.bytes.saturating_add(limits.fields.saturating_mul(32 + 2));
     u32::try_from(size).unwrap_or(u32::MAX)

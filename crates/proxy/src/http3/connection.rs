@@ -62,14 +62,13 @@ pub(super) async fn serve(
     let view = worker.view_at(&listener);
     let Some(context) = view.listener_context(&listener) else { return };
     let meter = Rc::new(Meter::new(&context.cells));
-    let cells = view.services[context.service].cells.clone();
     drop(view);
     // It takes several times the memory that a connection needs while it waits.
     let begun = Box::pin(begin(&worker, (connecting, unproven), &mut pass, &meter)).await;
     let Some(mut served) = begun else { return };
     let end = served.run().await;
     if end != End::Over || served.arrivals.is_breached() {
-        cells.end(Ending::ClientBad, 0);
+        served.streaming.origin.end_unread(Ending::ClientBad, 0);
     }
     let quinn = &served.streaming.quinn;
     if end == End::Abused {

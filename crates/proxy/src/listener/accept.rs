@@ -33,7 +33,7 @@ use tokio::{
 };
 
 use crate::{
-    http::session::Session,
+    http::session::{Session, end_unread},
     io::socket::Socket,
     listener::{
         clients::refuse,
@@ -283,8 +283,8 @@ fn hand_on(
     }
 }
 
-/// Counts a connection that does not say whose it is. It is closed without a word: what would be
-/// understood at its other end is not known.
+/// Counts and logs a connection that does not say whose it is. It is closed without a word: what
+/// would be understood at its other end is not known.
 fn turn_away(
     worker: &Worker,
     handle: &ListenerHandle,
@@ -293,10 +293,7 @@ fn turn_away(
 ) {
     tracing::debug!(%client, %error, "no PROXY header");
     count(worker, handle, |cells| &cells.unintroduced);
-    let view = worker.view_at(handle);
-    if let Some(listener) = view.listener(handle) {
-        view.services[listener.service].cells.end(error.ending(), 0);
-    }
+    end_unread((worker, handle), client, error.ending());
 }
 
 /// Counts something that has to do with a listener rather than with one of its connections.

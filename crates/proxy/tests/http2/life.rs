@@ -1,17 +1,23 @@
 //! The life of a connection: its streams, its idle time, its end.
 
-use std::{fs, io::Write as _, sync::Arc, sync::Barrier, thread};
+use std::{
+    fs,
+    io::Write as _,
+    net::TcpStream,
+    sync::{Arc, Barrier},
+    thread,
+};
 
 use h2::Reason;
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, LogTarget},
+    fleet::{AccessLog, HttpVersion, Listener, LogTarget},
     time::Duration,
 };
 
 use crate::{
-    frames::{GOAWAY, Raw},
-    support::{OK, Proxy, SHORT, answering, fleet, get, head, server},
+    frames::{DATA, GOAWAY, Raw},
+    support::{OK, Proxy, SHORT, answering, fleet, get, head, server, wait_until},
 };
 
 #[tokio::test]
@@ -105,4 +111,36 @@ async fn each_stream_has_its_line_in_the_access_log() {
         line.contains(" GET \"/page?q\" HTTP/2.0 200 ") && line.contains(" complete ")
     };
     assert_eq!(log.lines().filter(complete).count(), 3, "{log}");
+}
+
+#[test]
+fn a_connection_that_is_given_up_has_its_line_in_the_access_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let mut fleet = fleet(answering(OK));
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    fleet.listeners[0].http_version = Some(HttpVersion::Http2);
+    fleet.listeners[0].timeouts.head = SHORT;
+    let introduced = Listener { accept_proxy: true, ..fleet.listeners[0].clone() };
+    fleet.listeners.push(introduced);
+    let proxy = Proxy::of(fleet);
+    let counted = |ending| proxy.runtime.tallies().count(ending);
+    let say = |address, bytes: &[u8]| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    };
+    let addresses = proxy.runtime.local_addrs();
+    let streams = addresses.iter().map(|it| say(it, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let _open: Vec<_> = streams.collect();
+    let mut raw = Raw::connect(proxy.address);
+    raw.send(DATA, 0, 0, b"of no stream").unwrap();
+    wait_until(|| counted(Ending::ClientBad) == 3, "two of HTTP/1 and a bad frame");
+    let _stalled = say(&addresses[0], b"PRI * HTTP/2.0\r\n");
+    wait_until(|| counted(Ending::ClientTimeout) == 1, "one that says half of what it must");
+    proxy.runtime.stop(SHORT);
+    let log = fs::read_to_string(path).unwrap();
+    let lines = |ending| log.lines().filter(|line| line.contains(ending)).count();
+    let found = [" - \"-\" - - 0 ", " web/- client-bad 0 ", " web/- client-timeout 0 "].map(lines);
+    assert_eq!(found, [4, 3, 1], "{log}");
 }
