@@ -181,7 +181,9 @@ impl<'a> Exchange<'a> {
             let copy = self.request.copy.take();
             self.send_copy(copy);
         }
-        let (ending, next) = if let Some(reply) = self.request.reply.take() {
+        let (ending, next) = if let Some(error) = self.request.refused {
+            Box::pin(self.refuse(error)).await
+        } else if let Some(reply) = self.request.reply.take() {
             Box::pin(self.reply(&reply)).await
         } else if let Some(wanted) = wanted {
             match Box::pin(self.cached(&wanted)).await {

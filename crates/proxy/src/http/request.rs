@@ -58,6 +58,8 @@ pub(crate) struct Request {
     pub(crate) service: usize,
     /// The response, where a rule gives it.
     pub(crate) reply: Option<Box<Reply>>,
+    /// What is wrong with what came of it, where it is to be refused.
+    pub(crate) refused: Option<ParseError>,
     /// What has to be right before anything is done.
     pub(crate) check: Option<Check>,
     /// Its path, if it may be an authority's of whose token another edge was told.
@@ -108,17 +110,15 @@ pub(crate) struct From<'a> {
 }
 
 impl Request {
-    /// Takes a request whose head is complete out of `buffer`, which keeps what follows it.
-    ///
-    /// # Errors
-    /// If the part of the body that came with the head breaks a rule.
+    /// Takes a request whose head is complete out of `buffer`, which keeps what follows it. Where
+    /// the part of the body that came with the head breaks a rule, nothing does.
     pub(crate) fn take(
         worker: &Worker,
         (view, listener_context): (&Rc<View>, &ListenerContext),
         head: &RequestHead,
         buffer: &mut Buffer,
         from: From<'_>,
-    ) -> Result<Box<Self>, ParseError> {
+    ) -> Box<Self> {
         let bytes = buffer.filled();
         let mut text = server_head(worker, listener_context, (head, bytes), from);
         let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
@@ -144,16 +144,14 @@ impl Request {
             let service = &view.services[routed.service].name;
             Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
         });
-        let mut body = body(listener_context, head, routed.rank)?;
-        let early = &bytes[head.head_len()..];
-        let progress = body.feed(early)?;
-        text.extend_from_slice(&early[..progress.passed]);
-        if progress.has_trailers() {
-            body.write_trailers(&mut text);
+        let begun = begin_body(listener_context, (head, bytes), routed.rank, &mut text);
+        let refused = begun.as_ref().err().copied();
+        if refused.is_some() {
+            routed.refuse();
         }
-        let used = head.head_len() + progress.consumed;
+        let (body, used) = begun.unwrap_or_else(|_| (head.body(), bytes.len()));
         let mut request = Box::new(Self {
-            is_whole: body.is_finished(),
+            is_whole: body.is_finished() && refused.is_none(),
             text,
             body,
             method: head.method(),
@@ -163,6 +161,7 @@ impl Request {
             service: routed.service,
             asked: asked(worker, (head, bytes), (from.scheme, &id, &routed.user)),
             reply: routed.reply,
+            refused,
             check: routed.check,
             challenge: routed.challenge,
             changes: routed.changes,
@@ -177,7 +176,7 @@ impl Request {
             accept: accept(listener_context, service, (head, bytes)),
             trace,
             tls: from.tls.cloned(),
-            wanted,
+            wanted: wanted.filter(|_| refused.is_none()),
             fetch: None,
         });
         if let Some(copies) = routed.copies {
@@ -185,7 +184,7 @@ impl Request {
             request.copy = request.copy(&copies, (worker, view), seen, (from, &id));
         }
         buffer.consume(used);
-        Ok(request)
+        request
     }
 
     /// A request of our own that is made for this one: a GET of the same client for the same
@@ -200,6 +199,7 @@ impl Request {
             upgrade: false,
             is_whole: true,
             reply: None,
+            refused: None,
             check: None,
             challenge: None,
             changes: None,
@@ -303,6 +303,24 @@ fn body(
         Some(max) => head.body().limited(max),
         None => Ok(head.body()),
     }
+}
+
+/// Appends what came of the body with the head to `text`: what reads the rest, and how long the
+/// part of the message is that has come.
+fn begin_body(
+    listener_context: &ListenerContext,
+    (head, bytes): (&RequestHead, &[u8]),
+    rank: Option<usize>,
+    text: &mut Vec<u8>,
+) -> Result<(BodyReader, usize), ParseError> {
+    let mut body = body(listener_context, head, rank)?;
+    let early = &bytes[head.head_len()..];
+    let progress = body.feed(early)?;
+    text.extend_from_slice(&early[..progress.passed]);
+    if progress.has_trailers() {
+        body.write_trailers(text);
+    }
+    Ok((body, head.head_len() + progress.consumed))
 }
 
 /// The types that a client likes, where there is a choice.

@@ -193,6 +193,14 @@ fn copies(worker: &Worker, routes: &Routes, matched: Matched<'_>) -> Option<Arc<
 }
 
 impl Routed {
+    /// Has nothing done about a request that is to be refused.
+    pub(crate) fn refuse(&mut self) {
+        (self.reply, self.challenge, self.copies) = (None, None, None);
+        if self.check.take().is_some() {
+            self.user.clear();
+        }
+    }
+
     /// Has a client that its service does not let in told of the maintenance. Who sees more than
     /// that has to show who it is first.
     pub(crate) fn stop_in_maintenance(

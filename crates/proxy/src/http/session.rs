@@ -381,7 +381,7 @@ impl Session {
                 Request::take(worker, (&view, listener_context), &head, &mut buffer, from);
             listener_context.give_request_head(head);
             client.keep(buffer, &worker.buffers);
-            return Poll::Ready(Ok((view, request.map_err(Refused::bad)?)));
+            return Poll::Ready(Ok((view, request)));
         }
     }
 

@@ -1,16 +1,17 @@
 //! What clients say that servers must not believe, and proxies in front that are trusted.
 
-use std::{fs, io::Write as _};
+use std::{fs, io::Write as _, sync::Arc};
 
 use loadline_core::{
     decide::ending::Ending,
     fleet::{
-        AccessLog, Fleet, Forwarded, LogField, LogTarget, PolicyKind, Server, UnderscoreHeaders,
+        AccessLog, ErrorPages, Fleet, Forwarded, LogField, LogTarget, Page, Pages, PolicyKind,
+        Server, Service, Statuses, UnderscoreHeaders,
     },
     rules::{
         Action, Conditions, DirectResponse, LimitKey, Network, RateLimit, Routes, Rule, Split,
     },
-    units::Rate,
+    units::{Bytes, Rate},
 };
 
 use crate::support::{OK, Proxy, SHORT, Scripted, fleet, head};
@@ -139,6 +140,42 @@ fn the_log_has_the_scheme_that_a_trusted_proxy_tells() {
     let lines = fs::read_to_string(log.path()).unwrap();
     let schemes: Vec<_> = lines.lines().filter_map(|it| it.split_once(" scheme=")).collect();
     assert_eq!([schemes[0].1, schemes[1].1], ["\"https\"", "\"http\""], "{lines}");
+}
+
+#[test]
+fn a_body_that_is_refused_with_its_head_is_logged_as_the_request_it_is() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let target = LogTarget::File(log.path().display().to_string());
+    let proxy = trusting(|fleet| {
+        fleet.edge.access_log = Some(AccessLog::to(target));
+        let page = Page { content_type: "text/plain".into(), body: Arc::from(&b"ours"[..]) };
+        let pages = Pages(vec![page]);
+        let error_pages = ErrorPages(vec![(Statuses::Class(4), pages)]);
+        let other = Service { error_pages, ..fleet.services[0].clone() };
+        fleet.services.push(Service { name: "other".into(), ..other });
+        let rule = Rule::new(Conditions::default(), Action::Service(Split::all(1)));
+        fleet.listeners[0].routes = Routes::new(vec![rule]);
+        fleet.listeners[0].max_body = Some(Bytes::new(1_000));
+    });
+    let post = "POST /up HTTP/1.1\r\nHost: a.test\r\nX-Forwarded-For: 192.0.2.7\r\n";
+    for (rest, status) in [
+        ("Content-Length: 2000\r\n\r\n", 413),
+        ("Transfer-Encoding: chunked\r\n\r\nnone\r\n", 400),
+        ("Transfer-Encoding: chunked\r\n\r\n2000\r\nand so on", 413),
+    ] {
+        let told = proxy.ask(format!("{post}{rest}").as_bytes());
+        let begin = format!("HTTP/1.1 {status} ");
+        assert!(told.starts_with(&begin) && told.ends_with("ours"), "{told}");
+        assert!(told.contains("\r\nConnection: close\r\n"), "{told}");
+    }
+    proxy.expect(Ending::ClientBad, 3);
+    proxy.runtime.stop(SHORT);
+    let lines = fs::read_to_string(log.path()).unwrap();
+    let whole = |line: &&str| {
+        line.contains(" 192.0.2.7:0 POST \"/up\" HTTP/1.1 4")
+            && line.contains(" other/- client-bad ")
+    };
+    assert_eq!(lines.lines().filter(whole).count(), 3, "{lines}");
 }
 
 #[test]

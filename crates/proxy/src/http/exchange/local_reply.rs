@@ -19,6 +19,12 @@ impl Exchange<'_> {
         self.tell_status(status, retry_after, ending.fault() == Fault::Client).await
     }
 
+    /// Tells the client what is wrong with its message.
+    pub(super) async fn refuse(&mut self, error: ParseError) -> (Ending, Next) {
+        self.record.refused = Some(error);
+        (Ending::ClientBad, self.tell_failure(Ending::ClientBad).await)
+    }
+
     /// Gives a response of our own, after which the connection may have to be closed.
     pub(super) async fn tell_status(
         &mut self,
