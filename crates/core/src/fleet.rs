@@ -127,6 +127,9 @@ pub struct Listener {
     pub protocol: Protocol,
     /// Index into [`Fleet::services`]; for whatever [`Listener::names`] does not name.
     pub service: usize,
+    /// Whether requests that no rule gives to a service are nobody's, and those of
+    /// [`Listener::service`] only where they are counted.
+    pub routes_only: bool,
     /// Rules that decide about a request before [`Listener::service`] gets it; for HTTP.
     pub routes: Routes,
     /// Services by the server name of TLS, for [`Protocol::Tls`] and
@@ -176,6 +179,7 @@ impl Listener {
             bind,
             protocol: Protocol::Http,
             service,
+            routes_only: false,
             routes: Routes::default(),
             names: ServerNames::default(),
             accept_proxy: false,

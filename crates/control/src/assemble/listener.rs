@@ -125,6 +125,7 @@ fn listener(
         timeouts: timeouts(given.timeouts.get()),
         limits: limits(given.limits.get()),
         max_body: given.max_body.get().map(|size| size.0.0),
+        routes_only: !given.service.given(),
         error_pages: pages::error_pages(&given.error_pages, problems),
         ..Listener::new(bind, service)
     };

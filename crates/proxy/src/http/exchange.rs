@@ -562,7 +562,7 @@ impl<'a> Exchange<'a> {
             version: self.client.socket.http_version(self.request.version),
             status: self.record.status,
             bytes: self.record.bytes,
-            service: &settings.name,
+            service: if self.request.is_nobodys { "-" } else { &settings.name },
             server: self.record.server.map(|(group, address)| (name(group), address)),
             ending,
             reason: reason.unwrap_or_default(),

@@ -56,6 +56,8 @@ pub(crate) struct Request {
     pub(crate) is_whole: bool,
     /// Index among the services of the plan.
     pub(crate) service: usize,
+    /// Whether it is that service's only where it is counted.
+    pub(crate) is_nobodys: bool,
     /// The response, where a rule gives it.
     pub(crate) reply: Option<Box<Reply>>,
     /// What is wrong with what came of it, where it is to be refused.
@@ -159,6 +161,7 @@ impl Request {
             keep_alive: head.keep_alive(),
             upgrade: head.upgrade(),
             service: routed.service,
+            is_nobodys: routed.is_nobodys,
             asked: asked(worker, (head, bytes), (from.scheme, &id, &routed.user)),
             reply: routed.reply,
             refused,

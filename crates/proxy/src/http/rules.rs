@@ -39,6 +39,8 @@ use crate::{
 pub(crate) struct Routed {
     /// Index among the services of the plan.
     pub(crate) service: usize,
+    /// Whether it is that service's only where it is counted.
+    pub(crate) is_nobodys: bool,
     /// The response, where no server is asked.
     pub(crate) reply: Option<Box<Reply>>,
     /// What has to be right before anything is done.
@@ -105,7 +107,8 @@ pub(crate) fn route(
     (head, bytes): (&RequestHead, &[u8]),
     (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
-    let unruled = Routed { service: listener_context.service, ..Routed::default() };
+    let (service, is_nobodys) = (listener_context.service, listener_context.routes_only);
+    let unruled = Routed { service, is_nobodys, ..Routed::default() };
     let challenges = &worker.shared.challenges;
     if let Some(reply) = challenges.answer(head.path(bytes)) {
         return Routed { reply: Some(Box::new(reply)), ..unruled };
@@ -180,7 +183,8 @@ fn act(
             };
             let changes = Changes::of(&listener_context.routes, matched, seen);
             let copies = copies(worker, &listener_context.routes, matched);
-            Routed { service, changes, class: matched.rule.class, copies, ..ruled }
+            let class = matched.rule.class;
+            Routed { service, is_nobodys: false, changes, class, copies, ..ruled }
         }
     }
 }

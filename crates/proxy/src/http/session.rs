@@ -122,7 +122,7 @@ fn record(
         agent: b"",
         status: refused.status,
         bytes: bytes as u64,
-        service,
+        service: if listener_context.routes_only { "-" } else { service },
         server: None,
         ending: refused.ending,
         reason: reason.unwrap_or_default(),

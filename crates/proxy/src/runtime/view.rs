@@ -129,6 +129,8 @@ pub(crate) struct ListenerContext {
     pub(crate) bind: SocketAddr,
     /// Index into the services of the plan.
     pub(crate) service: usize,
+    /// Whether what no rule gives to a service is nobody's.
+    pub(crate) routes_only: bool,
     /// What decides before the service gets a request.
     pub(crate) routes: Routes,
     /// How much of it they let through.
@@ -176,6 +178,7 @@ impl ListenerContext {
         Self {
             bind: listener.bind,
             service: listener.service,
+            routes_only: listener.routes_only,
             routes: listener.routes.clone(),
             limiters,
             timeouts: listener.timeouts,

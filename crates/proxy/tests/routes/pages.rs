@@ -1,11 +1,11 @@
 //! Pages that clients get where something fails, and while a service is in maintenance.
 
-use std::{sync::Arc, time::Instant};
+use std::{fs, sync::Arc, time::Instant};
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{ErrorPages, Maintenance, Page, Pages, Statuses},
-    rules::{Action, LimitKey, RateLimit, Rule, Split},
+    fleet::{AccessLog, ErrorPages, LogTarget, Maintenance, Page, Pages, Statuses},
+    rules::{Action, Conditions, LimitKey, RateLimit, Rule, Split},
     time::Duration,
     units::Rate,
 };
@@ -45,6 +45,33 @@ fn an_error_of_ours_has_the_page_of_its_service_or_else_of_its_listener() {
     }
     let head = proxy.ask("HEAD /1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(head.contains("Content-Length: 11\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn what_no_route_is_for_does_not_get_the_page_of_a_service() {
+    let not_found = rule(Conditions::default(), Action::Respond(answer(404, "")));
+    let rules = vec![rule(under("/1"), Action::Service(Split::all(1))), not_found];
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let target = LogTarget::File(log.path().display().to_string());
+    let proxy = Proxy::beside(rules, NOBODY.parse().unwrap(), |fleet| {
+        fleet.edge.access_log = Some(AccessLog::to(target));
+        for (service, name) in fleet.services.iter_mut().zip(["zero", "one"]) {
+            let all = [Statuses::Class(4), Statuses::Class(5)];
+            service.error_pages = ErrorPages(all.map(|it| (it, pages(name))).into());
+        }
+        fleet.listeners[0].routes_only = true;
+    });
+    assert!(proxy.curl(&["--http1.1"], "/1").ends_with("<p>one</p>"));
+    for version in VERSIONS {
+        let told = proxy.curl(&[version], "/elsewhere");
+        assert!(told.contains(" 404") && !told.contains("zero"), "{version}: {told}");
+    }
+    let told = proxy.ask("GET / HTTP/1.1\r\nHost : x\r\n\r\n");
+    assert!(told.contains(" 400 ") && !told.contains("zero"), "{told}");
+    proxy.stop();
+    let lines = fs::read_to_string(log.path()).unwrap();
+    assert_eq!(lines.matches(" -/- ").count(), 3, "{lines}");
+    assert!(!lines.contains("zero"), "{lines}");
 }
 
 #[test]

@@ -68,7 +68,8 @@ impl Exchange<'_> {
     /// The page for a status: that of the service, or else that of the listener.
     pub(crate) fn page(&self, status: u16) -> Option<&Page> {
         let accept = &self.request.accept;
-        let of_service = self.driver.route.settings().error_pages.find(status, accept);
+        let service = Some(self.driver.route.settings()).filter(|_| !self.request.is_nobodys);
+        let of_service = service.and_then(|service| service.error_pages.find(status, accept));
         of_service.or_else(|| self.listener_context.error_pages.find(status, accept))
     }
 }
