@@ -96,6 +96,7 @@ fn connection_line(head: &ResponseHead, options: ResponseOptions<'_>) -> &'stati
         101 => b"Connection: upgrade\r\n",
         100..=199 => b"",
         _ if head.tunnels() => b"",
+        426 if !options.keep_alive => b"Connection: close, upgrade\r\n",
         _ if !options.keep_alive => b"Connection: close\r\n",
         _ if options.client.is_http10() => b"Connection: keep-alive\r\n",
         426 => b"Connection: upgrade\r\n",
@@ -118,7 +119,8 @@ fn touched(head: &ResponseHead, options: ResponseOptions<'_>) -> u32 {
     if head.section.framing.unusual || !frames(head) {
         touched |= FRAMING;
     }
-    if options.dechunk {
+    // Without a body, as to HEAD, nothing is left to dechunk.
+    if options.dechunk || options.client.is_http10() {
         touched |= Known::TransferEncoding.bit() | Known::Trailer.bit();
     }
     if !options.hsts.is_empty() {

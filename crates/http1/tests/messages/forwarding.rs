@@ -259,6 +259,16 @@ fn answers_are_changed_where_they_must_be() {
             dechunk,
             "1.1 200 OK\r\nB: c\r\nConnection: close\r\n",
         ),
+        (
+            "1.1 304 Not\r\nTransfer-Encoding: chunked\r\nB: c\r\n",
+            old,
+            "1.1 304 Not\r\nB: c\r\nConnection: keep-alive\r\n",
+        ),
+        (
+            "1.1 426 Upgrade\r\nConnection: upgrade\r\nUpgrade: h2c\r\n",
+            closing,
+            "1.1 426 Upgrade\r\nUpgrade: h2c\r\nConnection: close, upgrade\r\n",
+        ),
         ("1.1 200 OK\r\nContent-Length: 02\r\n", base, "1.1 200 OK\r\nContent-Length: 2\r\n"),
         ("1.1 204 No\r\nContent-Length: 5\r\n", base, "1.1 204 No\r\n"),
         ("1.1 100 Continue\r\n", ResponseOptions { keep_alive: false, ..base }, ""),
