@@ -2,22 +2,29 @@
 //!
 //! The h3 crate keeps frames and header compression, quinn streams and flow control.
 
+mod frames;
+mod streams;
+
 use std::{
     cell::Cell,
     future::{Future as _, poll_fn},
     pin::pin,
     rc::Rc,
+    sync::Arc,
 };
 
 use bytes::{Buf as _, Bytes};
 use h3::{
     client::{RequestStream, SendRequest},
     error::{Code, ConnectionError, LocalError, StreamError},
-    quic::ConnectionErrorIncoming,
+    quic::{ConnectionErrorIncoming, StreamId},
 };
+use http::{Response, StatusCode, header::CONTENT_LENGTH};
 use loadline_core::time::Instant;
+use loadline_http1::Method;
 use loadline_linux::clock;
 
+use self::streams::{Connection, Known, OpenStreams, RecvStream};
 use crate::{
     http1::{ABSENT, Failure},
     http2::{STATUS_BYTES, length_of, phases},
@@ -27,13 +34,14 @@ use crate::{
 };
 
 /// What a connection does by itself.
-pub(crate) type Driver = h3::client::Connection<h3_quinn::Connection, Bytes>;
+pub(crate) type Driver = h3::client::Connection<Connection, Bytes>;
 
 /// One connection. Clones share it; it is closed when the last is dropped.
 #[derive(Clone)]
 pub(crate) struct Http3Connection {
-    requests: SendRequest<h3_quinn::OpenStreams, Bytes>,
+    requests: SendRequest<OpenStreams, Bytes>,
     quinn: quinn::Connection,
+    known: Arc<Known>,
     /// Whether the server takes no more requests.
     leaving: Rc<Cell<bool>>,
 }
@@ -46,9 +54,10 @@ impl Http3Connection {
     pub(crate) async fn open(quinn: quinn::Connection) -> Result<(Self, Driver), Failure> {
         let mut builder = h3::client::builder();
         builder.max_field_section_size(FIELDS_BYTES).send_grease(false);
-        let built = builder.build(h3_quinn::Connection::new(quinn.clone())).await;
+        let (connection, known) = Connection::new(quinn.clone());
+        let built = builder.build(connection).await;
         let (driver, requests) = built.map_err(|error| of_connection(&error))?;
-        Ok((Self { requests, quinn, leaving: Rc::default() }, driver))
+        Ok((Self { requests, quinn, known, leaving: Rc::default() }, driver))
     }
 
     /// Whether another request can be sent; false after the connection's end or GOAWAY.
@@ -69,7 +78,7 @@ impl Http3Connection {
         let mut sent = None;
         let read = {
             let mut sending = pin!(upload.run(&request.body));
-            let mut reading = pin!(read(receive, request));
+            let mut reading = pin!(self.read(receive, request));
             poll_fn(|cx| {
                 if sent.is_none() && sending.as_mut().poll(cx).is_ready() {
                     sent = Some(clock::now());
@@ -78,8 +87,7 @@ impl Http3Connection {
             })
             .await
         };
-        let Received { status, bytes, counted, first_byte } =
-            read.map_err(|error| failed(&error))?;
+        let Received { status, bytes, counted, first_byte } = read?;
         let phases = phases(sent.unwrap_or(first_byte), first_byte, clock::now());
         Ok(WholeResponse { status, bytes, counted, phases })
     }
@@ -91,10 +99,43 @@ impl Http3Connection {
                 self.leaving.set(true);
                 Failure::Silent
             }
+            error if is_rejected(error) => Failure::Silent,
             error => failed(error),
         }
     }
+
+    /// Reads to the end of the stream.
+    async fn read(&self, mut receive: Receiving, request: &Request) -> Result<Received, Failure> {
+        let id = receive.id();
+        let head = receive.recv_response().await;
+        let mut response = head.map_err(|error| self.not_answered(&error, id))?;
+        let first_byte = clock::now();
+        let mut bytes = STATUS_BYTES + length_of(response.headers());
+        while response.status().is_informational() {
+            response = receive.recv_response().await.map_err(|error| failed(&error))?;
+            bytes += STATUS_BYTES + length_of(response.headers());
+        }
+        let of_body = read_body(&mut receive, &mut bytes).await.map_err(|error| failed(&error))?;
+        if !fits(&response, request, of_body) {
+            return Err(Failure::Ended(Outcome::BadAnswer));
+        }
+        let counted = request.count_by.as_ref().map(|name| {
+            let value = response.headers().get(name).map_or(ABSENT, |value| value.as_bytes());
+            String::from_utf8_lossy(value).into_owned()
+        });
+        Ok(Received { status: response.status().as_u16(), bytes, counted, first_byte })
+    }
+
+    /// The stream `id`, or its connection, ended without a word of a response. A request that was
+    /// rejected, or excluded by GOAWAY from a connection that was closed without an error then, was
+    /// not looked at and can be sent again (RFC 9114, sections 4.1.1 and 5.2).
+    fn not_answered(&self, error: &StreamError, id: StreamId) -> Failure {
+        let is_excluded = error.is_h3_no_error() && self.known.excludes(id);
+        if is_excluded || is_rejected(error) { Failure::Silent } else { failed(error) }
+    }
 }
+
+type Receiving = RequestStream<RecvStream, Bytes>;
 
 /// The body on its way. Dropped before its end it is taken back, not ended: half of it must not
 /// look whole.
@@ -130,38 +171,33 @@ struct Received {
     first_byte: Instant,
 }
 
-/// Reads to the end of the stream.
-async fn read(
-    mut receive: RequestStream<h3_quinn::RecvStream, Bytes>,
-    request: &Request,
-) -> Result<Received, StreamError> {
-    let mut response = receive.recv_response().await?;
-    let first_byte = clock::now();
-    let mut bytes = STATUS_BYTES + length_of(response.headers());
-    while response.status().is_informational() {
-        response = receive.recv_response().await?;
-        bytes += STATUS_BYTES + length_of(response.headers());
-    }
+/// Reads what follows the head, and adds it to `bytes`: the length of the body.
+async fn read_body(receive: &mut Receiving, bytes: &mut u64) -> Result<u64, StreamError> {
+    let mut of_body = 0;
     while let Some(data) = receive.recv_data().await? {
-        bytes += data.remaining() as u64;
+        of_body += data.remaining() as u64;
     }
     let trailers = receive.recv_trailers().await?;
-    bytes += trailers.as_ref().map_or(0, length_of);
-    let counted = request.count_by.as_ref().map(|name| {
-        let value = response.headers().get(name).map_or(ABSENT, |value| value.as_bytes());
-        String::from_utf8_lossy(value).into_owned()
-    });
-    Ok(Received { status: response.status().as_u16(), bytes, counted, first_byte })
+    *bytes += of_body + trailers.as_ref().map_or(0, length_of);
+    Ok(of_body)
 }
 
-/// A rejected stream, and one whose connection was closed without an error, was not looked at and
-/// can be sent again (RFC 9114, sections 4.1.1 and 5.2).
+/// Whether a body is as long as its response says (RFC 9114, section 4.1.2).
+fn fits(response: &Response<()>, request: &Request, of_body: u64) -> bool {
+    let has_none = request.method == Method::Head
+        || matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let said = response.headers().get(CONTENT_LENGTH).filter(|_| !has_none);
+    said.is_none_or(|said| said.to_str().ok().and_then(|said| said.parse().ok()) == Some(of_body))
+}
+
+/// Whether the server says that it has not looked at a request.
+fn is_rejected(error: &StreamError) -> bool {
+    matches!(error, StreamError::RemoteTerminate { code: Code::H3_REQUEST_REJECTED, .. })
+}
+
+/// The class of a request whose stream ended like this.
 fn failed(error: &StreamError) -> Failure {
     match error {
-        StreamError::RemoteClosing => Failure::Silent,
-        StreamError::RemoteTerminate { code, .. } if *code == Code::H3_REQUEST_REJECTED => {
-            Failure::Silent
-        }
         StreamError::ConnectionError { 0: error, .. } => of_connection(error),
         StreamError::StreamError { .. } | StreamError::HeaderTooBig { .. } => {
             Failure::Ended(Outcome::BadAnswer)
@@ -172,14 +208,15 @@ fn failed(error: &StreamError) -> Failure {
 
 /// The class of a request whose connection ended like this.
 fn of_connection(error: &ConnectionError) -> Failure {
-    if error.is_h3_no_error() {
-        return Failure::Silent;
-    }
     Failure::Ended(match error {
+        error if error.is_h3_no_error() => Outcome::Reset,
         ConnectionError::Timeout
         | ConnectionError::Remote { 0: ConnectionErrorIncoming::Timeout, .. } => Outcome::Timeout,
         // Found here in what the server sent.
-        ConnectionError::Local { error: LocalError::Application { .. }, .. } => Outcome::BadAnswer,
+        ConnectionError::Local { error: LocalError::Application { .. }, .. }
+        | ConnectionError::Remote { 0: ConnectionErrorIncoming::InternalError(_), .. } => {
+            Outcome::BadAnswer
+        }
         _ => Outcome::Reset,
     })
 }

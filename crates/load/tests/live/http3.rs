@@ -39,6 +39,13 @@ enum Behaviour {
     Nothing,
     /// Never answers.
     Hang,
+    /// Answers with a body of two DATA frames among empty ones.
+    EmptyData,
+    /// Answers the first request of each connection, and ends it without an error in the midst of
+    /// the response to the second.
+    CloseMidway,
+    /// Sends these frames, and ends the stream.
+    Frames(&'static [u8]),
 }
 
 /// Serves until it is dropped.
@@ -97,8 +104,11 @@ async fn accept(endpoint: Endpoint, behaviour: Behaviour, connections: Arc<Atomi
         connections.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             // A client may not agree.
-            if let Ok(connection) = incoming.await {
-                serve(connection, behaviour).await;
+            let Ok(connection) = incoming.await else { return };
+            match behaviour {
+                Behaviour::Frames(frames) => serve_frames(connection, frames).await,
+                Behaviour::CloseMidway => serve_in_part(connection).await,
+                _ => serve(connection, behaviour).await,
             }
         });
     }
@@ -119,6 +129,32 @@ async fn serve(quinn: quinn::Connection, behaviour: Behaviour) {
     }
 }
 
+/// Answers every request with these frames.
+async fn serve_frames(quinn: quinn::Connection, frames: &[u8]) {
+    while let Ok((mut send, mut receive)) = quinn.accept_bi().await {
+        receive.read_to_end(10_000).await.unwrap();
+        send.write_all(frames).await.unwrap();
+        send.finish().unwrap();
+    }
+}
+
+/// Answers the first request, and the second in part.
+async fn serve_in_part(quinn: quinn::Connection) {
+    for frames in [&[HEAD, &[0, 2, b'o', b'k']].concat(), &[HEAD, &[0, 9, b'h']].concat()] {
+        let Ok((mut send, mut receive)) = quinn.accept_bi().await else { return };
+        receive.read_to_end(10_000).await.unwrap();
+        send.write_all(frames).await.unwrap();
+        if frames.ends_with(b"ok") {
+            send.finish().unwrap();
+            continue;
+        }
+        quinn.close(VarInt::from_u64(Code::H3_NO_ERROR.value()).unwrap(), b"");
+    }
+}
+
+/// A head of `:status 200`.
+const HEAD: &[u8] = &[1, 3, 0, 0, 0xd9];
+
 async fn answer(mut stream: Stream, behaviour: Behaviour) {
     let head = |status: u16| http::Response::builder().status(status).header("served-by", "h3");
     let status = match behaviour {
@@ -133,6 +169,12 @@ async fn answer(mut stream: Stream, behaviour: Behaviour) {
         _ => 200,
     };
     stream.send_response(head(status).body(()).unwrap()).await.unwrap();
+    if behaviour == Behaviour::EmptyData {
+        for data in ["", "0123456789", "", "", "0123456789", ""] {
+            stream.send_data(Bytes::from_static(data.as_bytes())).await.unwrap();
+        }
+        return stream.finish().await.unwrap();
+    }
     stream.send_data(Bytes::from_static(b"0123456789")).await.unwrap();
     stream.finish().await.unwrap();
     if behaviour == Behaviour::TooLarge {
@@ -245,4 +287,48 @@ fn what_is_wrong_with_a_handshake_is_said() {
     assert_eq!(record.outcomes, Outcomes { bad_answer: 2, ..Outcomes::default() });
     let reason = record.reasons.keys().next().unwrap();
     assert!(reason.contains("certificate"), "{reason}");
+}
+
+#[test]
+fn empty_data_does_not_end_a_response() {
+    let server = Server::start(Behaviour::EmptyData);
+    let record = run(&plan(server.address, 1, 3));
+    assert_eq!(record.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
+    assert_eq!(record.bytes_read, 3 * (10 + 11 + 20));
+}
+
+#[test]
+fn a_response_that_is_cut_off_or_not_as_long_as_it_says_is_bad() {
+    // `content-length: 3` by its name's place in the table.
+    let said = [1, 6, 0, 0, 0xd9, 0x54, 1, b'3'];
+    let with = |data: &[u8]| -> &'static [u8] { [&said[..], data].concat().leak() };
+    let bad = Outcomes { bad_answer: 2, ..Outcomes::default() };
+    for (frames, expected) in [
+        (with(&[0, 3, b'a', b'b', b'c']), Outcomes { ok: 2, ..Outcomes::default() }),
+        (with(&[0, 3, b'a']), bad),
+        (with(&[0, 3]), bad),
+        (with(&[0]), bad),
+        (with(&[0, 2, b'a', b'b']), bad),
+        (with(&[0, 2, b'a', b'b', 0, 2, b'c', b'd']), bad),
+        (with(&[]), bad),
+    ] {
+        let server = Server::start(Behaviour::Frames(frames));
+        assert_eq!(run(&plan(server.address, 1, 2)).outcomes, expected, "{frames:?}");
+    }
+}
+
+#[test]
+fn a_response_to_head_has_no_body_whatever_length_it_says() {
+    let server = Server::start(Behaviour::Frames(&[1, 6, 0, 0, 0xd9, 0x54, 1, b'3']));
+    let mut plan = plan(server.address, 1, 2);
+    plan.method = "HEAD".to_owned();
+    assert_eq!(run(&plan).outcomes, Outcomes { ok: 2, ..Outcomes::default() });
+}
+
+#[test]
+fn a_request_that_was_partly_answered_is_not_sent_again_though_the_connection_ended_in_order() {
+    let server = Server::start(Behaviour::CloseMidway);
+    let record = run(&plan(server.address, 1, 4));
+    assert_eq!(record.outcomes, Outcomes { ok: 2, reset: 2, ..Outcomes::default() });
+    assert_eq!(server.connections(), 2);
 }
