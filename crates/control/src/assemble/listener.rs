@@ -156,9 +156,21 @@ fn listener(
     set(&given.underscore_headers, |word| &word.0.0, &mut listener.underscore_headers);
     listener.http_version = given.http_version.get().map(|word| word.0.0);
     set(&given.http3, |on| on, &mut listener.http3);
+    warn_of_suites(given, &listener, problems);
     set(&given.quic_congestion, |word| &word.0.0, &mut listener.quic_congestion);
     listener.http2 = http2(given.http2.get());
     listener
+}
+
+/// Without this suite there is no QUIC (RFC 9001, section 5.2).
+fn warn_of_suites(given: &file::Listener, listener: &Listener, problems: &mut Problems) {
+    let suites = given.tls.get().and_then(|tls| tls.suites.at());
+    let Some(suites) = suites.filter(|_| listener.serves_http3()) else { return };
+    if !suites.value.iter().any(|suite| suite.0.0 == QUIC_SUITE) {
+        let message = format!("no HTTP/3 without {QUIC_SUITE}");
+        let help = "add it, or say http3 = false".to_owned();
+        problems.warning(&suites.span, message, "these alone", help);
+    }
 }
 
 fn service_index(
@@ -247,6 +259,9 @@ fn warn_unused(
         problems.warning(&name.span, message, "never used", help);
     }
 }
+
+/// What the first packets of QUIC are protected by.
+const QUIC_SUITE: &str = "TLS13_AES_128_GCM_SHA256";
 
 /// Stands in for an address that is missing; the fleet is thrown away.
 const NOWHERE: SocketAddr =

@@ -7,6 +7,7 @@ mod early_data;
 mod examples;
 mod forwarding;
 mod hsts;
+mod http3;
 mod include;
 mod malformed;
 mod maps;

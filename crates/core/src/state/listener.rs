@@ -28,7 +28,7 @@ pub struct Listener {
     pub accepted: u64,
     /// Connections that were not, by the reason: `accept-failed` (mostly for want of file
     /// descriptors), `proxy-header` (bad, cut or late), `client-limit` (its client had as many as
-    /// it may).
+    /// it may), `max-connections` (of HTTP/3, when there were as many as there may be).
     pub refused: BTreeMap<String, u64>,
     /// Times accepting stopped because there were as many connections as there may be. Those that
     /// came then waited in the kernel.

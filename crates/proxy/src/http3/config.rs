@@ -8,7 +8,7 @@ use quinn::{
     congestion::{BbrConfig, CubicConfig},
     crypto::{HandshakeTokenKey, rustls::QuicServerConfig},
 };
-use rustls::server::ProducesTickets;
+use rustls::{CipherSuite, server::ProducesTickets};
 
 use crate::runtime::view::ListenerContext;
 
@@ -41,6 +41,12 @@ impl Config {
         self.made = Some((tls.clone(), transport, made.clone()));
         Some(made)
     }
+}
+
+/// Whether TLS has the suite that the first packets of QUIC need (RFC 9001, 5.2).
+pub(crate) fn has_suite(tls: &rustls::ServerConfig) -> bool {
+    let suites = &tls.crypto_provider().cipher_suites;
+    suites.iter().any(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256)
 }
 
 /// Has sessions kept on this side.
@@ -78,12 +84,7 @@ fn config(
         tls.max_early_data_size = u32::MAX;
         tls.ticketer = Arc::new(NoTickets);
     }
-    let crypto = QuicServerConfig::try_from(Arc::new(tls));
-    let crypto = crypto
-        .inspect_err(
-            |error| tracing::warn!(%error, "no HTTP/3: QUIC needs TLS13_AES_128_GCM_SHA256"),
-        )
-        .ok()?;
+    let crypto = QuicServerConfig::try_from(Arc::new(tls)).ok()?;
     let mut config = quinn::ServerConfig::new(Arc::new(crypto), tokens);
     config.transport_config(Arc::new(transport(listener)));
     Some(config)

@@ -1,13 +1,15 @@
 //! One socket of a listener: who reads it, and which connections are taken in.
 //!
-//! States: *waiting* (somebody has the port, processes before this one hold every generation, or
-//! the listener wants no HTTP/3; looked at again every second), *serving*, *leaving* (no new
-//! connections; those there are end as theirs do).
+//! States: *waiting* (somebody has the port, processes before this one hold every generation, the
+//! listener wants no HTTP/3 or its TLS cannot; looked at again every second), *serving*, *leaving*
+//! (no new connections; those there are end as theirs do).
 
 use std::{
+    cell::Cell,
     fmt,
     future::{Future as _, poll_fn},
     io::{self, IoSliceMut},
+    mem,
     net::SocketAddr,
     pin::{Pin, pin},
     rc::Rc,
@@ -46,24 +48,33 @@ struct SocketReader {
     timer: Timer,
     /// Connections whose clients have not shown yet that their addresses are their own.
     unproven: Rc<()>,
+    /// Connections that were refused for want of a place, and have not been told of.
+    refused: Cell<u64>,
 }
 
 /// Serves HTTP/3 at one socket beside a listener for as long as it is there.
 pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, (sockets, slot): Slot) {
     let timer = Timer::here(&worker.timers).await;
     let unproven = Rc::new(());
-    let reader = SocketReader { worker, handle, sockets, slot, timer, unproven };
-    let mut is_told = slot > 0;
+    let refused = Cell::new(0);
+    let reader = SocketReader { worker, handle, sockets, slot, timer, unproven, refused };
+    let (mut is_told, mut is_warned) = (slot > 0, slot > 0);
     while !reader.is_leaving() {
         if !reader.is_wanted() {
+            if reader.lacks_suite() {
+                reader.sockets.unreserve();
+                if !mem::replace(&mut is_warned, true) {
+                    let address = reader.sockets.address();
+                    tracing::warn!(%address, "no HTTP/3: QUIC needs TLS13_AES_128_GCM_SHA256");
+                }
+            }
             reader.sockets.close_idle();
         } else {
+            is_warned = slot > 0;
             match reader.sockets.join(slot) {
                 Ok(Some(joined)) => {
                     is_told = slot > 0;
-                    if !reader.serve(joined).await {
-                        return;
-                    }
+                    reader.serve(joined).await;
                 }
                 Ok(None) => {}
                 Err(error) if !is_told => {
@@ -79,12 +90,12 @@ pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, (soc
 }
 
 impl SocketReader {
-    /// Takes connections in while they are wanted; false where TLS of the listener cannot be used.
-    async fn serve(&self, joined: Joined) -> bool {
+    /// Takes connections in while they are wanted, and TLS of the listener can be used.
+    async fn serve(&self, joined: Joined) {
         let Joined { lease, socket, ids, tokens } = joined;
         let ids = ids.of_server(self.worker.view().plan.fleet.edge.quic_server_id);
         let mut config = Config::new(Arc::new(tokens));
-        let Some(first) = self.config(&mut config) else { return false };
+        let Some(first) = self.config(&mut config) else { return };
         let mut settings = EndpointConfig::default();
         settings.cid_generator(move || Box::new(ids));
         let first_packets = Arc::new(FirstPackets::new());
@@ -100,7 +111,7 @@ impl SocketReader {
             Ok(endpoint) => endpoint,
             Err(error) => {
                 tracing::warn!(%address, %error, "no HTTP/3 yet: cannot read its UDP port");
-                return true;
+                return;
             }
         };
         if self.slot == 0 {
@@ -112,7 +123,6 @@ impl SocketReader {
         self.turn_away(&endpoint).await;
         self.sockets.leave(&lease);
         spawn_local(until_idle(self.worker.clone(), self.sockets.clone(), endpoint));
-        true
     }
 
     async fn take_in_all(
@@ -122,7 +132,7 @@ impl SocketReader {
         config: &mut Config,
     ) {
         self.timer.arm(AGAIN);
-        let mut told = None;
+        let mut told = [None; 2];
         loop {
             let mut accept = pin!(endpoint.accept());
             let next = poll_fn(|cx| {
@@ -131,7 +141,8 @@ impl SocketReader {
                 }
                 if self.timer.has_expired() {
                     self.timer.arm(AGAIN);
-                    self.tell_dropped(first_packets, &mut told);
+                    self.tell_dropped(first_packets, &mut told[0]);
+                    self.tell_refused(&mut told[1]);
                     if !self.is_wanted() || !self.sockets.is_current(lease) {
                         return Poll::Ready(None);
                     }
@@ -157,6 +168,18 @@ impl SocketReader {
             tracing::warn!(
                 address = %self.sockets.address(), dropped,
                 "HTTP/3: first packets of new clients dropped: over {PER_SECOND}/s at a worker"
+            );
+        }
+    }
+
+    /// Says once a minute at most that connections are refused.
+    fn tell_refused(&self, told: &mut Option<Instant>) {
+        let now = self.worker.shared.clock.now();
+        if self.refused.get() > 0 && told.is_none_or(|told| now >= told + TELL_AGAIN) {
+            *told = Some(now);
+            tracing::warn!(
+                address = %self.sockets.address(), connections = self.refused.take(),
+                "HTTP/3: refused: there are max_connections"
             );
         }
     }
@@ -189,7 +212,9 @@ impl SocketReader {
             let _ = incoming.retry();
             return;
         }
-        let (Some(config), Some(pass)) = (self.config(config), handle.try_enter(max)) else {
+        let Some(config) = self.config(config) else { return incoming.refuse() };
+        let Some(pass) = handle.try_enter(max) else {
+            self.count_refusal();
             return incoming.refuse();
         };
         let address = incoming.remote_address();
@@ -199,6 +224,17 @@ impl SocketReader {
                 spawn_local(connection::serve(worker.clone(), (connecting, unproven), pass));
             }
             Err(error) => tracing::debug!(%address, %error, "no QUIC"),
+        }
+    }
+
+    /// Counts a connection for which the listener has no place. One of TCP waits for it in the
+    /// kernel.
+    #[cold]
+    fn count_refusal(&self) {
+        let view = self.worker.view_at(&self.handle);
+        if let Some(context) = view.listener_context(&self.handle) {
+            context.cells.full.add(1);
+            self.refused.set(self.refused.get() + 1);
         }
     }
 
@@ -215,6 +251,11 @@ impl SocketReader {
     fn is_wanted(&self) -> bool {
         let view = self.worker.view_at(&self.handle);
         view.listener_context(&self.handle).is_some_and(|context| context.http3)
+    }
+
+    fn lacks_suite(&self) -> bool {
+        let view = self.worker.view_at(&self.handle);
+        view.listener_context(&self.handle).is_some_and(|context| context.lacks_quic_suite)
     }
 
     async fn pause(&self) {

@@ -39,7 +39,7 @@ mod sockets;
 mod steering;
 mod stream;
 
-pub(crate) use config::SEND_BYTES;
+pub(crate) use config::{SEND_BYTES, has_suite};
 pub(crate) use endpoint::{Slot, listen};
 pub(crate) use sockets::QuicSockets;
 pub use sockets::{Generation, HandoverQuic};

@@ -176,6 +176,13 @@ impl QuicSockets {
         }
     }
 
+    /// Has no clients wait for workers who cannot serve them.
+    pub(super) fn unreserve(&self) {
+        if let Some(group) = self.lock().as_mut() {
+            group.reserved = None;
+        }
+    }
+
     /// Closes the sockets where nobody serves: clients are told at once that nobody is there.
     pub(super) fn close_idle(&self) {
         let mut group = self.lock();

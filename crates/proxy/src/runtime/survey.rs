@@ -99,6 +99,7 @@ fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
         ("accept-failed", tally.unaccepted),
         ("proxy-header", tally.unintroduced),
         ("client-limit", tally.over_client_limit),
+        ("max-connections", tally.full),
     ];
     listener.refused = reasons.map(|(reason, count)| (reason.to_owned(), count)).into();
     listener.held = tally.held;

@@ -22,6 +22,7 @@ use rustls::ServerConfig;
 
 use crate::{
     http::sticky::Sessions,
+    http3,
     listener::handle::{ListenerHandle, ListenerKey},
     runtime::wait_queue::Queue,
     store::{Remote, Remotes},
@@ -148,6 +149,8 @@ pub(crate) struct ListenerContext {
     pub(crate) http2: Http2Limits,
     /// Whether HTTP/3 is served beside it.
     pub(crate) http3: bool,
+    /// HTTP/3 is wanted, and TLS has no suite for it.
+    pub(crate) lacks_quic_suite: bool,
     pub(crate) quic_congestion: QuicCongestion,
     pub(crate) rules: ForwardRules,
     /// Which peers are trusted in what they say of the clients behind them.
@@ -175,6 +178,7 @@ impl ListenerContext {
         cells: Arc<ListenerCells>,
     ) -> Self {
         let bytes = usize::try_from(listener.limits.size.get()).unwrap_or(usize::MAX);
+        let tls = listener.tls.as_ref().and_then(|_| keys.listener(listener.bind));
         Self {
             bind: listener.bind,
             service: listener.service,
@@ -188,12 +192,14 @@ impl ListenerContext {
             error_pages: listener.error_pages.clone(),
             http_version: listener.http_version,
             http2: listener.http2,
-            http3: listener.serves_http3(),
+            http3: listener.serves_http3() && tls.as_deref().is_some_and(http3::has_suite),
+            lacks_quic_suite: listener.serves_http3()
+                && !tls.as_deref().is_none_or(http3::has_suite),
             quic_congestion: listener.quic_congestion,
             rules: rules(listener.forwarded),
             trusted_proxies: listener.trusted_proxies.clone(),
             underscores: underscores(listener.underscore_headers),
-            tls: listener.tls.as_ref().and_then(|_| keys.listener(listener.bind)),
+            tls,
             early_data: listener.tls.as_ref().is_some_and(|tls| tls.early_data),
             hsts: hsts(listener),
             subject_header: listener

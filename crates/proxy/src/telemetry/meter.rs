@@ -22,6 +22,8 @@ pub struct ListenerTally {
     pub unaccepted: u64,
     /// Connections that ended for want of a good PROXY header.
     pub unintroduced: u64,
+    /// Connections of QUIC that were refused because there were as many as there may be.
+    pub full: u64,
     /// Connections that were closed because their client had as many as it may.
     pub over_client_limit: u64,
     /// TLS handshakes that were completed.
@@ -51,6 +53,7 @@ pub(crate) struct ListenerCells {
     pub(crate) held: Count,
     pub(crate) unaccepted: Count,
     pub(crate) unintroduced: Count,
+    pub(crate) full: Count,
     pub(crate) over_client_limit: Count,
     handshakes: Count,
     handshakes_failed: Count,
@@ -68,6 +71,7 @@ impl Summed for ListenerCells {
         sum.held += self.held.get();
         sum.unaccepted += self.unaccepted.get();
         sum.unintroduced += self.unintroduced.get();
+        sum.full += self.full.get();
         sum.over_client_limit += self.over_client_limit.get();
         sum.handshakes += self.handshakes.get();
         sum.handshakes_failed += self.handshakes_failed.get();

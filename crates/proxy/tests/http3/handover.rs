@@ -8,6 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 
 use crate::{
     authority::Authority,
-    support::{Client, config, fleet, request, rest, sized, start, until},
+    support::{Client, PATIENCE, config, fleet, request, rest, sized, start, until},
 };
 
 /// A proxy on the sockets of another.
@@ -225,4 +226,48 @@ async fn switched_off_it_takes_nobody_in_and_switched_on_again_it_does() {
     assert_eq!(Client::to(address, &authority).await.get("/3").await.1, b"aaa");
     assert_eq!(kept.get("/3").await.1, b"aaa");
     assert_eq!(under_way.await.unwrap(), 3_000_000);
+}
+
+#[tokio::test]
+async fn http3_comes_and_goes_with_the_suite_that_it_needs() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let with = |suites: &[&str]| {
+        let mut fleet = fleet(server, &authority, 2);
+        let tls = fleet.listeners[0].tls.as_mut().unwrap();
+        tls.terms.suites = suites.iter().map(|it| (*it).to_owned()).collect();
+        fleet
+    };
+    let (proxy, address) = start(&with(&[]));
+    let mut client = Client::to(address, &authority).await;
+    for (suites, is_offered) in [(&["TLS13_AES_256_GCM_SHA384"][..], false), (&[], true)] {
+        proxy.reload(with(suites)).unwrap();
+        let began = Instant::now();
+        loop {
+            let mut stream = client.requests.send_request(request("GET", "/3")).await.unwrap();
+            stream.finish().await.unwrap();
+            let answer = stream.recv_response().await.unwrap();
+            if answer.headers().contains_key("alt-svc") == is_offered {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "{suites:?}");
+        }
+    }
+    assert_eq!(Client::to(address, &authority).await.get("/3").await.1, b"aaa");
+}
+
+#[tokio::test]
+async fn a_reload_that_adds_the_suite_that_http3_needs_is_enough() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 2));
+    let mut without = fleet(server, &authority, 2);
+    let suite = "TLS13_AES_256_GCM_SHA384".to_owned();
+    without.listeners[0].tls.as_mut().unwrap().terms.suites = vec![suite];
+    proxy.reload(without).unwrap();
+    // Nobody is connected: the port is closed when it has been seen that HTTP/3 cannot be served.
+    until(|| proxy.handle().sockets()[0].quic.is_none()).await;
+    proxy.reload(fleet(server, &authority, 2)).unwrap();
+    until(|| proxy.handle().sockets()[0].quic.is_some()).await;
+    assert_eq!(Client::to(address, &authority).await.get("/3").await.1, b"aaa");
 }

@@ -305,3 +305,17 @@ async fn a_client_has_no_more_connections_than_it_may_and_a_place_again_once_one
     kept[1] = Client::to(address, &authority).await;
     assert_eq!(kept[1].get("/3").await.0, 200);
 }
+
+#[tokio::test]
+async fn a_connection_for_which_there_is_no_place_is_refused_and_counted() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].max_connections = 1;
+    let (proxy, address) = start(&fleet);
+    let first = Client::to(address, &authority).await;
+    let second = first.endpoint.connect(address, "a.test").unwrap().await;
+    assert!(matches!(second, Err(quinn::ConnectionError::ConnectionClosed(_))), "{second:?}");
+    until(|| proxy.tallies().listeners.values().all(|it| it.full == 1)).await;
+    assert_eq!(first.get("/3").await.0, 200, "the other goes on");
+}
