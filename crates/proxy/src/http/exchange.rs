@@ -10,8 +10,8 @@ mod sliced;
 mod stored;
 
 use std::{
-    borrow::Cow, cell::Cell, future::poll_fn, net::SocketAddr, pin::pin, rc::Rc, sync::Arc,
-    task::Poll,
+    borrow::Cow, cell::Cell, future::poll_fn, mem, net::SocketAddr, pin::pin, rc::Rc, sync::Arc,
+    task::Poll, thread::panicking,
 };
 
 use loadline_core::{
@@ -156,11 +156,19 @@ impl<'a> Exchange<'a> {
 
     /// Answers the request, until its listener cuts what is left.
     pub(crate) async fn run_unless_cut(&mut self) -> Next {
-        let listener = self.listener;
-        let mut answered = pin!(self.run());
-        poll_fn(|cx| match answered.as_mut().poll(cx) {
-            Poll::Pending if listener.is_cut() => Poll::Ready(Next::Reset),
-            next => next,
+        let (worker, listener) = (self.worker, self.listener);
+        let (mut answered, mut has_begun) = (pin!(self.run()), false);
+        poll_fn(|cx| {
+            // Before anything else: a connection that many share is cut as well, and that is not
+            // its client's doing.
+            let is_cut = worker.is_stopped() || listener.is_cut();
+            if mem::replace(&mut has_begun, true) && is_cut {
+                return Poll::Ready(Next::Reset);
+            }
+            match answered.as_mut().poll(cx) {
+                Poll::Pending if listener.is_cut() => Poll::Ready(Next::Reset),
+                next => next,
+            }
         })
         .await
     }
@@ -198,7 +206,7 @@ impl<'a> Exchange<'a> {
             self.pass_on().await
         };
         self.end(ending);
-        self.worker.buffers.give_text(std::mem::take(&mut self.request.text));
+        self.worker.buffers.give_text(mem::take(&mut self.request.text));
         if let Some(asked) = self.request.asked.take() {
             self.worker.log.give_asked(asked);
         }
@@ -296,7 +304,7 @@ impl<'a> Exchange<'a> {
 
     /// Forgets the response of a server whose request goes elsewhere.
     fn pass_over(&mut self, now: Instant) {
-        let status = std::mem::take(&mut self.record.status);
+        let status = mem::take(&mut self.record.status);
         if let Some(trace) = &mut self.request.trace {
             trace.pass_over(status, now, &self.record.times);
         }
@@ -337,7 +345,7 @@ impl<'a> Exchange<'a> {
                 Err(reason) => return Err(self.failed(&Failure::new(reason))),
             };
             let local = store.as_ref().and_then(|store| self.local(store, signed.as_ref()));
-            let kept = (local.is_none() && std::mem::take(&mut takes_kept))
+            let kept = (local.is_none() && mem::take(&mut takes_kept))
                 .then(|| self.worker.pools.take(&self.worker.shared, place.server));
             let opened = match (local.or(kept.flatten()), introduces) {
                 (Some(connection), _) => Ok(connection),
@@ -583,10 +591,10 @@ impl<'a> Exchange<'a> {
 }
 
 impl Drop for Exchange<'_> {
-    /// A request that is dropped on its way was cut at the end of a drain.
+    /// A request that is dropped on its way was cut at the end of a drain, or its task panics.
     fn drop(&mut self) {
         if self.record.ending.is_none() {
-            self.end(Ending::Drained);
+            self.end(if panicking() { Ending::Internal } else { Ending::Drained });
         }
     }
 }

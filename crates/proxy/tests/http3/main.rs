@@ -6,6 +6,8 @@ mod authentication;
 #[expect(dead_code, reason = "a part is for clients with certificates")]
 #[path = "../tls/authority.rs"]
 mod authority;
+
+mod drains;
 mod early;
 mod handover;
 #[path = "../routes/issuer.rs"]
