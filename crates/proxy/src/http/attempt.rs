@@ -178,6 +178,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
+        if !head.tunnels() && self.exchange.would_seem_switched(head.status()) {
+            return Err(Reason::NoUpgrade);
+        }
         self.tell_cache(&head, buffer.filled());
         if self.exchange.driver.route.service_context().reads_load {
             self.exchange.driver.report_load(now, head.load_metrics(buffer.filled()));

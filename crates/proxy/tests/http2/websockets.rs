@@ -10,7 +10,7 @@ use loadline_core::{decide::ending::Ending, fleet::HttpVersion};
 use crate::{
     grpc::{Script, run},
     scripted::Scripted,
-    support::{PATIENCE, Proxy, fleet},
+    support::{PATIENCE, Proxy, answering, fleet},
 };
 
 fn extended_connect() -> Request<()> {
@@ -118,6 +118,15 @@ async fn what_the_server_does_not_offer_is_refused_with_a_name_of_its_own() {
     assert!(upgrade(&proxy, "/chat", "websocket").starts_with("HTTP/1.1 501 "));
     assert_eq!(connect(&proxy).await.0.status(), 501);
     let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::NoUpgrade, 2));
+    ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
+    let server = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let proxy = Proxy::to(server);
+    assert_eq!(connect(&proxy).await.0.status(), 501);
+    let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::NoUpgrade, 1));
     ended.await.unwrap();
 }
 

@@ -58,6 +58,60 @@ async fn bytes_go_both_ways_once_the_server_has_switched() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let (_send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
+    let (kind, answer) = next_frame(&mut receive).await;
+    assert_eq!(kind, 1);
+    // `:status` with a value of its own, plain or in Huffman's code.
+    assert!(answer.windows(3).any(|it| it == b"501" || it == [0x82, 0x6c, 0x01]), "{answer:x?}");
+    until(|| proxy.tallies().count(Ending::NoUpgrade) == 1).await;
+}
+
+#[tokio::test]
+async fn empty_data_does_not_end_a_websocket() {
+    let authority = Authority::new();
+    let server = server(|mut stream| {
+        head(&mut BufReader::new(&stream)).unwrap();
+        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
+                      Upgrade: websocket\r\n\r\n";
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+    });
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let (mut send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
+    assert_eq!(next_frame(&mut receive).await.1[2], OK);
+    for _ in 0..3 {
+        send.write_all(&[0, 0, 0, 0]).await.unwrap();
+        send.write_all(&frame(0, b"said")).await.unwrap();
+        assert_eq!(next_frame(&mut receive).await, (0, b"said".to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_its_websocket_any_more_ends_it() {
+    let authority = Authority::new();
+    let server = server(|mut stream| {
+        head(&mut BufReader::new(&stream)).unwrap();
+        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
+                      Upgrade: websocket\r\n\r\n";
+        stream.write_all(answer.as_bytes()).unwrap();
+        // Until the proxy ends it.
+        let _ = io::copy(&mut stream, &mut io::sink());
+    });
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let (_send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
+    assert_eq!(next_frame(&mut receive).await.1[2], OK);
+    receive.stop(VarInt::from_u32(0x10c)).unwrap();
+    until(|| proxy.tallies().count(Ending::Tunnel) == 1).await;
+}
+
+#[tokio::test]
 async fn a_protocol_without_connect_is_no_request() {
     let authority = Authority::new();
     let server = server(|_| panic!("it is not sent on"));

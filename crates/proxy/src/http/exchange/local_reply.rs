@@ -7,7 +7,7 @@ use loadline_core::{
 use loadline_http1::{LocalReply, Method, ParseError};
 
 use super::{Exchange, Next};
-use crate::http::reply::Reply;
+use crate::{http::reply::Reply, io::socket::Socket};
 
 impl Exchange<'_> {
     /// Tells the client of a failure, if there is something to tell.
@@ -52,8 +52,18 @@ impl Exchange<'_> {
         self.driver.route.plan().retry_after(now, self.worker.random.draw())
     }
 
+    /// Whether a response of this status, which switches to nothing, would tell the client that its
+    /// WebSocket is open (RFC 8441, section 5).
+    pub(crate) fn would_seem_switched(&self, status: u16) -> bool {
+        let is_stream = matches!(self.client.socket, Socket::Stream(_) | Socket::Quic(_));
+        is_stream && self.request.upgrade && (200..300).contains(&status)
+    }
+
     /// Gives the response of a rule.
     pub(super) async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
+        if self.would_seem_switched(reply.status) {
+            return (Ending::NoUpgrade, self.tell_failure(Ending::NoUpgrade).await);
+        }
         let close = self.must_close();
         let to_head = self.request.method == Method::Head;
         let mut text = self.worker.buffers.take_text();
