@@ -543,10 +543,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if download.has_moved() || self.upload.bytes > moved {
             timer.arm(if for_client { listener_context.timeouts.idle } else { self.timeouts.idle });
         }
-        match (timer.has_expired(), for_client) {
-            (false, _) => Poll::Pending,
-            (true, true) => Poll::Ready(Err(Reason::ClientTimeout)),
-            (true, false) => Poll::Ready(Err(Reason::BodyTimeout)),
+        match for_client {
+            true if client.is_late(timer) => Poll::Ready(Err(Reason::ClientTimeout)),
+            false if timer.has_expired() => Poll::Ready(Err(Reason::BodyTimeout)),
+            _ => Poll::Pending,
         }
     }
 

@@ -39,6 +39,10 @@ pub(super) struct StreamControl {
     /// With which code its request was refused.
     refusal: Cell<Option<u64>>,
     is_websocket: Cell<bool>,
+    /// Empty DATA frames that h3 has been given, and takes for the end of the body.
+    empty: Cell<u32>,
+    /// Responses that go first have been sent of while this one waited.
+    is_passed_over: Cell<bool>,
     /// What h3 was given last to send.
     payload: Cell<Bytes>,
     taking: RefCell<Taking>,
@@ -78,6 +82,8 @@ impl StreamControl {
             ends: Cell::new(true),
             refusal: Cell::new(None),
             is_websocket: Cell::new(false),
+            empty: Cell::new(0),
+            is_passed_over: Cell::new(false),
             payload: Cell::default(),
             taking: RefCell::new(taking),
         })
@@ -147,6 +153,27 @@ impl StreamControl {
 
     pub(super) fn set_websocket(&self, is_websocket: bool) {
         self.is_websocket.set(is_websocket);
+    }
+
+    pub(super) fn add_empty(&self, count: u32) {
+        self.empty.set(self.empty.get().saturating_add(count));
+    }
+
+    /// Whether what h3 takes for the end of the body is an empty DATA frame.
+    pub(super) fn take_empty(&self) -> bool {
+        let count = self.empty.get();
+        self.empty.set(count.saturating_sub(1));
+        count > 0
+    }
+
+    pub(super) fn set_passed_over(&self, is_passed_over: bool) {
+        self.is_passed_over.set(is_passed_over);
+    }
+
+    /// Whether responses that go first have been sent of since this was asked last, while this one
+    /// waited.
+    pub(super) fn take_passed_over(&self) -> bool {
+        self.is_passed_over.take()
     }
 
     /// What h3 is given to send next.

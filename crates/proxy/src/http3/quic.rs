@@ -96,8 +96,9 @@ impl quic::Connection<Bytes> for Connection {
             let mut receive = RecvStream::new(receive, Frames::of_request(self.frame_max()));
             receive.0.opening = Some(Opening::new(self.arrivals.longest_head()));
             receive.0.control = Some(control.clone());
+            let room = self.room.share(control.clone());
             let mut stream = BidiStream { receive, send: SendStream::new(send, control) };
-            stream.send.0.room = Some(self.room.share());
+            stream.send.0.room = Some(room);
             if self.arrivals.admits(id) {
                 self.arrivals.put(arrival);
                 return Poll::Ready(Ok(stream));
@@ -368,7 +369,7 @@ impl quic::SendStream<Bytes> for SendStream {
             match poll_write(&mut this.quinn, cx, (data.chunk(), &this.control)) {
                 Poll::Ready(written) => {
                     data.advance(written.map_err(of_write)?);
-                    this.room.iter_mut().for_each(RoomShare::go_on);
+                    this.room.iter_mut().for_each(|room| room.go_on(order));
                 }
                 Poll::Pending if this.room.as_ref().is_some_and(RoomShare::widen) => {}
                 Poll::Pending => {

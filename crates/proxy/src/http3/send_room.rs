@@ -6,25 +6,36 @@
 
 use std::{
     cell::{Cell, RefCell},
+    mem,
     rc::Rc,
     task::Waker,
 };
 
-use super::config::{SEND_BYTES, SEND_START};
+use super::{
+    arrivals::StreamControl,
+    config::{SEND_BYTES, SEND_START},
+};
 
 /// The room of a connection.
 pub(super) struct SendRoom {
     quinn: quinn::Connection,
     size: Cell<u64>,
-    /// The orders of responses that wait, as `Priority::order` has them, and who is to be told.
-    waiting: RefCell<Vec<(i32, Waker)>>,
+    /// Responses that wait.
+    waiting: RefCell<Vec<Waiting>>,
+}
+
+struct Waiting {
+    /// As `Priority::order` has it.
+    order: i32,
+    waker: Waker,
+    control: Rc<StreamControl>,
 }
 
 /// One response's place in it.
 pub(super) struct RoomShare {
     room: Rc<SendRoom>,
-    /// As which it waits, if it does.
-    waits_as: Option<i32>,
+    control: Rc<StreamControl>,
+    waits: bool,
     has_yielded: bool,
 }
 
@@ -33,8 +44,8 @@ impl SendRoom {
         Rc::new(Self { quinn, size: Cell::new(SEND_START), waiting: RefCell::default() })
     }
 
-    pub(super) fn share(self: &Rc<Self>) -> RoomShare {
-        RoomShare { room: self.clone(), waits_as: None, has_yielded: false }
+    pub(super) fn share(self: &Rc<Self>, control: Rc<StreamControl>) -> RoomShare {
+        RoomShare { room: self.clone(), control, waits: false, has_yielded: false }
     }
 }
 
@@ -52,7 +63,7 @@ impl RoomShare {
         }
         size.set(wanted);
         quinn.set_send_window(wanted);
-        self.room.waiting.borrow().iter().for_each(|(_, waker)| waker.wake_by_ref());
+        self.room.waiting.borrow().iter().for_each(|it| it.waker.wake_by_ref());
         true
     }
 
@@ -60,7 +71,7 @@ impl RoomShare {
     /// which is woken again behind it. Once for each write: what the other waits for may be its
     /// client, who takes nothing of it.
     pub(super) fn yields(&mut self, order: i32, waker: &Waker) -> bool {
-        let is_second = self.room.waiting.borrow().iter().any(|(other, _)| *other > order);
+        let is_second = self.room.waiting.borrow().iter().any(|it| it.order > order);
         self.has_yielded = is_second && !self.has_yielded;
         if self.has_yielded {
             waker.wake_by_ref();
@@ -70,23 +81,34 @@ impl RoomShare {
 
     /// The response of `order` waits for room.
     pub(super) fn wait(&mut self, order: i32, waker: &Waker) {
-        self.go_on();
-        self.room.waiting.borrow_mut().push((order, waker.clone()));
-        self.waits_as = Some(order);
+        self.leave();
+        let (waker, control) = (waker.clone(), self.control.clone());
+        self.room.waiting.borrow_mut().push(Waiting { order, waker, control });
+        self.waits = true;
     }
 
-    /// It does not wait any more.
-    pub(super) fn go_on(&mut self) {
-        let Some(order) = self.waits_as.take() else { return };
-        let mut waiting = self.room.waiting.borrow_mut();
-        if let Some(at) = waiting.iter().position(|(other, _)| *other == order) {
-            waiting.swap_remove(at);
+    /// Some of the response of `order` has gone: those that wait behind it, or beside it, do so for
+    /// their turn and not for their client.
+    pub(super) fn go_on(&mut self, order: i32) {
+        self.leave();
+        self.control.set_passed_over(false);
+        let waiting = self.room.waiting.borrow();
+        let behind = waiting.iter().filter(|it| it.order <= order);
+        behind.for_each(|it| it.control.set_passed_over(true));
+    }
+
+    fn leave(&mut self) {
+        if mem::take(&mut self.waits) {
+            let mut waiting = self.room.waiting.borrow_mut();
+            if let Some(at) = waiting.iter().position(|it| Rc::ptr_eq(&it.control, &self.control)) {
+                waiting.swap_remove(at);
+            }
         }
     }
 }
 
 impl Drop for RoomShare {
     fn drop(&mut self) {
-        self.go_on();
+        self.leave();
     }
 }

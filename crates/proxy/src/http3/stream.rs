@@ -129,6 +129,12 @@ impl Stream {
         if is_gone { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    /// Whether responses of its connection that go first have been sent of since this was asked
+    /// last, while this one waited.
+    pub(crate) fn was_passed_over(&self) -> bool {
+        self.control.take_passed_over()
+    }
+
     /// Ends the response. Without one, or with half of one, the stream is reset.
     pub(crate) fn shut(&mut self) {
         let is_whole = match &mut self.answer {

@@ -119,7 +119,7 @@ impl Peer {
                     Poll::Ready(Err(error)) => {
                         return Poll::Ready(Err(Gone::Broken(of_io(&error))));
                     }
-                    Poll::Pending if timer.has_expired() => {
+                    Poll::Pending if self.is_late(timer) => {
                         return Poll::Ready(Err(Gone::Expired));
                     }
                     Poll::Pending => return Poll::Pending,
@@ -128,6 +128,19 @@ impl Peer {
             Poll::Ready(Ok(sent - pieces[0].len()))
         })
         .await
+    }
+
+    /// Whether it has let the deadline pass that it had to take something by. Of several responses
+    /// that are sent one behind the other a client gets first what goes first.
+    pub(crate) fn is_late(&self, timer: &Timer) -> bool {
+        if !timer.has_expired() {
+            return false;
+        }
+        let waits_for_turn = matches!(&self.socket, Socket::Quic(it) if it.was_passed_over());
+        if waits_for_turn {
+            timer.arm_again();
+        }
+        !waits_for_turn
     }
 
     /// Keeps the bytes of `buffer` for later and gives the buffer back.

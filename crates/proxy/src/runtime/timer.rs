@@ -118,6 +118,8 @@ fn wake(waker: Option<&Waker>) {
 pub(crate) struct Timer {
     timers: Rc<Timers>,
     slot: usize,
+    /// What it was armed with last.
+    limit: Cell<Duration>,
 }
 
 impl Timer {
@@ -130,7 +132,7 @@ impl Timer {
             slots.wakers.push(None);
             slots.servers.push(None);
         }
-        Self { timers: timers.clone(), slot }
+        Self { timers: timers.clone(), slot, limit: Cell::new(Duration::ZERO) }
     }
 
     /// Wakes the task that polls with `cx` from now on.
@@ -155,11 +157,17 @@ impl Timer {
 
     /// Sets the deadline to `limit` from now; to none if that is zero.
     pub(crate) fn arm(&self, limit: Duration) {
+        self.limit.set(limit);
         let deadline = match limit {
             Duration::ZERO => Deadline::None,
             limit => Deadline::At(self.timers.swept.get() + limit + SLACK),
         };
         self.timers.slots.borrow_mut().deadlines[self.slot] = deadline;
+    }
+
+    /// Sets it as it was set last, from now on.
+    pub(crate) fn arm_again(&self) {
+        self.arm(self.limit.get());
     }
 
     /// Says on which server the task waits from now on.

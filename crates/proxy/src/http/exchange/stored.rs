@@ -403,7 +403,7 @@ impl Exchange<'_> {
         written: Poll<io::Result<usize>>,
         sent: &mut usize,
     ) -> Poll<Result<(), Reason>> {
-        if written.is_pending() && self.timer.has_expired() {
+        if written.is_pending() && self.client.is_late(self.timer) {
             return Poll::Ready(Err(Reason::ClientTimeout));
         }
         let Ok(count @ 1..) = ready!(written) else {
