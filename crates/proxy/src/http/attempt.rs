@@ -35,7 +35,7 @@ use crate::{
         body_pace::BodyPace,
         driver::Place,
         exchange::{Exchange, Next},
-        failure::{Again, Failure},
+        failure::{Again, Failure, of_client},
         relay::{Broken, Download, Relay},
     },
     http2::StreamFailure,
@@ -369,7 +369,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let buffers = &self.exchange.worker.buffers;
         let server = &mut self.connection.peer.socket;
         match self.upload.poll(cx, buffers, self.exchange.client, server) {
-            Poll::Ready(Err(Broken::Source(reason))) => return Err(reason.of_client()),
+            Poll::Ready(Err(Broken::Source(reason))) => {
+                let (reason, refused) = of_client(reason);
+                self.refused = refused;
+                return Err(reason);
+            }
             Poll::Ready(Err(Broken::Syntax(error))) => {
                 self.refused = Some(error);
                 return Err(Reason::ClientBad);

@@ -58,3 +58,13 @@ impl Failure {
         Self { failed, refused: None, committed: None, again: None }
     }
 }
+
+/// Why the rest of a request does not come, where that is its client's doing, and what is wrong
+/// with it.
+pub(crate) fn of_client(reason: Reason) -> (Reason, Option<ParseError>) {
+    match reason {
+        Reason::ClientBad => (Reason::ClientBad, None),
+        Reason::TrailersTooLarge => (Reason::ClientBad, Some(ParseError::TrailersTooLarge)),
+        other => (other.of_client(), None),
+    }
+}

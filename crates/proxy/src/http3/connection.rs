@@ -30,7 +30,10 @@ use h3::{
     stream::BufRecvStream,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, header::TE};
-use loadline_core::{decide::ending::Ending, time::Duration};
+use loadline_core::{
+    decide::{ending::Ending, reason::Reason},
+    time::Duration,
+};
 use loadline_http1::ClientLines;
 use quinn::{Connecting, VarInt, crypto::rustls::HandshakeData};
 use rustls::pki_types::CertificateDer;
@@ -72,7 +75,7 @@ pub(super) async fn serve(
     }
     let quinn = &served.streaming.quinn;
     if end == End::Abused {
-        close_excessive(quinn);
+        close(quinn, Code::H3_EXCESSIVE_LOAD);
     }
     let stats = quinn.stats();
     meter.received(usize::try_from(stats.udp_rx.bytes).unwrap_or_default());
@@ -105,7 +108,7 @@ async fn begin(
     // Not before: until then the address may be forged, and its places somebody else's.
     let view = worker.view_at(listener);
     if view.listener(listener).is_some_and(|it| !pass.enter_client(it, address.ip())) {
-        close_excessive(&quinn);
+        close(&quinn, Code::H3_EXCESSIVE_LOAD);
         refuse(worker, listener, address, None);
         return None;
     }
@@ -348,13 +351,18 @@ impl Streaming {
         };
         timer.arm(END_WAIT);
         let random = &self.origin.worker.random;
-        let opening = Opened { place, control, draws: [random.draw(), random.draw()] };
+        let draws = [random.draw(), random.draw()];
+        let opening = Opened { place, control: control.clone(), draws };
         match Stream::open(request, stream, opening, &timer).await {
             Ok(stream) => {
                 drop(timer);
                 Session::answer_stream(self.origin.clone(), Socket::Quic(stream)).await;
             }
+            Err(Reason::ClientBad) => self.origin.end_unread(Ending::ClientBad, 0),
             Err(_) => self.origin.end_unread(Ending::ClientGone, 0),
+        }
+        if control.refusal() == Some(Code::H3_FRAME_ERROR.value()) {
+            close(&self.quinn, Code::H3_FRAME_ERROR);
         }
     }
 
@@ -377,6 +385,8 @@ impl Streaming {
             return Err(Some(NoRequest::BAD));
         }
         if control.is_websocket() && request.method() != Method::CONNECT {
+            stream.stop_sending(Code::H3_MESSAGE_ERROR);
+            stream.stop_stream(Code::H3_MESSAGE_ERROR);
             return Err(Some(NoRequest::BAD));
         }
         let confirmed = self.confirmed.clone().filter(|_| is_early);
@@ -420,7 +430,8 @@ fn is_breach(error: &LocalError) -> bool {
 /// (RFC 9114, section 4.2).
 fn has_connection_fields(headers: &HeaderMap) -> bool {
     let has = |name: &&str| headers.contains_key(*name);
-    let te = headers.get_all(TE).iter().any(|te| te != "trailers");
+    let is_trailers = |te: &HeaderValue| te.as_bytes().eq_ignore_ascii_case(b"trailers");
+    let te = headers.get_all(TE).iter().any(|te| !is_trailers(te));
     te || CONNECTION_FIELDS.iter().any(has)
 }
 
@@ -434,8 +445,8 @@ async fn within<T>(timer: &Timer, work: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-fn close_excessive(quinn: &quinn::Connection) {
-    let code = u32::try_from(Code::H3_EXCESSIVE_LOAD.value()).unwrap_or_default();
+fn close(quinn: &quinn::Connection, code: Code) {
+    let code = u32::try_from(code.value()).unwrap_or_default();
     quinn.close(VarInt::from_u32(code), b"");
 }
 

@@ -28,6 +28,10 @@ pub(super) struct Frames {
     payload: Vec<u8>,
     /// What PRIORITY_UPDATE says of streams, until it is taken.
     updates: Vec<(u64, Box<[u8]>)>,
+    /// Empty DATA frames of a body, until they are taken.
+    empty: u32,
+    /// No more of the body comes.
+    has_trailers: bool,
 }
 
 /// A rule that a client broke.
@@ -64,7 +68,8 @@ impl Frames {
     pub(super) fn of_request(max: u64) -> Self {
         let (of, stage) = (Of::Request(Section::Head), Stage::Type);
         let (payload, updates) = (Vec::new(), Vec::new());
-        Self { max, of, stage, integer: 0, missing: 0, payload, updates }
+        let (empty, has_trailers) = (0, false);
+        Self { max, of, stage, integer: 0, missing: 0, payload, updates, empty, has_trailers }
     }
 
     /// Those of a stream of one direction, which may be the control stream.
@@ -102,6 +107,16 @@ impl Frames {
         mem::take(&mut self.updates)
     }
 
+    /// How many empty DATA frames of a body have come since.
+    pub(super) fn empty(&mut self) -> u32 {
+        mem::take(&mut self.empty)
+    }
+
+    /// Whether a request that ends here is cut off in a frame behind its head.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.of == Of::Request(Section::Trailers) && (self.stage != Stage::Type || self.missing > 0)
+    }
+
     /// Takes a byte of an integer (RFC 9000, section 16); true with its last.
     fn complete(&mut self, byte: u8) -> bool {
         if self.missing == 0 {
@@ -126,7 +141,11 @@ impl Frames {
             Stage::Length(kind) if kind != DATA && integer > self.max => {
                 return Err(Breach::Stream(Code::H3_EXCESSIVE_LOAD));
             }
-            Stage::Length(kind) if integer == 0 => return self.take_payload(kind, &[], 0),
+            Stage::Length(kind) if integer == 0 => {
+                let is_of_body = self.of == Of::Request(Section::Trailers) && !self.has_trailers;
+                self.empty += u32::from(kind == DATA && is_of_body);
+                return self.take_payload(kind, &[], 0);
+            }
             Stage::Length(kind) => Stage::Payload(kind, integer),
             _ => Stage::Other,
         };
@@ -158,6 +177,7 @@ impl Frames {
         match self.of {
             Of::Request(section) => {
                 self.of = Of::Request(Section::Trailers);
+                self.has_trailers = section == Section::Trailers;
                 match is_malformed(payload, section) {
                     true => Err(Breach::Stream(Code::H3_MESSAGE_ERROR)),
                     false => Ok(()),
@@ -212,6 +232,31 @@ mod tests {
             assert_eq!(taken(&mut frames, REQUEST, size), Ok(()), "{size}");
             assert_eq!(frames.stage, Stage::Payload(DATA, (1 << 30) - 2), "{size}");
         }
+    }
+
+    #[test]
+    fn empty_data_is_counted_between_the_head_and_the_trailers() {
+        let head: &[u8] = &[1, 2, 0, 0];
+        let empty: &[u8] = &[0, 0, 0x40, 0, 0x80, 0, 0, 0];
+        let stream = [head, empty, &[0, 1, b'x', 0x21, 0], empty, head, empty].concat();
+        for size in 1..=stream.len() {
+            let mut frames = Frames::of_request(10);
+            assert_eq!(taken(&mut frames, &stream, size), Ok(()), "{size}");
+            assert_eq!([frames.empty(), frames.empty()], [4, 0], "{size}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_cut_off_anywhere_but_between_two_frames() {
+        let head: &[u8] = &[1, 2, 0, 0];
+        let ends = |rest: &[u8]| {
+            let mut frames = Frames::of_request(10);
+            frames.take(&[head, rest].concat()).unwrap();
+            !frames.is_cut_off()
+        };
+        assert!([&[][..], &[0, 0], &[0, 1, b'x'], &[0x21, 0]].into_iter().all(ends));
+        let cut: [&[u8]; 5] = [&[0], &[0x40], &[0, 0x40], &[0, 2], &[0, 2, b'x']];
+        assert!(!cut.into_iter().any(ends));
     }
 
     #[test]

@@ -261,12 +261,20 @@ impl RecvStream {
     /// Looks at what has come before h3 does.
     fn look(&mut self, bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
         let taken = self.0.frames.take(bytes);
+        if let Some(control) = &self.0.control {
+            control.add_empty(self.0.frames.empty());
+        }
         if let Some(Whole { arrivals, .. }) = &self.0.whole {
             for (id, value) in self.0.frames.updates() {
                 arrivals.update(id, Priority::of_value(&value));
             }
         }
         let code = match taken {
+            Ok(()) if bytes.is_empty() && self.0.frames.is_cut_off() => {
+                // Whoever answers the stream closes the connection.
+                self.0.control.iter().for_each(|it| it.refuse(Code::H3_FRAME_ERROR.value()));
+                return Err(unknown(io::Error::other("a frame is cut off")));
+            }
             Ok(()) => return Ok(()),
             Err(Breach::Stream(code) | Breach::Connection(code)) => code,
         };

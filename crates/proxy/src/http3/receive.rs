@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    rc::Rc,
     task::{Context, Poll, ready},
 };
 
@@ -13,12 +14,13 @@ use h3::{
 use http::{HeaderMap, Method, header::CONTENT_LENGTH, request::Parts};
 use loadline_core::decide::reason::Reason;
 
-use super::quic::RecvStream;
+use super::{arrivals::StreamControl, quic::RecvStream};
 use crate::{http2::Receive, runtime::timer::Timer};
 
 /// The receiving half of a stream.
 pub(super) struct Receiver {
     half: RequestStream<RecvStream, Bytes>,
+    control: Rc<StreamControl>,
     /// What came while it was looked whether there is a body.
     early: Option<Bytes>,
     pub(super) is_over: bool,
@@ -31,11 +33,11 @@ impl Receiver {
     /// expires. One whose method has a body begins at once: its client may wait for the head of the
     /// response.
     pub(super) async fn open(
-        half: RequestStream<RecvStream, Bytes>,
+        (half, control): (RequestStream<RecvStream, Bytes>, Rc<StreamControl>),
         parts: &Parts,
         timer: &Timer,
     ) -> Result<Self, Reason> {
-        let mut receiver = Self { half, early: None, is_over: false, left: None };
+        let mut receiver = Self { half, control, early: None, is_over: false, left: None };
         if let Some(length) = parts.headers.get(CONTENT_LENGTH) {
             receiver.left = length.to_str().ok().and_then(|length| length.parse().ok());
             return Ok(receiver);
@@ -54,8 +56,13 @@ impl Receiver {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Reason>> {
-        let data = ready!(self.half.poll_recv_data(cx)).map_err(|error| reason(&error))?;
-        let data = data.map(|mut data| data.copy_to_bytes(data.remaining()));
+        let data = loop {
+            let data = ready!(self.half.poll_recv_data(cx)).map_err(|error| reason(&error))?;
+            let data = data.map(|mut data| data.copy_to_bytes(data.remaining()));
+            if data.is_some() || !self.control.take_empty() {
+                break data;
+            }
+        };
         if !self.fits(data.as_ref()) {
             self.half.stop_sending(Code::H3_MESSAGE_ERROR);
             return Poll::Ready(Err(Reason::ClientBad));
@@ -93,8 +100,9 @@ impl Receive for Receiver {
 const fn reason(error: &StreamError) -> Reason {
     match error {
         StreamError::RemoteTerminate { .. } => Reason::Reset,
-        // What comes breaks a rule that h3 does not look at.
-        StreamError::Undefined { .. } => Reason::ClientBad,
+        StreamError::HeaderTooBig { .. } => Reason::TrailersTooLarge,
+        // What comes breaks a rule, be it one that h3 does not look at.
+        StreamError::StreamError { .. } | StreamError::Undefined { .. } => Reason::ClientBad,
         _ => Reason::Closed,
     }
 }

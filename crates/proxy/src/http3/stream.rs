@@ -76,7 +76,7 @@ impl Stream {
         let (parts, ()) = request.into_parts();
         control.set_client_priority(Priority::of(&parts.headers));
         let (send, receive) = stream.split();
-        let receiver = Receiver::open(receive, &parts, timer).await?;
+        let receiver = Receiver::open((receive, control.clone()), &parts, timer).await?;
         let mut text = Vec::with_capacity(TEXT_BYTES);
         let coding = match control.is_websocket() {
             true => write_upgrade(&mut text, &parts, draws),
@@ -153,6 +153,10 @@ impl Stream {
 
     /// Takes the head at the beginning of `bytes`.
     fn take_head(&mut self, bytes: &[u8]) -> io::Result<Part> {
+        if self.control.refusal().is_some() {
+            // The stream is reset with what its request was refused for.
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         let mut head = ResponseHead::new(ANY);
         let Ok(Status::Complete(length)) = head.parse(bytes, self.method) else {
             return Err(io::ErrorKind::InvalidData.into());

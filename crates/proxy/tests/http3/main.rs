@@ -6,7 +6,7 @@ mod authentication;
 #[expect(dead_code, reason = "a part is for clients with certificates")]
 #[path = "../tls/authority.rs"]
 mod authority;
-
+mod bodies;
 mod drains;
 mod early;
 mod handover;

@@ -120,6 +120,7 @@ async fn a_protocol_without_connect_is_no_request() {
     let mut asked = ASKED;
     asked[0] = (":method", "GET");
     let (_send, mut receive) = open(&client.connection, &lines(&asked)).await;
-    assert!(receive.read_to_end(100).await.is_err(), "reset");
+    let told = receive.read_to_end(100).await;
+    assert!(told.is_err_and(|told| format!("{told:?}").contains("270")), "H3_MESSAGE_ERROR");
     until(|| proxy.tallies().count(Ending::ClientBad) == 1).await;
 }

@@ -1,0 +1,139 @@
+//! Bodies whose frames are written by hand, and which of several responses goes first.
+
+use std::{
+    io::{BufReader, Read as _, Write as _},
+    net::SocketAddr,
+    sync::atomic::Ordering::SeqCst,
+    time::{Duration as StdDuration, Instant},
+};
+
+use loadline_core::{decide::ending::Ending, time::Duration};
+use quinn::{ConnectionError, VarInt};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    authority::Authority,
+    raw::{frame, lines, next_frame, open},
+    support::{Client, Relay, config, fleet, head, request, rest, server, sized, start, until},
+};
+
+const POST: [(&str, &str); 4] =
+    [(":method", "POST"), (":scheme", "https"), (":path", "/"), (":authority", "a.test")];
+
+/// H3_FRAME_ERROR (RFC 9114, 8.1).
+const FRAME_ERROR: u32 = 0x106;
+
+/// An empty DATA frame, however it is written.
+const EMPTY: [&[u8]; 3] = [&[0, 0], &[0, 0x40, 0], &[0x40, 0, 0x80, 0, 0, 0]];
+
+/// A server that sends a body back which ends with `.` or, in chunks, with the last of them.
+fn echo() -> SocketAddr {
+    server(|mut stream| {
+        let mut reader = BufReader::new(&stream);
+        let head = head(&mut reader).unwrap();
+        let end: &[u8] = if head.contains("chunked") { b"\r\n0\r\n\r\n" } else { b"." };
+        let mut body = Vec::new();
+        while !body.ends_with(end) {
+            let mut byte = [0];
+            reader.read_exact(&mut byte).unwrap();
+            body.extend_from_slice(&byte);
+        }
+        let said = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        stream.write_all(&[said.as_bytes(), &body].concat()).unwrap();
+    })
+}
+
+#[tokio::test]
+async fn empty_data_does_not_end_an_upload() {
+    let authority = Authority::new();
+    let (proxy, address) = start(&fleet(echo(), &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let parts: [&[u8]; 3] = [EMPTY[0], &frame(0, b"one,"), EMPTY[1]];
+    let upload = [&parts.concat(), EMPTY[2], EMPTY[0], &frame(0, b"two."), EMPTY[1]].concat();
+    for size in [1, 3, upload.len()] {
+        for (said, expected) in [(Some("8"), &b"one,two."[..]), (None, b"4\r\none,\r\n4\r\ntwo.")] {
+            let said = said.map(|length| ("content-length", length));
+            let block = lines(&[&POST[..], said.as_slice()].concat());
+            let (mut send, mut receive) = open(&client.connection, &block).await;
+            for piece in upload.chunks(size) {
+                send.write_all(piece).await.unwrap();
+                // Each in a packet of its own, if it is small.
+                tokio::task::yield_now().await;
+            }
+            send.finish().unwrap();
+            assert_eq!(next_frame(&mut receive).await.0, 1);
+            let (_, echoed) = next_frame(&mut receive).await;
+            assert!(echoed.starts_with(expected), "{size}: {}", String::from_utf8_lossy(&echoed));
+        }
+    }
+    until(|| proxy.tallies().count(Ending::Complete) == 6).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_off_in_a_frame_closes_the_connection_and_is_a_bad_one() {
+    let authority = Authority::new();
+    let (proxy, address) = start(&fleet(echo(), &authority, 1));
+    let said = [&POST[..], &[("content-length", "8")]].concat();
+    let mut get = POST;
+    get[0] = (":method", "GET");
+    let cases = [
+        (lines(&said), &[0, 8, b'o'][..]),
+        (lines(&said), &[0, 8]),
+        (lines(&said), &[0, 1, b'o', 0]),
+        (lines(&said), &[0, 1, b'o', 0x21, 3, b'x']),
+        (lines(&POST), &[0, 8, b'o']),
+        (lines(&get), &[0, 8, b'o']),
+        (lines(&get), &[0, 8]),
+    ];
+    for (index, (block, upload)) in cases.iter().enumerate() {
+        let client = Client::to(address, &authority).await;
+        let (mut send, _receive) = open(&client.connection, block).await;
+        send.write_all(upload).await.unwrap();
+        send.finish().unwrap();
+        let closed = timeout(StdDuration::from_secs(10), client.connection.closed()).await;
+        let Ok(ConnectionError::ApplicationClosed(closed)) = closed else { panic!("{closed:?}") };
+        assert_eq!(closed.error_code, VarInt::from_u32(FRAME_ERROR), "{index}");
+        until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
+    }
+    assert_eq!(proxy.tallies().requests(), cases.len() as u64);
+}
+
+#[tokio::test]
+async fn a_response_that_waits_for_its_turn_is_not_cut_for_its_client() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].timeouts.idle = Duration::from_millis(300);
+    let (proxy, address) = start(&fleet);
+    let relay = Relay::to(address).await;
+    let client = Client::with(relay.address, config(&authority, 100 << 20)).await;
+    let began = Instant::now();
+    let fetches = [SIZE, 2 << 20].map(|size| {
+        let mut requests = client.requests.clone();
+        async move {
+            let mut asked = request("GET", &format!("/{size}"));
+            asked.headers_mut().insert("priority", "u=3".parse().unwrap());
+            let mut stream = requests.send_request(asked).await.unwrap();
+            stream.finish().await.unwrap();
+            stream.recv_response().await.unwrap();
+            (rest(&mut stream).await.map(|body| body.len()), size, began.elapsed())
+        }
+    });
+    let [first, second] = fetches.map(tokio::spawn);
+    // The path is slow: what it takes at a time comes once in a while.
+    while !second.is_finished() && began.elapsed() < StdDuration::from_secs(30) {
+        relay.is_paused.store(true, SeqCst);
+        sleep(StdDuration::from_millis(20)).await;
+        relay.is_paused.store(false, SeqCst);
+        sleep(StdDuration::from_millis(1)).await;
+    }
+    let (body, size, took) = first.await.unwrap();
+    assert_eq!(body.unwrap(), size);
+    assert!(took > StdDuration::from_millis(900), "too fast to say anything: {took:?}");
+    let (body, size, _) = second.await.unwrap();
+    assert_eq!(body.unwrap(), size);
+    until(|| proxy.tallies().count(Ending::Complete) == 2).await;
+}
+
+/// Takes longer than a client may be slow for.
+const SIZE: usize = 60 << 20;
