@@ -85,6 +85,34 @@ async fn a_head_that_is_too_large_gets_431_whoever_finds_it_so() {
     assert_eq!(client.get("/3").await.0, 200, "the connection goes on");
 }
 
+#[tokio::test]
+async fn trailers_that_are_too_large_or_malformed_are_told_so_and_counted_as_a_bad_request() {
+    let authority = Authority::new();
+    let server = server(|stream| while head(&mut BufReader::new(&stream)).is_some() {});
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let long = "v".repeat(30_000);
+    for (index, trailers) in [("x-long", long.as_str()), ("X-Upper", "v")].into_iter().enumerate() {
+        let mut post = GET;
+        post[0] = (":method", "POST");
+        let (mut send, mut receive) = open(&client.connection, &lines(&post)).await;
+        let body = [frame(0, b"body"), frame(1, &block(&[trailers]))].concat();
+        send.write_all(&body).await.unwrap();
+        send.finish().unwrap();
+        if index == 0 {
+            let (kind, answer) = next_frame(&mut receive).await;
+            assert!(kind == 1 && is_431(&answer), "{answer:x?}");
+        } else {
+            let told = receive.read_to_end(1_000).await;
+            let Err(ReadToEndError::Read(ReadError::Reset(code))) = told else {
+                panic!("{told:?}")
+            };
+            assert_eq!(code, VarInt::from_u32(MESSAGE_ERROR));
+        }
+        until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
+    }
+}
+
 /// Whether a head has the status, plain or in Huffman's code.
 fn is_431(head: &[u8]) -> bool {
     head.windows(3).any(|it| it == b"431" || it == [0x69, 0x90, 0xff])
