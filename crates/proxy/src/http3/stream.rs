@@ -100,7 +100,12 @@ impl Stream {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        self.request.poll_read(cx, into)
+        let read = self.request.poll_read(cx, into);
+        // Who takes nothing of a WebSocket any more need not end it as well.
+        if read.is_pending() && self.control.is_websocket() && self.poll_reset(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        read
     }
 
     /// Writes of the response. A head has to be written in one piece. Once this has been pending,

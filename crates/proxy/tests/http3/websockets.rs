@@ -3,11 +3,12 @@
 use std::io::{self, BufReader, Write as _};
 
 use loadline_core::decide::ending::Ending;
+use quinn::VarInt;
 
 use crate::{
     authority::Authority,
     raw::{frame, lines, next_frame, open},
-    support::{Client, field, fleet, head, server, start, until},
+    support::{Client, field, fleet, head, server, sized, start, until},
 };
 
 const ASKED: [(&str, &str); 6] = [
