@@ -9,6 +9,8 @@ pub(super) struct Asked<'a> {
     pub(super) method: &'a [u8],
     /// The path as it was sent, without its query.
     pub(super) path: &'a [u8],
+    /// Its query, with the question mark; empty without one.
+    pub(super) query: &'a [u8],
     lines: &'a [u8],
 }
 
@@ -20,8 +22,9 @@ impl<'a> Asked<'a> {
         let first = head.iter().position(|byte| *byte == b'\r').unwrap_or(head.len());
         let mut words = head[..first].split(|byte| *byte == b' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
-        Self { method, path, lines: head.get(first + 2..).unwrap_or_default() }
+        let mark = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+        let (path, query) = target.split_at(mark);
+        Self { method, path, query, lines: head.get(first + 2..).unwrap_or_default() }
     }
 
     /// Its fields in their order.

@@ -162,7 +162,8 @@ impl FileReply {
             }
             Found::Directory => {
                 let last = asked.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-                let line = format!("Location: ./{}/\r\n", String::from_utf8_lossy(last));
+                let [last, query] = [last, asked.query].map(String::from_utf8_lossy);
+                let line = format!("Location: ./{last}/{query}\r\n");
                 short(&mut head, now, 301, &line, asked);
                 self.pieces.push_back(Piece::Text(head));
             }

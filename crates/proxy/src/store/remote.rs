@@ -36,6 +36,8 @@ pub(crate) struct ErrorPage {
     until: Instant,
     /// None where there is no such object.
     pub(crate) page: Option<Page>,
+    /// The `Content-Encoding` of that, in a line of a head; empty without one.
+    pub(crate) coding: String,
 }
 
 /// The buckets of the process, and its credentials.
@@ -164,8 +166,14 @@ impl Remote {
     }
 
     /// Keeps the error page at this path for some seconds; none where there is no such object.
-    pub(crate) fn keep_error_page(&self, path: &str, page: Option<Page>, now: Instant) {
-        let kept = ErrorPage { path: path.to_owned(), until: now + ERROR_PAGE_LIFETIME, page };
+    pub(crate) fn keep_error_page(
+        &self,
+        path: &str,
+        (page, coding): (Option<Page>, String),
+        now: Instant,
+    ) {
+        let (path, until) = (path.to_owned(), now + ERROR_PAGE_LIFETIME);
+        let kept = ErrorPage { path, until, page, coding };
         self.error_page.store(Some(Arc::new(kept)));
     }
 

@@ -151,6 +151,8 @@ fn a_path_that_ends_with_a_slash_is_its_index_and_a_directory_gets_the_slash() {
     assert_eq!(proxy.get("/docs/?sort=name", "").text(), "docs");
     let moved = proxy.get("/docs", "");
     assert_eq!((moved.status(), moved.field("Location")), (301, Some("./docs/")));
+    let moved = proxy.get("/docs?sort=name&x", "");
+    assert_eq!(moved.field("Location"), Some("./docs/?sort=name&x"), "the query goes along");
     assert_eq!(proxy.get("/docs/my%20file.txt", "").text(), "spaces");
     let listing = proxy.get("/empty/", "");
     assert_eq!((listing.status(), &*listing.text()), (404, "Not Found\n"), "nothing is listed");

@@ -1,4 +1,5 @@
 //! Stores of objects in the place of servers, over sockets.
 
+mod bucket;
 mod files;
 mod support;

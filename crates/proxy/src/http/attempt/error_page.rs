@@ -41,19 +41,23 @@ impl Attempt<'_, '_> {
         buffer: Buffer,
         now: Instant,
     ) -> Result<Done, Reason> {
-        let of_store = head.fields().get(buffer.filled(), "Content-Type");
-        let content_type = of_store.and_then(|it| std::str::from_utf8(it).ok());
-        let content_type = content_type.unwrap_or("application/octet-stream").to_owned();
+        let of_store = |name| {
+            let value = head.fields().get(buffer.filled(), name);
+            value.and_then(|it| std::str::from_utf8(it).ok())
+        };
+        let content_type =
+            of_store("Content-Type").unwrap_or("application/octet-stream").to_owned();
+        let coding = of_store("Content-Encoding").map(|it| format!("Content-Encoding: {it}\r\n"));
         let (body, is_over) = self.read_all(head, buffer, PAGE_MAX).await?;
         let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
         let page =
             (head.status() == 200 && is_over).then(|| Page { content_type, body: body.into() });
         if let (Some(remote), Some(path)) = (self.remote(), self.error_page_path()) {
-            remote.keep_error_page(&path, page, now);
+            remote.keep_error_page(&path, (page, coding.unwrap_or_default()), now);
         }
         let came = Event::Head { status: NOT_FOUND, untouched: !self.is_touched() };
         let _ = self.exchange.tell(now, came);
-        self.replace(NOT_FOUND, reusable, now).await
+        self.replace(NOT_FOUND, "", reusable, now).await
     }
 
     fn error_page_path(&self) -> Option<String> {

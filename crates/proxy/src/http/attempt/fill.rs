@@ -48,14 +48,14 @@ impl Attempt<'_, '_> {
     pub(super) fn fill_instead(
         &mut self,
         fetch: &Fetch,
-        (status, page): (u16, Option<&Page>),
+        (status, page, extra): (u16, Option<&Page>, &[u8]),
         reusable: bool,
     ) -> Result<Done, Reason> {
         self.committed = Some(Next::Close);
         self.exchange.record.status = status;
         let mut text = Vec::new();
         let page = page.map(|page| (&*page.content_type, &*page.body));
-        LocalReply { close: false, page, ..LocalReply::closing(status) }.write(&mut text);
+        LocalReply { close: false, page, extra, ..LocalReply::closing(status) }.write(&mut text);
         let mut head = self.exchange.listener_context.take_response_head();
         head.parse(&text, Method::Get).map_err(of_syntax)?;
         let mut filling = self.begin(fetch, &head, &text)?;

@@ -55,6 +55,9 @@ impl Attempt<'_, '_> {
         };
         // Azure tells its code in a field too, which HEAD has as well.
         let (named, code) = (field("x-amz-bucket-region"), field("x-ms-error-code"));
+        // How long the object is, where none of it is in the range (RFC 9110 section 14.4).
+        let range = Some(field("Content-Range")).filter(|it| status == 416 && !it.is_empty());
+        let lines = range.map_or_else(String::new, |it| format!("Content-Range: {it}\r\n"));
         let (body, is_over) = self.read_all(&head, buffer, ERROR_MAX).await?;
         let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
         self.exchange.listener_context.give_response_head(head);
@@ -70,7 +73,7 @@ impl Attempt<'_, '_> {
                     let came = Event::Head { status: told, untouched: !self.is_touched() };
                     let _ = self.exchange.tell(now, came);
                 }
-                self.replace(told, reusable, now).await
+                self.replace(told, &lines, reusable, now).await
             }
             Verdict::Fail(reason) => Err(reason),
             Verdict::Renew(reason) => {
@@ -132,17 +135,20 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Responds with this status instead of the store.
+    /// Responds with this status, and these lines in the head, instead of the store.
     pub(super) async fn replace(
         &mut self,
         status: u16,
+        lines: &str,
         reusable: bool,
         now: Instant,
     ) -> Result<Done, Reason> {
-        let of_store = self.error_page(status, now);
-        let of_store = of_store.as_ref().and_then(|it| it.page.as_ref());
+        let kept = self.error_page(status, now);
+        let of_store = kept.as_ref().and_then(|it| it.page.as_ref());
+        let coding = kept.as_ref().filter(|_| of_store.is_some()).map_or("", |it| &it.coding);
+        let lines = [lines, coding].concat().into_bytes();
         if let Some(fetch) = self.exchange.request.fetch.clone() {
-            return self.fill_instead(&fetch, (status, of_store), reusable);
+            return self.fill_instead(&fetch, (status, of_store, &*lines), reusable);
         }
         let is_complete = self.upload.is_complete();
         let exchange = &mut *self.exchange;
@@ -155,7 +161,7 @@ impl Attempt<'_, '_> {
             page: of_store
                 .or_else(|| exchange.page(status))
                 .map(|page| (&*page.content_type, &*page.body)),
-            extra: &exchange.own_lines(),
+            extra: &[&*exchange.own_lines(), &*lines].concat(),
         };
         let mut text = Vec::new();
         answer.write(&mut text);
