@@ -182,3 +182,15 @@ const FORM: &str = concat!(
     "<p>text text text text text text text text text text text text text text text text</p>\n",
     "<p>text text text text text text text text text text text text text text text text</p>\n",
 );
+
+#[test]
+fn a_304_varies_by_the_coding_as_the_whole_does() {
+    let origin = Origin::answering(response(TAGGED, &text()));
+    let proxy = Proxy::of(compressing(&origin));
+    ask(&proxy, "");
+    for fields in ["If-None-Match: \"1\"\r\n", "If-None-Match: W/\"1\"\r\n"] {
+        let (head, _) = ask(&proxy, &format!("{fields}Accept-Encoding: gzip\r\n"));
+        assert!(head.starts_with("HTTP/1.1 304 "), "{head}");
+        assert_eq!(head.matches("Vary: Accept-Encoding\r\n").count(), 1, "{head}");
+    }
+}

@@ -55,13 +55,20 @@ impl Exchange<'_> {
             offer.algorithm = None;
         }
         let fields = response.fields();
-        let fields = fields.iter().map(|field| (field.name, field.value));
-        let status = if answer.status == 206 { response.status } else { answer.status };
-        Treatment::of(
-            compression,
-            &offer,
-            Seen { status, length: response.length.complete(), fields },
-        )
+        let treat = |status| {
+            let fields = fields.iter().map(|field| (field.name, field.value));
+            let seen = Seen { status, length: response.length.complete(), fields };
+            Treatment::of(compression, &offer, seen)
+        };
+        match answer.status {
+            206 => treat(response.status),
+            // It has the `Vary` that the whole would have: RFC 9110 section 15.4.5.
+            304 => match treat(304) {
+                Treatment::Keep => treat(response.status),
+                treatment => treatment,
+            },
+            status => treat(status),
+        }
     }
 
     /// The form of an object by this algorithm: the one that is kept, or one made now. None where
