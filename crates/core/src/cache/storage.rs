@@ -11,6 +11,7 @@ use super::{
     range::ContentRange,
     settings::{SetCookie, Settings},
     status_code::is_understood,
+    tags::are_too_many,
     unkeyed::changes_unkeyed,
     vary::Vary,
 };
@@ -44,6 +45,9 @@ pub(super) fn may_keep(exchange: &Exchange<'_>, settings: &Settings) -> Result<M
     check_request(exchange, &directives)?;
     check_directives(&response, &directives)?;
     check_consistency(response.status, response.fields)?;
+    if are_too_many(response.fields) {
+        return Err(Refusal::Tags);
+    }
     let lifetime = Lifetime::of(exchange, &directives, settings);
     let explicit = matches!(lifetime, Lifetime::Explicit(_));
     if lifetime == Lifetime::Unknown {
@@ -91,6 +95,9 @@ pub enum Refusal {
     /// The response says `Vary: *`.
     #[error("vary")]
     Vary,
+    /// It has more tags than are kept, or longer ones.
+    #[error("tags")]
+    Tags,
     /// A part whose place is not known or that nobody asked for.
     #[error("partial")]
     Partial,
