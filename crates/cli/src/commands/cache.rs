@@ -173,6 +173,7 @@ fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
     let purge =
         Purge { url: url.clone(), prefix: prefix.clone(), tag: tag.clone(), soft: args.soft };
     ensure!(purge.is_clear(), "say what is to be purged");
+    ensure!(purge.normalized().is_some(), Purge::NO_URL);
     let token = std::fs::read_to_string(&args.token_file)
         .with_context(|| format!("reading {}", args.token_file.display()))?;
     let body = serde_json::to_string(&purge)?;

@@ -59,6 +59,9 @@ async fn purge(
         let error = "say one of `url`, `prefix` and `tag`";
         return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, error));
     }
+    if purge.normalized().is_none() {
+        return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, Purge::NO_URL));
+    }
     // The disk may take its time to record it.
     let (site, given) = (context.clone(), purge.clone());
     let purged = spawn_blocking(move || site.site.purge(&given)).await;

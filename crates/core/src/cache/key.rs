@@ -7,9 +7,9 @@
 //! which order parameters come, is for the server to say, and a cache that guesses gives the
 //! response to one of them to who asks for another.
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
-use super::message::Request;
+use super::{field::Fields, message::Request};
 
 /// The primary key of a request: `http://host[:port]/path?query`.
 #[must_use]
@@ -26,6 +26,33 @@ pub fn primary_key(request: &Request<'_>) -> Vec<u8> {
     }
     key.extend_from_slice(request.target);
     key
+}
+
+/// The primary key of a URL as a person or a program writes it, or the beginning of the keys whose
+/// URLs begin like this: a fragment is no part of it, and a beginning without a path gets none.
+/// None where there is no scheme, or no host.
+#[must_use]
+pub fn key_of_url(url: &str, is_whole: bool) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let rest = rest.split('#').next().unwrap_or_default();
+    let (host, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let is_scheme = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    if !is_scheme || host.is_empty() || host.contains(|it: char| it == '@' || it <= ' ') {
+        return None;
+    }
+    let request = Request {
+        method: b"GET",
+        scheme: scheme.as_bytes(),
+        authority: host.as_bytes(),
+        target: target.as_bytes(),
+        fields: Fields(&[]),
+        has_content: false,
+    };
+    let mut key = String::from_utf8(primary_key(&request)).ok()?;
+    if !is_whole && target.is_empty() {
+        key.pop();
+    }
+    Some(key)
 }
 
 /// The authority without the port that the scheme has anyway.
@@ -84,6 +111,28 @@ mod tests {
         assert_ne!(key("http", "h:443", "/"), key("http", "h", "/"));
         assert_ne!(key("https", "h", "/"), key("http", "h", "/"));
         assert_ne!(key("http", "h.", "/"), key("http", "h", "/"));
+    }
+
+    #[test]
+    fn a_url_that_somebody_writes_has_the_key_of_the_requests_for_it() {
+        let whole = |url| key_of_url(url, true);
+        for (url, key) in [
+            ("http://h.test/a?b", "http://h.test/a?b"),
+            ("HTTP://H.Test:80/A?B#c", "http://h.test/A?B"),
+            ("https://h.test:443", "https://h.test/"),
+            ("https://h.test:80?q", "https://h.test:80/?q"),
+            ("http://[::1]:80/", "http://[::1]/"),
+            ("http://h.test/\u{e4}", "http://h.test/\u{e4}"),
+        ] {
+            assert_eq!(whole(url).as_deref(), Some(key), "{url}");
+        }
+        for no_url in ["/a", "h.test/a", "", "http:///a", "ftp://h/a", "http:h/a", "http://u@h/a"] {
+            assert_eq!(whole(no_url), None, "{no_url}");
+        }
+        let beginning = |url| key_of_url(url, false);
+        assert_eq!(beginning("HTTPS://H.test:443/img").as_deref(), Some("https://h.test/img"));
+        assert_eq!(beginning("https://H.test").as_deref(), Some("https://h.test"));
+        assert_eq!(beginning("https://"), None);
     }
 
     proptest! {

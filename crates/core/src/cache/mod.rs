@@ -96,7 +96,7 @@ pub use extents::{Extent, Extents, HUGE_PAGE};
 pub use field::{Field, Fields, members};
 pub use freshness::{Lifetime, date, generated};
 pub use invalidation::{invalidated_keys, is_safe};
-pub use key::primary_key;
+pub use key::{key_of_url, primary_key};
 pub use message::{Exchange, Request, Response};
 pub use metadata::Metadata;
 pub use range::{

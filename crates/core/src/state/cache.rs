@@ -1,10 +1,11 @@
 //! What the cache of an edge holds, and what is to be taken out of it.
 
-use alloc::{format, string::String};
+use alloc::{format, string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Counters, Service, ServiceCounter, words::number};
+use crate::{cache::key_of_url, rules::QueryKey};
 
 /// What the cache holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,11 +196,68 @@ impl Purge {
         let mut named = named.into_iter().flatten();
         named.next().is_some_and(|name| !name.is_empty()) && named.next().is_none()
     }
+
+    /// The same with its URL, or the beginning of URLs, as the cache has them: with scheme and host
+    /// in small letters, without the port that the scheme has anyway, and without a fragment. None
+    /// where one has no scheme and no host.
+    #[must_use]
+    pub fn normalized(&self) -> Option<Self> {
+        let key = |url: &Option<String>, is_whole| match url {
+            Some(url) => key_of_url(url, is_whole).map(Some),
+            None => Some(None),
+        };
+        let (url, prefix) = (key(&self.url, true)?, key(&self.prefix, false)?);
+        Some(Self { url, prefix, ..self.clone() })
+    }
+
+    /// One for each URL that requests for its URL have where routes leave out parameters: itself,
+    /// and those `without` them.
+    #[must_use]
+    pub fn with_fewer_parameters<'q>(
+        &self,
+        without: impl Iterator<Item = &'q QueryKey>,
+    ) -> Vec<Self> {
+        let mut all = Vec::from([self.clone()]);
+        let Some(url) = &self.url else { return all };
+        for query in without {
+            let mut written = Vec::new();
+            let is_less = query.write(url.as_bytes(), &mut written);
+            let url = String::from_utf8(written).ok().filter(|_| is_less);
+            if let Some(url) = url.filter(|url| all.iter().all(|it| it.url.as_ref() != Some(url))) {
+                all.push(Self { url: Some(url), ..self.clone() });
+            }
+        }
+        all
+    }
+
+    /// Why a URL is refused.
+    pub const NO_URL: &str = "a URL, or the beginning of one, begins with `http://` or `https://` \
+                              and a host";
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_purge_names_a_url_as_the_cache_has_it_and_those_without_ignored_parameters() {
+        let none = Purge { url: None, prefix: None, tag: None, soft: true };
+        let purge = Purge { url: Some("HTTP://H:80?id=1&utm=x#top".into()), ..none.clone() };
+        let purge = purge.normalized().unwrap();
+        assert_eq!(purge.url.as_deref(), Some("http://h/?id=1&utm=x"));
+        let ignore = QueryKey::Ignore(Vec::from(["utm".into()]));
+        let keep = QueryKey::Keep(Vec::from(["id".into()]));
+        let queries = [QueryKey::All, ignore, keep];
+        let all = purge.with_fewer_parameters(queries.iter());
+        let urls: Vec<_> = all.iter().filter_map(|it| it.url.as_deref()).collect();
+        assert_eq!(urls, ["http://h/?id=1&utm=x", "http://h/?id=1"]);
+        assert!(all.iter().all(|it| it.soft));
+        let prefix = Purge { prefix: Some("HTTP://H/A".into()), ..none.clone() };
+        assert_eq!(prefix.normalized().unwrap().prefix.as_deref(), Some("http://h/A"));
+        let tag = Purge { tag: Some("A".into()), ..none.clone() };
+        assert_eq!(tag.normalized(), Some(tag));
+        assert_eq!(Purge { prefix: Some("/a".into()), ..none }.normalized(), None);
+    }
 
     #[test]
     fn a_service_tells_what_part_its_cache_has() {

@@ -124,10 +124,22 @@ impl Handle {
         self.shared.store.top(most, unix_now())
     }
 
-    /// Takes out of the cache what `purge` names, or marks it stale.
+    /// Takes out of the cache what `purge` names, or marks it stale; nothing where it names no URL.
     #[must_use]
     pub fn purge(&self, purge: &Purge) -> Purged {
-        self.shared.store.purge(purge, unix_now())
+        let Some(purge) = purge.normalized() else { return Purged::default() };
+        let plan = self.shared.plan();
+        let routes = plan.fleet.listeners.iter().map(|listener| &listener.routes);
+        let rules = routes.flat_map(|routes| routes.rules());
+        let queries = rules.filter_map(|(_, rule)| rule.cache.as_ref()).map(|cache| &cache.query);
+        let mut done = Purged::default();
+        for purge in purge.with_fewer_parameters(queries) {
+            let purged = self.shared.store.purge(&purge, unix_now());
+            done.objects += purged.objects;
+            done.fetches += purged.fetches;
+            done.unrecorded = done.unrecorded.or(purged.unrecorded);
+        }
+        done
     }
 
     /// Shows the certificate that an authority has issued into this file, in handshakes from now

@@ -1,8 +1,14 @@
 //! What is stored and stale: validated, used where servers fail, and taken out.
 
-use loadline_core::{decide::ending::Ending, state::Purge};
+use loadline_core::{
+    decide::ending::Ending,
+    rules::{Caching, QueryKey, Routes},
+    state::Purge,
+};
 
-use crate::support::{Origin, Proxy, body, field, fresh, get, response, send, status};
+use crate::support::{
+    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, wait_until,
+};
 
 /// A server whose response has to be validated each time, and is still right.
 fn validated() -> Origin {
@@ -106,5 +112,48 @@ fn a_purge_takes_out_what_it_names_and_nothing_else() {
             proxy.get(target, "");
         }
         assert_eq!(origin.asked().len() - before, expected as usize, "{purge:?}");
+    }
+}
+
+#[test]
+fn a_purge_finds_a_url_however_it_is_written() {
+    let origin = Origin::answering(fresh("hello"));
+    let mut fleet = fleet(origin.address);
+    let query = QueryKey::Ignore(vec!["utm".into()]);
+    fleet.listeners[0].routes = Routes::new(vec![rule(Caching { query, ..Caching::default() })]);
+    let proxy = Proxy::of(fleet);
+    let purge = Purge { url: None, prefix: None, tag: None, soft: false };
+    let text = |text: &str| Some(text.to_owned());
+    for (purge, expected) in [
+        (Purge { url: text("HTTP://X:80/a?b#top"), ..purge.clone() }, 1),
+        (Purge { url: text("http://x/a?utm=1&b"), ..purge.clone() }, 1),
+        (Purge { url: text("http://X"), ..purge.clone() }, 1),
+        (Purge { prefix: text("http://X:80/"), ..purge.clone() }, 2),
+        (Purge { prefix: text("Http://X"), ..purge.clone() }, 2),
+        (Purge { url: text("/a?b"), ..purge.clone() }, 0),
+        (Purge { url: text("http://x/A?b"), ..purge }, 0),
+    ] {
+        proxy.get("/a?b", "");
+        proxy.get("/", "");
+        assert_eq!(proxy.runtime.handle().purge(&purge).objects, expected, "{purge:?}");
+    }
+}
+
+#[test]
+fn a_purge_by_any_tag_of_a_response_takes_it_out() {
+    let origin = Origin::new(|stream, asked, _| {
+        let count: usize = asked.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+        let tags: Vec<_> = (0..count).map(|number| format!("t{number}")).collect();
+        let fields = format!("Cache-Control: max-age=60\r\nCache-Tag: {}\r\n", tags.join(","));
+        send(stream, response(&fields, "hello"));
+    });
+    let proxy = Proxy::before(&origin);
+    for (count, is_stored) in [(300, true), (1_024, true), (1_025, false)] {
+        proxy.get(&format!("/{count}"), "");
+        let tag = Some(format!("t{}", count - 1));
+        let purge = Purge { url: None, prefix: None, tag, soft: false };
+        let purged = proxy.runtime.handle().purge(&purge).objects;
+        assert_eq!(purged, u64::from(is_stored), "{count}");
+        assert!(status(&proxy.get(&format!("/{count}"), "")).contains("; fwd="), "{count}");
     }
 }
