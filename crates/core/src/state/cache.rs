@@ -11,7 +11,7 @@ use crate::{cache::key_of_url, rules::QueryKey};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cache {
-    /// Responses that are stored, and what is known of keys beside them.
+    /// Responses that are stored.
     pub objects: u64,
     /// Memory that they take, all that is kept beside their bytes included.
     pub bytes: u64,

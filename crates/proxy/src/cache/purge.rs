@@ -39,29 +39,28 @@ impl Store {
         let names_one = purge.tag.is_none() && purge.prefix.is_none();
         let url = purge.url.as_ref().filter(|_| names_one).map(String::as_bytes);
         let fetches = self.close_all(url, |key| purge.tag.is_some() || names_url(purge, key));
-        let found: Vec<(Key, What)> = {
+        let found: Vec<(Key, What, bool)> = {
             let table = self.read();
             let named = table.iter().filter(|known| match (&known.what, &purge.tag) {
                 (What::Object(object), Some(tag)) => object.response.has_tag(tag.as_bytes()),
                 (What::Branch(_) | What::Unstorable(_), Some(_)) => false,
                 (_, None) => names_url(purge, &known.key),
             });
-            named.map(|known| (known.key.clone(), known.what.clone())).collect()
+            let found = named.map(|it| (it.key.clone(), it.what.clone(), table.leads_to(&it.key)));
+            found.collect()
         };
         let mut objects = 0;
-        for (key, what) in found {
+        for (key, what, leads) in found {
+            // What was made invalid before is in nobody's way, and only waits to be evicted.
+            objects += u64::from(leads && matches!(what, What::Object(_)));
             match (what, purge.soft) {
                 (What::Object(object), true) => {
-                    objects += 1;
                     let mut metadata: Metadata = object.metadata;
                     metadata.mark_stale(now);
                     self.replace(&key, &object, object.with(metadata));
                 }
                 (What::Branch(_) | What::Unstorable(_), true) => {}
-                (what, false) => {
-                    objects += u64::from(matches!(what, What::Object(_)));
-                    self.remove(&key);
-                }
+                (_, false) => self.remove(&key),
             }
         }
         let unrecorded = recording.and_then(|recording| recording.wait().err());
@@ -92,14 +91,14 @@ impl Store {
     pub(crate) fn state(&self) -> state::Cache {
         let memory_bytes = self.limits().memory.get();
         let table = self.read();
-        let (objects, bytes) = (table.len() as u64, table.bytes().get());
+        let (objects, bytes) = (table.objects(), table.bytes().get());
         drop(table);
         state::Cache {
             objects,
             bytes,
             arriving_bytes: self.arriving.load(Relaxed),
             memory_bytes,
-            fetches: self.fetches().len() as u64,
+            fetches: self.fetch_count(),
             evicted: self.evicted.load(Relaxed),
             disk: self.disk().as_ref().map(|disk| disk.state()),
         }
@@ -109,7 +108,8 @@ impl Store {
     pub(crate) fn top(&self, most: usize, now: UnixTime) -> Vec<CachedObject> {
         let mut all: Vec<(Key, Arc<Object>)> = {
             let table = self.read();
-            let objects = table.iter().filter_map(|known| match &known.what {
+            let found = table.iter().filter(|known| table.leads_to(&known.key));
+            let objects = found.filter_map(|known| match &known.what {
                 What::Object(object) => Some((known.key.clone(), object.clone())),
                 What::Branch(_) | What::Unstorable(_) => None,
             });

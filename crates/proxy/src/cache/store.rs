@@ -376,12 +376,17 @@ impl Store {
     /// of them be stored: how many there were.
     pub(super) fn close_all(&self, url: Option<&[u8]>, names: impl Fn(&[u8]) -> bool) -> u64 {
         let mut fetches = self.fetches();
-        let before = fetches.len();
+        let before = distinct(&fetches);
         fetches.retain(|key, _| !names(key));
         // Under the lock: whoever closes a fetch after this is seen here, and whoever has closed
         // one before sees this once the table has been looked at, by the lock of that.
         self.sweeps.note(url);
-        (before - fetches.len()) as u64
+        before - distinct(&fetches)
+    }
+
+    /// How many fetches are under way.
+    pub(super) fn fetch_count(&self) -> u64 {
+        distinct(&self.fetches())
     }
 
     /// Takes memory for a body that is coming in; false if there is no more.
@@ -438,9 +443,17 @@ impl Store {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn fetches(&self) -> MutexGuard<'_, HashMap<Key, Arc<Arrival>>> {
+    fn fetches(&self) -> MutexGuard<'_, HashMap<Key, Arc<Arrival>>> {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How many these are: one may be joined by two keys.
+fn distinct(fetches: &HashMap<Key, Arc<Arrival>>) -> u64 {
+    let mut all: Vec<_> = fetches.values().map(Arc::as_ptr).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.len() as u64
 }
 
 impl Branch {

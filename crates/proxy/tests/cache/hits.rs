@@ -1,11 +1,14 @@
 //! What is answered from the cache, and what is not.
 
-use std::io::Write as _;
+use std::{
+    io::Write as _,
+    sync::{Mutex, mpsc::channel},
+};
 
-use loadline_core::decide::ending::Ending;
+use loadline_core::{decide::ending::Ending, state::Purge};
 
 use crate::support::{
-    Origin, Proxy, body, exactly, field, fresh, get, head, response, send, status,
+    Origin, Proxy, body, exactly, field, fresh, get, head, response, send, status, until_closed,
 };
 
 #[test]
@@ -229,4 +232,39 @@ fn a_response_that_passes_the_cache_tells_so() {
     let proxy = Proxy::before(&origin);
     let head = "HEAD /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     assert_eq!(status(&proxy.ask(head)), "loadline; fwd=miss");
+}
+
+#[test]
+fn what_is_told_of_the_cache_counts_each_response_and_each_fetch_once() {
+    let (go_on, may) = channel::<()>();
+    let may = Mutex::new(may);
+    let origin = Origin::new(move |stream, asked, _| {
+        let target = asked.split(' ').nth(1).unwrap();
+        if target == "/slow" {
+            let fields = "Cache-Control: max-age=60\r\nContent-Length: 2\r\n";
+            send(stream, format!("HTTP/1.1 200 OK\r\n{fields}\r\na"));
+            may.lock().unwrap().recv().unwrap();
+            return send(stream, "b");
+        }
+        let control = if target == "/none" { "no-store" } else { "max-age=60" };
+        let fields = format!("Cache-Control: {control}\r\nVary: Accept-Language\r\n");
+        send(stream, response(&fields, "hello"));
+    });
+    let proxy = Proxy::before(&origin);
+    proxy.get("/none", "");
+    assert_eq!(proxy.cache().objects, 0, "what cannot be stored is no object");
+    for language in ["de", "en"] {
+        proxy.get("/a", &format!("Accept-Language: {language}\r\n"));
+    }
+    assert_eq!(proxy.cache().objects, 2);
+    proxy.ask(&get("/a", "Content-Length: 0\r\n").replace("GET", "POST"));
+    assert_eq!(proxy.runtime.handle().cached(10), [], "what was made invalid is not there");
+    let mut slow = proxy.begin(&get("/slow", ""));
+    head(&mut slow).unwrap();
+    assert_eq!(proxy.cache().fetches, 1);
+    let purge = Purge { url: Some("http://x/slow".into()), prefix: None, tag: None, soft: false };
+    assert_eq!(proxy.runtime.handle().purge(&purge).fetches, 1);
+    assert_eq!(proxy.cache().fetches, 0);
+    go_on.send(()).unwrap();
+    assert_eq!(until_closed(&mut slow), "ab");
 }
