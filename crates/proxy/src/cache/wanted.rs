@@ -148,11 +148,7 @@ pub(crate) fn write_fetch(
     stored: Option<&[Field<'_>]>,
     out: &mut Vec<u8>,
 ) {
-    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let target = line.split(|byte| *byte == b' ').nth(1).unwrap_or(b"/");
-    out.extend_from_slice(b"GET ");
-    wanted.caching().query.write(target, out);
-    out.extend_from_slice(b" HTTP/1.1\r\n");
+    write_request_line(b"GET", text, wanted, out);
     let own = request_fields(text);
     for field in validating_fields(Fields(&own), Fields(stored.unwrap_or_default())) {
         write(out, field.name, field.value);
@@ -161,6 +157,26 @@ pub(crate) fn write_fetch(
         write(out, b"Range", format!("bytes={first}-{last}").as_bytes());
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the head of a request that passes the cache: that of the client, as it goes on in
+/// `text`, without what changes responses and is not part of the key, and the parameters that make
+/// no difference. Its response may change what is stored, or one like it may be stored later.
+pub(crate) fn write_passed(text: &[u8], wanted: &Wanted, out: &mut Vec<u8>) {
+    let method = text.split(|byte| *byte == b' ').next().unwrap_or_default();
+    write_request_line(method, text, wanted, out);
+    request_fields(text).iter().for_each(|field| write(out, field.name, field.value));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the first line of a head that goes on as `text`.
+fn write_request_line(method: &[u8], text: &[u8], wanted: &Wanted, out: &mut Vec<u8>) {
+    let line = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let target = line.split(|byte| *byte == b' ').nth(1).unwrap_or(b"/");
+    out.extend_from_slice(method);
+    out.push(b' ');
+    wanted.caching().query.write(target, out);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
 fn variant(rule: &Rule, caching: &Caching, service: &Arc<[u8]>, text: &[u8]) -> Arc<[u8]> {

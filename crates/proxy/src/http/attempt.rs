@@ -182,6 +182,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             return Err(Reason::NoUpgrade);
         }
         self.tell_cache(&head, buffer.filled());
+        if self.exchange.is_stood_in_for(head.status()) {
+            return Ok(self.discard(head, buffer));
+        }
         if self.exchange.driver.route.service_context().reads_load {
             self.exchange.driver.report_load(now, head.load_metrics(buffer.filled()));
         }

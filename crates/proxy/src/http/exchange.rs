@@ -7,6 +7,7 @@ mod local_reply;
 mod object;
 mod ruled;
 mod sliced;
+mod stand_in;
 mod stored;
 
 use std::{
@@ -25,6 +26,8 @@ use loadline_core::{
     time::Instant,
 };
 use loadline_http1::ParseError;
+
+use stand_in::StandIn;
 
 use crate::{
     cache::CacheResult,
@@ -74,6 +77,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) record: Record,
     /// How the client's connection has to go, where it has seen part of a response that broke off.
     committed: Option<Next>,
+    /// What is stored for it, where it passes the cache.
+    stand_in: Option<StandIn>,
 }
 
 /// What is told about the request when it has ended.
@@ -151,6 +156,7 @@ impl<'a> Exchange<'a> {
             driver,
             record,
             committed: None,
+            stand_in: None,
         }
     }
 
@@ -197,8 +203,7 @@ impl<'a> Exchange<'a> {
             match Box::pin(self.cached(&wanted)).await {
                 Some(answered) => answered,
                 None => {
-                    self.record.cache = Some(CacheResult::Bypass);
-                    self.request.wanted = Some(wanted);
+                    self.pass_cache(wanted);
                     self.pass_on().await
                 }
             }
@@ -211,14 +216,6 @@ impl<'a> Exchange<'a> {
             self.worker.log.give_asked(asked);
         }
         next
-    }
-
-    /// Has a server answer the request.
-    async fn pass_on(&mut self) -> (Ending, Next) {
-        match self.serve().await {
-            Some(served) => served,
-            None => self.answer().await,
-        }
     }
 
     /// Sends the copy of a request that has come whole.

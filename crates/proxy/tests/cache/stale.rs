@@ -73,6 +73,30 @@ fn a_stale_response_is_used_where_the_server_fails() {
 }
 
 #[test]
+fn a_head_is_answered_with_what_is_stale_where_the_server_fails() {
+    let origin = Origin::new(|stream, _, number| match number {
+        0 => send(stream, response("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello")),
+        1 => send(stream, "HTTP/1.1 503 No\r\nContent-Length: 9\r\n\r\n"),
+        _ => drop(stream.shutdown(std::net::Shutdown::Both)),
+    });
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    let ask = |fields: &str| proxy.ask(&get("/a", fields).replace("GET", "HEAD"));
+    for _ in 0..2 {
+        let told = ask("");
+        assert!(told.starts_with("HTTP/1.1 200 ") && body(&told).is_empty(), "{told}");
+        assert_eq!(field(&told, "content-length"), Some("5"), "{told}");
+        assert!(status(&told).starts_with("loadline; hit; ttl="), "{told}");
+    }
+    proxy.expect(Ending::Cached, 2);
+    // What is not for it does not stand in.
+    let told = ask("Authorization: Basic eA==\r\n");
+    assert!(told.starts_with("HTTP/1.1 50"), "{told}");
+    let asked = origin.asked();
+    assert!(asked[1..].iter().all(|head| head.starts_with("HEAD ")), "{asked:?}");
+}
+
+#[test]
 fn what_a_request_may_have_changed_is_fetched_anew() {
     let origin = Origin::answering(fresh("hello"));
     let proxy = Proxy::before(&origin);

@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 
 use loadline_core::{
     decide::ending::Ending,
-    rules::{Caching, Routes, Template},
+    rules::{Caching, QueryKey, Routes, Template},
 };
 
 use crate::support::{
-    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, until_closed,
+    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, until_closed,
 };
 
 #[test]
@@ -22,6 +22,65 @@ fn a_header_that_is_not_part_of_the_key_does_not_reach_the_server() {
         assert_eq!(asked.len(), number + 1, "{name}");
         assert!(!asked[number].contains("evil.example"), "{name}: {}", asked[number]);
     }
+}
+
+/// A server that says in its responses what it was asked.
+fn reflecting(fields: &'static str) -> Origin {
+    Origin::new(move |stream, asked, _| {
+        let host = field(asked, "x-host").unwrap_or("x");
+        let target = asked.split(' ').nth(1).unwrap();
+        let told = response(&format!("{fields}Link: <http://{host}{target}>\r\n"), "hello");
+        let is_head = asked.starts_with("HEAD ");
+        send(stream, if is_head { &told[..told.len() - 5] } else { &told[..] });
+    })
+}
+
+/// A proxy that leaves `utm` out of queries.
+fn ignoring_utm(origin: &Origin) -> Proxy {
+    let query = QueryKey::Ignore(vec!["utm".into()]);
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].routes = Routes::new(vec![rule(Caching { query, ..Caching::default() })]);
+    Proxy::of(fleet)
+}
+
+#[test]
+fn a_head_does_not_give_everybody_what_its_client_had_the_server_say() {
+    let origin = reflecting("Cache-Control: max-age=60\r\nETag: \"1\"\r\n");
+    let proxy = ignoring_utm(&origin);
+    proxy.get("/a", "");
+    let head = get("/a?utm=evil", "Cache-Control: no-cache\r\nX-Host: evil.test\r\n");
+    let told = proxy.ask(&head.replace("GET", "HEAD"));
+    assert!(told.starts_with("HTTP/1.1 200 ") && !told.contains("evil"), "{told}");
+    let hit = proxy.get("/a", "");
+    assert!(status(&hit).contains("; hit;"), "{hit}");
+    assert_eq!(field(&hit, "link"), Some("<http://x/a>"), "{hit}");
+    let asked = origin.asked();
+    assert_eq!(asked.len(), 2);
+    assert!(
+        asked[1].starts_with("HEAD /a HTTP/1.1\r\n") && !asked[1].contains("evil"),
+        "{asked:?}"
+    );
+}
+
+#[test]
+fn what_makes_no_difference_never_reaches_the_server_while_nothing_is_stored_either() {
+    let origin = reflecting("Cache-Control: no-store\r\n");
+    let proxy = ignoring_utm(&origin);
+    let fields = "X-Original-URL: /evil\r\nX-HTTP-Method-Override: evil\r\n";
+    for more in ["", "", "Cache-Control: no-store\r\n", "Authorization: Basic eA==\r\n"] {
+        proxy.get("/a?b=1&utm=evil", &format!("{fields}{more}"));
+    }
+    proxy.ask(&get("/b?utm=evil", fields).replace("GET", "HEAD"));
+    let own = "Range: bytes=0-1\r\nIf-None-Match: \"1\"\r\n";
+    proxy.get("/a?b=1&utm=evil", &format!("{fields}{own}"));
+    let asked = origin.asked();
+    assert_eq!(asked.len(), 6);
+    for (number, asked) in asked.iter().enumerate() {
+        assert!(!asked.contains("evil"), "{number}: {asked}");
+    }
+    assert!(asked[5].starts_with("GET /a?b=1 HTTP/1.1\r\n"), "{}", asked[5]);
+    let kept = (field(&asked[5], "range"), field(&asked[5], "if-none-match"));
+    assert_eq!(kept, (Some("bytes=0-1"), Some("\"1\"")), "what the client asks for goes on");
 }
 
 #[test]

@@ -32,8 +32,8 @@ enum Step {
     Fetch(Need),
     /// The client wants nothing that is not stored.
     OnlyIfCached,
-    /// It goes on as one without a cache.
-    Pass,
+    /// It goes on as one without a cache; this is stored for it.
+    Pass(Option<Arc<Object>>),
 }
 
 /// A fetch that a request needs.
@@ -83,7 +83,10 @@ impl Exchange<'_> {
     /// One attempt to answer it. What is on disk and cannot be used is not tried again.
     async fn round(&mut self, store: &Arc<Store>, uses_disk: &mut bool, wanted: &Wanted) -> Round {
         let need = match self.step(store, *uses_disk, wanted) {
-            Step::Pass => return Round::Pass,
+            Step::Pass(stored) => {
+                self.keep_stand_in(stored);
+                return Round::Pass;
+            }
             Step::OnlyIfCached => {
                 return Round::Over(Ending::Cached, self.tell_status(504, None, false).await);
             }
@@ -140,7 +143,7 @@ impl Exchange<'_> {
         let mut stored = match found.what {
             Some(What::Object(object)) => Some(object),
             Some(What::Unstorable(until)) if self.worker.shared.clock.now() < until => {
-                return Step::Pass;
+                return Step::Pass(None);
             }
             _ => None,
         };
@@ -177,13 +180,15 @@ impl Exchange<'_> {
             (Decision::OnlyIfCached, _) => return Step::OnlyIfCached,
             (Decision::Fetch(why), _) => (why, false),
             (Decision::Validate(why), _) => (why, true),
-            (Decision::Fresh | Decision::Stale { .. } | Decision::Fail, _) => return Step::Pass,
+            (Decision::Fresh | Decision::Stale { .. } | Decision::Fail, _) => {
+                return Step::Pass(None);
+            }
         };
         if wishes.directives.no_store
             || why == Forward::Bypass
             || self.request.method == Method::Head
         {
-            return Step::Pass;
+            return Step::Pass(stored);
         }
         let may_be_full =
             matches!(decision(Situation::Full), Decision::Fresh | Decision::Stale { .. });

@@ -1,0 +1,92 @@
+//! A request that passes the cache although something is stored for it, such as a `HEAD` for what
+//! is stale: where servers fail, or have no room for it, what is stored stands in for their
+//! response as it does for a `GET`.
+
+use std::sync::Arc;
+
+use loadline_core::{
+    cache::{Decision, Fields, Found, Situation, Wishes, decide, is_server_error},
+    decide::ending::{Ending, Fault},
+};
+
+use super::{
+    Exchange, Next,
+    stored::{Given, Source},
+};
+use crate::cache::{CacheResult, Object, Wanted, request_fields, unix_now, write_passed};
+
+/// What is stored for a request that passes the cache.
+#[derive(Debug)]
+pub(super) struct StandIn {
+    object: Arc<Object>,
+    /// A server failed, and its response was given up for this.
+    is_due: bool,
+}
+
+impl Exchange<'_> {
+    /// Has a server answer the request.
+    pub(super) async fn pass_on(&mut self) -> (Ending, Next) {
+        let served = self.serve().await;
+        if self.stand_in.is_some()
+            && let Some(given) = Box::pin(self.stand_in(served.is_some())).await
+        {
+            return given;
+        }
+        match served {
+            Some(served) => served,
+            None => self.answer().await,
+        }
+    }
+
+    /// Has the request pass the cache: servers see of it what a fetch has, and the same method and
+    /// conditions.
+    pub(super) fn pass_cache(&mut self, wanted: Box<Wanted>) {
+        self.record.cache = Some(CacheResult::Bypass);
+        let mut text = self.worker.buffers.take_text();
+        write_passed(&self.request.text, &wanted, &mut text);
+        let before = std::mem::replace(&mut self.request.text, text);
+        self.worker.buffers.give_text(before);
+        self.request.wanted = Some(wanted);
+    }
+
+    /// Keeps what is stored for a request that passes the cache.
+    pub(super) fn keep_stand_in(&mut self, object: Option<Arc<Object>>) {
+        self.stand_in = object.map(|object| StandIn { object, is_due: false });
+    }
+
+    /// Whether a response with this status is given up for what is stored.
+    pub(crate) fn is_stood_in_for(&mut self, status: u16) -> bool {
+        let is_due = is_server_error(status) && self.usable(Situation::Failed).is_some();
+        self.stand_in.iter_mut().for_each(|stand_in| stand_in.is_due = is_due);
+        is_due
+    }
+
+    /// Gives the client what is stored where servers failed, if it may be used then.
+    async fn stand_in(&mut self, has_served: bool) -> Option<(Ending, Next)> {
+        let is_due = self.stand_in.as_ref()?.is_due;
+        let situation = match self.driver.failure().ending.fault() {
+            _ if is_due => Situation::Failed,
+            _ if has_served || self.committed.is_some() => return None,
+            Fault::Server => Situation::Failed,
+            Fault::Capacity => Situation::Full,
+            Fault::None | Fault::Client | Fault::Proxy => return None,
+        };
+        let (object, given) = self.usable(situation)?;
+        let wanted = self.request.wanted.take()?;
+        Some(self.give(&wanted, &object.response, Source::Object(object.clone()), given).await)
+    }
+
+    /// What is stored, if it may be used in this situation.
+    fn usable(&self, situation: Situation) -> Option<(Arc<Object>, Given)> {
+        let StandIn { object, .. } = self.stand_in.as_ref()?;
+        let settings = &self.request.wanted.as_ref()?.caching().settings;
+        let fields = request_fields(&self.request.text);
+        let (now, found) = (unix_now(), Found::Response(&object.metadata));
+        match decide(found, &Wishes::of(Fields(&fields)), situation, now, settings) {
+            Decision::Fresh | Decision::Stale { .. } => {
+                Some((object.clone(), Given::hit(&object.metadata, now)))
+            }
+            _ => None,
+        }
+    }
+}
