@@ -48,7 +48,7 @@ use std::{
 
 use loadline_core::{
     cache::{
-        Fields,
+        Fields, Vary,
         disk::{Admission, PurgeRecord, Purges, Shape, admit},
     },
     fleet::DiskCache,
@@ -246,6 +246,28 @@ impl Disk {
         let response = &object.response;
         let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
         self.shared.state().forget(Ident::of(url, &response.variant, secondary));
+    }
+
+    /// Hides what there is of a URL, where it has what this request would get, or had before it was
+    /// replaced: nothing newer will be written in its place, by which a restart would know.
+    /// `next` gives the number of that.
+    pub(crate) fn give_up(
+        &self,
+        next: impl FnOnce() -> u64,
+        (url, variant): (&[u8], &Arc<[u8]>),
+        request: Fields<'_>,
+    ) {
+        let of_url = hash(url);
+        let is_it = |vary: &Vary, tag| tag_for(vary, variant, request) == Some(tag);
+        let is_known = {
+            let state = self.shared.state();
+            let mut waiting = state.pending_of(of_url);
+            waiting.any(|(ident, it)| is_it(&it.response.selectors.vary, ident.tag))
+                || state.index.has(of_url, is_it)
+        };
+        if is_known {
+            self.shared.add_purge(next, Purged::Url(url), None);
+        }
     }
 
     /// The response that this request asks for, as far as is known without reading.
@@ -470,8 +492,12 @@ impl State {
 
     /// What of a URL is not yet written.
     fn waiting_of(&self, url: u64) -> impl Iterator<Item = &Arc<Object>> {
+        self.pending_of(url).map(|(_, object)| object)
+    }
+
+    fn pending_of(&self, url: u64) -> impl Iterator<Item = (&Ident, &Arc<Object>)> {
         let all = Ident { url, tag: 0 }..=Ident { url, tag: u32::MAX };
-        self.pending.range(all).map(|(_, (_, object))| object)
+        self.pending.range(all).map(|(ident, (_, object))| (ident, object))
     }
 
     fn forget(&mut self, ident: Ident) {

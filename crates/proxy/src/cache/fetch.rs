@@ -39,8 +39,8 @@ pub(crate) struct Fetch {
     pub(super) clock: Clock,
     pub(super) arrival: Arc<Arrival>,
     pub(super) wanted: Wanted,
-    /// What is stored and has to be validated.
-    pub(super) stored: Option<Arc<Object>>,
+    /// What is stored, and whether that is to be validated rather than replaced.
+    pub(super) stored: Option<(Arc<Object>, bool)>,
     /// The keys by which it is joined.
     pub(super) keys: RefCell<[Option<Key>; 2]>,
     /// Memory that has been taken for the body.
@@ -77,7 +77,7 @@ impl Fetch {
         (store, clock): (&Arc<Store>, Clock),
         (key, arrival): (Key, Arc<Arrival>),
         wanted: &Wanted,
-        stored: Option<Arc<Object>>,
+        stored: Option<(Arc<Object>, bool)>,
     ) -> Self {
         Self {
             epoch: store.epoch(),
@@ -97,6 +97,11 @@ impl Fetch {
         &self.wanted.caching().settings
     }
 
+    /// What is stored and has to be validated.
+    pub(super) fn validated(&self) -> Option<&Arc<Object>> {
+        self.stored.as_ref().filter(|(_, validates)| *validates).map(|(object, _)| object)
+    }
+
     /// Begins it, on behalf of `asked`.
     pub(crate) fn begin(mut self, start: Start<'_>, asked: &Request) {
         self.range = Fields(&request_fields(&asked.text)).first("range").map(Into::into);
@@ -106,7 +111,7 @@ impl Fetch {
             class: asked.class,
             ..asked.on_behalf(start.worker.buffers.take_text())
         };
-        let stored = self.stored.clone();
+        let stored = self.validated().cloned();
         let stored = stored.as_ref().map(|stored| stored.response.fields());
         write_fetch(&asked.text, &self.wanted, stored.as_deref(), &mut request.text);
         request.fetch = Some(Rc::new(self));

@@ -88,15 +88,15 @@ impl Fetch {
         if self.part().is_some_and(|range| !brings(&exchange.response, range)) {
             return Err(self.without_part(came));
         }
-        if let (304, Some(stored)) = (came.head.status(), self.stored.clone()) {
-            self.validated(&stored, &exchange, came.via);
+        if let (304, Some(stored)) = (came.head.status(), self.validated().cloned()) {
+            self.not_modified(&stored, &exchange, came.via);
             return Ok(None);
         }
         let allowed = may_store(&exchange, self.settings()).ok();
         let slices = allowed.and_then(|_| self.slices(&exchange.response, came.head.framing()));
         let metadata = allowed.filter(|_| slices.is_some() || self.fits(came.head.framing()));
         if metadata.is_none() && self.is_in_vain(came.head) {
-            self.pass(came.head.status());
+            self.pass(came);
             self.arrival.begin(Begun::Again, came.via);
             return Err(Reason::ClientGone);
         }
@@ -150,26 +150,32 @@ impl Fetch {
         if metadata.is_some() {
             self.share(self.store.place(&self.wanted.url, response));
         } else {
-            self.pass(came.head.status());
+            self.pass(came);
         }
         self.arrival.begin(Begun::Response(response.clone(), metadata), came.via);
     }
 
     /// Lets nobody wait in vain for what cannot be stored. What is stored stays for as long as
-    /// servers fail.
-    fn pass(&self, status: u16) {
-        let fails = cache::is_server_error(status);
-        let span = if fails { FAILED } else { UNSTORABLE };
-        if let Some(key) = self.key()
-            && self.close().is_some()
-            && !(fails && self.stored.is_some())
-        {
-            self.store.pass(&key, self.clock.now() + span);
+    /// servers fail, and where the response was refused to others since its client is known.
+    fn pass(&self, came: &Came<'_>) {
+        let fails = cache::is_server_error(came.head.status());
+        let Some(key) = self.key().filter(|_| self.close().is_some()) else { return };
+        if fails && self.stored.is_some() {
+            return;
+        }
+        let until = self.clock.now() + if fails { FAILED } else { UNSTORABLE };
+        let asked = request_fields(came.asked);
+        if Fields(&asked).has("authorization") {
+            return self.store.pass_authorized(&self.wanted, until);
+        }
+        self.store.pass(&self.wanted, &key, until);
+        if !fails {
+            self.store.give_up_on_disk(&self.wanted, Fields(&asked));
         }
     }
 
     /// What is stored has been validated.
-    fn validated(&self, stored: &Arc<Object>, exchange: &Exchange<'_>, via: Via) {
+    fn not_modified(&self, stored: &Arc<Object>, exchange: &Exchange<'_>, via: Via) {
         let old = stored.response.fields();
         if !is_about(exchange.response.fields, Fields(&old)) {
             self.store.forget(&self.wanted.url, stored);

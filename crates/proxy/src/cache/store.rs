@@ -15,7 +15,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{
             AtomicU64,
-            Ordering::{Acquire, Relaxed},
+            Ordering::{AcqRel, Acquire, Relaxed},
         },
     },
 };
@@ -38,6 +38,7 @@ use super::{
     selectors::Selectors,
     sweeps::{Closed, Sweeps},
     table::{ENTRY_BYTES, Known, Table},
+    wanted::Wanted,
 };
 use crate::runtime::clock::Clock;
 
@@ -245,9 +246,36 @@ impl Store {
         branch.place(url, response)
     }
 
-    /// Notes that what is asked for under a key cannot be stored, until then.
-    pub(crate) fn pass(&self, key: &Key, until: Instant) {
-        self.put(key, What::Unstorable(until), None);
+    /// Notes that what was asked for under a key cannot be stored, until then. What is stored there
+    /// is out of date.
+    pub(crate) fn pass(&self, Wanted { url, variant, .. }: &Wanted, key: &Key, until: Instant) {
+        let of_nothing = (key == url).then(|| longer(url, 0, variant, b""));
+        self.put(of_nothing.as_ref().unwrap_or(key), What::Unstorable(until), None);
+        // The URL may lead to others since.
+        let is_it = |it: &What| matches!(it, What::Object(it) if it.response.variant == *variant);
+        if of_nothing.is_some() && self.read().get(url).is_some_and(is_it) {
+            self.remove(url);
+        }
+    }
+
+    /// Notes that what those get of a URL who say who they are cannot be stored, until then.
+    pub(crate) fn pass_authorized(&self, wanted: &Wanted, until: Instant) {
+        self.put(&of_authorized(wanted), What::Unstorable(until), None);
+    }
+
+    /// Whether that is noted.
+    pub(crate) fn passes_authorized(&self, wanted: &Wanted, now: Instant) -> bool {
+        let table = self.read();
+        let noted = table.hit(&of_authorized(wanted));
+        noted.is_some_and(|noted| matches!(noted, What::Unstorable(until) if now < *until))
+    }
+
+    /// Lets nobody use any more what there is on disk for a request: its server has something else.
+    pub(crate) fn give_up_on_disk(&self, wanted: &Wanted, request: Fields<'_>) {
+        if let Some(disk) = &*self.disk() {
+            let next = || self.epoch.fetch_add(1, AcqRel) + 1;
+            disk.give_up(next, (&wanted.url, &wanted.variant), request);
+        }
     }
 
     /// Puts something under a key, in place of what was there: whether it did. What is too large is
@@ -473,6 +501,11 @@ impl Branch {
         let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
         longer(url, self.number, &response.variant, secondary)
     }
+}
+
+/// The key of the note for those who say who they are: there is one, whoever they are.
+fn of_authorized(Wanted { url, variant, .. }: &Wanted) -> Key {
+    longer(url, 0, variant, b"authorization")
 }
 
 /// The key of one of the objects of a URL.

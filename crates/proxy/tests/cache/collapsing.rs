@@ -5,7 +5,7 @@ use std::{
     net::Shutdown,
     sync::{
         Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
@@ -15,7 +15,9 @@ use std::{
 use loadline_core::decide::ending::Ending;
 use socket2::SockRef;
 
-use crate::support::{Origin, Proxy, body, exactly, fresh, get, head, response, send, status};
+use crate::support::{
+    Origin, PATIENCE, Proxy, body, exactly, fresh, get, head, response, send, status,
+};
 
 /// A server that answers each time it is let, with what it is told to.
 fn patient() -> (Origin, Sender<String>) {
@@ -154,6 +156,37 @@ fn those_who_wait_for_what_cannot_be_stored_do_not_wait_for_each_other() {
         assert_eq!(body(&crate::support::until_closed(client)), "mine");
     }
     assert_eq!(origin.asked().len(), 10);
+}
+
+#[test]
+fn those_who_say_who_they_are_do_not_wait_for_each_other() {
+    const CLIENTS: usize = 4;
+    let there = AtomicUsize::new(0);
+    let origin = Origin::new(move |stream, _, number| {
+        let begun = Instant::now();
+        let mut answer = "together";
+        if number > 0 {
+            there.fetch_add(1, Relaxed);
+            while there.load(Relaxed) < CLIENTS && begun.elapsed() < PATIENCE / 2 {
+                thread::yield_now();
+            }
+            if there.load(Relaxed) < CLIENTS {
+                answer = "alone";
+            }
+        }
+        send(stream, fresh(answer));
+    });
+    let proxy = Proxy::before(&origin);
+    let request = get("/a", "Authorization: Bearer secret\r\n");
+    proxy.ask(&request);
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| proxy.begin(&request)).collect();
+    for client in &mut clients {
+        assert_eq!(body(&crate::support::until_closed(client)), "together");
+    }
+    assert_eq!(proxy.cache().objects, 0);
+    // Others are not concerned: what they get is stored.
+    proxy.get("/a", "");
+    assert!(status(&proxy.get("/a", "")).contains("; hit;"));
 }
 
 #[test]

@@ -143,6 +143,49 @@ fn a_stale_response_on_disk_is_validated_and_not_fetched() {
 }
 
 #[test]
+fn what_its_server_has_replaced_by_something_that_is_not_stored_does_not_come_back_from_disk() {
+    for answer in [
+        "HTTP/1.1 404 Gone\r\nCache-Control: no-store\r\nContent-Length: 3\r\n\r\nnew".to_owned(),
+        response("Cache-Control: private\r\n", "new"),
+        "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nCache-Control: private\r\n\r\n".to_owned(),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let fields = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
+        let again = answer.replace("304 Not Modified", "200 OK\r\nContent-Length: 0");
+        let origin = Origin::new(move |stream, asked, number| match number {
+            0 => send(stream, response(fields, "old")),
+            _ if asked.contains("If-None-Match") => send(stream, &answer),
+            _ => send(stream, &again),
+        });
+        let proxy = on_disk(&origin, folder.path());
+        proxy.get("/a", "");
+        let proxy = restarted(proxy, &origin, folder.path());
+        proxy.get("/a", "Cache-Control: no-cache\r\n");
+        let after = proxy.get("/a", "");
+        assert_ne!(body(&after), "old", "{after}");
+        assert!(!status(&after).contains("vary-miss"), "{after}");
+        let proxy = restarted(proxy, &origin, folder.path());
+        let after = proxy.get("/a", "");
+        assert_ne!(body(&after), "old", "{after}");
+    }
+}
+
+#[test]
+fn what_is_on_disk_stays_while_its_server_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::new(|stream, _, number| match number {
+        0 => send(stream, fresh("old")),
+        _ => send(stream, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
+    });
+    let proxy = on_disk(&origin, folder.path());
+    proxy.get("/a", "");
+    let proxy = restarted(proxy, &origin, folder.path());
+    assert_eq!(body(&proxy.get("/a", "Cache-Control: no-cache\r\n")), "old");
+    let proxy = restarted(proxy, &origin, folder.path());
+    assert_eq!(body(&proxy.get("/a", "")), "old");
+}
+
+#[test]
 fn what_is_purged_or_made_invalid_does_not_come_back_with_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::new(|stream, asked, number| {

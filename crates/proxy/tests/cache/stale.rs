@@ -73,6 +73,25 @@ fn a_stale_response_is_used_where_the_server_fails() {
 }
 
 #[test]
+fn a_stale_response_without_a_validator_is_used_for_as_long_as_the_server_fails() {
+    for control in ["stale-if-error=60", "stale-while-revalidate=60"] {
+        let fields = format!("Cache-Control: max-age=0, {control}\r\n");
+        let origin = Origin::new(move |stream, _, number| match number {
+            0 => send(stream, response(&fields, "hello")),
+            _ => send(stream, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
+        });
+        let proxy = Proxy::before(&origin);
+        proxy.get("/a", "");
+        for number in 1..4 {
+            let stale = proxy.get("/a", "");
+            assert_eq!(body(&stale), "hello", "{number} {control}: {stale}");
+            origin.wait_for(number + 1);
+            wait_until(|| proxy.cache().fetches == 0, "the fetch to end");
+        }
+    }
+}
+
+#[test]
 fn a_head_is_answered_with_what_is_stale_where_the_server_fails() {
     let origin = Origin::new(|stream, _, number| match number {
         0 => send(stream, response("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello")),

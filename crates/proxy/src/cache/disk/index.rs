@@ -77,6 +77,12 @@ impl Index {
         self.first.contains_key(&url)
     }
 
+    /// Whether a record of a URL that varies like this, and has this tag, may be on disk.
+    pub(super) fn has(&self, url: u64, is_it: impl Fn(&Vary, u32) -> bool) -> bool {
+        let vary = |entry: &Entry| self.varies.get(usize::from(entry.vary));
+        self.entries(url).any(|entry| vary(entry).is_some_and(|vary| is_it(vary, entry.tag)))
+    }
+
     /// The number of what a response varies by; none where there are too many.
     pub(super) fn vary(&mut self, vary: &Vary) -> Option<u16> {
         if let Some(at) = self.varies.iter().position(|known| **known == *vary) {

@@ -126,7 +126,7 @@ impl Exchange<'_> {
             let what = (wanted.url.clone(), place.clone());
             Load::new((store, disk.clone()), what, under).begin();
         } else if is_first {
-            let stored = need.stored.clone().filter(|_| need.validates);
+            let stored = need.stored.clone().map(|object| (object, need.validates));
             let at = (store, self.worker.shared.clock);
             let fetch = Fetch::new(at, under, wanted, stored);
             fetch.begin(self.start(need.may_be_full), &self.request);
@@ -187,6 +187,7 @@ impl Exchange<'_> {
         if wishes.directives.no_store
             || why == Forward::Bypass
             || self.request.method == Method::Head
+            || wishes.authorized && store.passes_authorized(wanted, self.worker.shared.clock.now())
         {
             return Step::Pass(stored);
         }
@@ -211,7 +212,7 @@ impl Exchange<'_> {
         let found = store.find(&wanted.url, &wanted.variant, Fields(&fields));
         if let Join::Begin(reader) = store.join(&found.key, || false) {
             let under = (found.key, reader.arrival().clone());
-            let stored = Some(object.clone()).filter(|object| object.metadata.has_validator);
+            let stored = Some((object.clone(), object.metadata.has_validator));
             let at = (store, self.worker.shared.clock);
             Fetch::new(at, under, wanted, stored).begin(self.start(true), &self.request);
         }

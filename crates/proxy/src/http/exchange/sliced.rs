@@ -270,7 +270,7 @@ impl Exchange<'_> {
         if failed.reason == Some(Reason::WrongRange) {
             let fields = request_fields(&self.request.text);
             let found = store.find(&wanted.url, &wanted.variant, Fields(&fields));
-            store.pass(&found.key, self.worker.shared.clock.now() + WITHOUT_RANGES);
+            store.pass(wanted, &found.key, self.worker.shared.clock.now() + WITHOUT_RANGES);
         }
         Broken::Source(failed)
     }
