@@ -48,7 +48,8 @@
 //!      200 as in step 4, and
 //! 6. **Store and forget.** The keys of [`invalidated_keys`] are dropped, or
 //!    [`Metadata::invalidate`]d. [`may_store`] says whether the response is stored; if so,
-//!    [`stored_fields`] of it (and a `Date` of its reception if it has none), with its [`tags`]. A
+//!    [`stored_fields`] of it (and a `Date` of its reception if it has none), with its [`tags`];
+//!    the one client for whom it was fetched gets those that are [`withheld`] beside them. A
 //!    response that is cut off before its end is not stored. The response to a `HEAD` changes the
 //!    stored `GET`: [`effect_of_head`].
 //!
@@ -108,7 +109,7 @@ pub use settings::{SetCookie, Settings};
 pub use slices::{Slices, brings, pause_before, strong_tag};
 pub use status_code::{is_heuristically_cacheable, is_server_error, is_understood};
 pub use storage::{Refusal, may_store};
-pub use stored_fields::{freshened_fields, stored_fields};
+pub use stored_fields::{freshened_fields, stored_fields, withheld};
 pub use tags::{TAG_LENGTH_MAX, TAGS_MAX, is_for_the_cache, tags};
 pub use targeted::CDN_CACHE_CONTROL;
 pub use unkeyed::changes_unkeyed;

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::{
     directives::withheld_fields,
     field::{Field, Fields},
+    tags::is_for_the_cache,
 };
 
 /// The fields of a response that a shared cache keeps, in their order: not those of the connection
@@ -15,11 +16,32 @@ pub fn stored_fields(fields: Fields<'_>) -> impl Iterator<Item = Field<'_>> {
     fields.iter().filter(move |field| is_stored(field.name, fields))
 }
 
+/// The fields of a response that are not stored since `private="..."` or `no-cache="..."` names
+/// them: whoever it was fetched for gets them, and nobody else (RFC 9111 sections 5.2.2.4 and
+/// 5.2.2.7).
+pub fn withheld(fields: Fields<'_>) -> impl Iterator<Item = Field<'_>> {
+    fields.iter().filter(move |Field { name, .. }| {
+        is_withheld(name, fields) && !is_of_the_connection(name, fields) && !is_written_anew(name)
+    })
+}
+
 fn is_stored(name: &[u8], fields: Fields<'_>) -> bool {
+    !is_of_the_connection(name, fields) && !is_withheld(name, fields)
+}
+
+fn is_of_the_connection(name: &[u8], fields: Fields<'_>) -> bool {
     let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
-    !(OF_THE_CONNECTION.iter().any(|known| is(known.as_bytes()))
-        || fields.list("connection").any(is)
-        || withheld_fields(fields).any(is))
+    OF_THE_CONNECTION.iter().any(|known| is(known.as_bytes())) || fields.list("connection").any(is)
+}
+
+fn is_withheld(name: &[u8], fields: Fields<'_>) -> bool {
+    withheld_fields(fields).any(|other| name.eq_ignore_ascii_case(other))
+}
+
+/// Whether a cache says that itself of each response, or tells it to nobody.
+fn is_written_anew(name: &[u8]) -> bool {
+    let own = ["age", "content-length", "date"];
+    own.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) || is_for_the_cache(name)
 }
 
 /// The fields of a stored response after a newer one freshened it, such as a 304: each field of
@@ -36,7 +58,7 @@ pub fn freshened_fields<'a>(stored: Fields<'a>, newer: Fields<'a>) -> Vec<Field<
     stored.iter().filter(|field| !replaced(field)).chain(new.iter().copied()).collect()
 }
 
-const OF_THE_CONNECTION: [&str; 11] = [
+const OF_THE_CONNECTION: [&str; 10] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
@@ -47,8 +69,6 @@ const OF_THE_CONNECTION: [&str; 11] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
-    // What this cache said of another response; it says its own.
-    "cache-status",
 ];
 
 const OF_THE_CONTENT: [&str; 3] = ["content-length", "content-encoding", "content-range"];
@@ -86,6 +106,28 @@ mod tests {
         let all =
             lines(&["Cache-Control: private=\"A\", no-cache=\"b, c\"", "a: 1", "B: 2", "d: 4"]);
         assert_eq!(names(stored_fields(Fields(&all))), ["Cache-Control", "d"]);
+        assert_eq!(names(withheld(Fields(&all))), ["a", "B"]);
+    }
+
+    #[test]
+    fn what_is_withheld_and_said_anew_of_each_response_is_given_to_nobody() {
+        let all = lines(&[
+            "Cache-Control: no-cache=\"date, te, cache-tag, x, set-cookie\"",
+            "Date: Sun, 06 Nov 1994 08:49:37 GMT",
+            "TE: a",
+            "Connection: x",
+            "X: 1",
+            "Cache-Tag: a",
+            "Set-Cookie: a=b",
+            "set-cookie: c=d",
+        ]);
+        assert_eq!(names(withheld(Fields(&all))), ["Set-Cookie", "set-cookie"]);
+    }
+
+    #[test]
+    fn what_caches_before_this_one_said_is_stored() {
+        let all = lines(&["Cache-Status: shield; hit", "A: 1"]);
+        assert_eq!(names(stored_fields(Fields(&all))), ["Cache-Status", "A"]);
     }
 
     #[test]

@@ -35,12 +35,15 @@ pub(crate) struct Arrival(Mutex<State>);
 pub(crate) enum Begun {
     /// An interim response has come (RFC 9110 section 15.2), with this head; more is to come.
     Interim(Bytes),
-    /// Its head has come; its body is to be read. What the rules know of it, if it is stored.
-    Response(Arc<Response>, Option<Metadata>),
+    /// Its head has come; its body is to be read. What the rules know of it, if it is stored, and
+    /// the lines that are for whoever it is fetched for and are not stored.
+    Response(Arc<Response>, Option<Metadata>, Option<Arc<[u8]>>),
     /// It is on disk, from where its body comes; whether that is kept whole.
     Disk(Arc<Response>, Metadata, bool),
-    /// What is stored is good, whole as it is.
-    Stored(Arc<Object>),
+    /// What is stored is good, whole as it is; the lines that are for whoever it was validated for.
+    Stored(Arc<Object>, Option<Arc<[u8]>>),
+    /// What was stored is good for whoever it was validated for, and is not stored any more.
+    Refused(Arc<Object>),
     /// What was stored is not; whoever waits has to begin anew.
     Again,
     /// There is none.
@@ -115,7 +118,7 @@ impl Arrival {
     /// The head has come. Where it is not stored, nobody joins any more.
     pub(crate) fn begin(&self, begun: Begun, via: Via) {
         let mut state = self.lock();
-        state.in_window = matches!(begun, Begun::Response(_, None) | Begun::Disk(_, _, false));
+        state.in_window = matches!(begun, Begun::Response(_, None, _) | Begun::Disk(_, _, false));
         state.is_whole = !matches!(begun, Begun::Response(..) | Begun::Disk(..));
         (state.begun, state.via) = (Some(begun), via);
         state.readers.wake();

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use loadline_core::{
     cache::{
         self, ByteRange, Exchange, Field, Fields, Metadata, Refusal, Slices, Vary, brings,
-        format_date, freshen, is_about, is_for_the_cache, may_store, stored_fields, tags,
+        format_date, freshen, freshened_fields, is_about, is_for_the_cache, may_store,
+        stored_fields, tags, withheld,
     },
     decide::{ending::Ending, reason::Reason},
     time::{Duration, UnixTime},
@@ -115,8 +116,9 @@ impl Fetch {
             (None, Framing::Chunked | Framing::UntilClose) => Length::Unknown,
         };
         let left = slices.map_or(u64::MAX, |slices| u64::from(slices.size));
+        let withheld = metadata.and_then(|_| lines(withheld(Fields(&received))));
         let response = Arc::new(response(&self.wanted, &exchange, text, length));
-        self.announce(&response, metadata, came);
+        self.announce(&response, (metadata, withheld), came);
         Ok(Some(Filling { response, metadata, left }))
     }
 
@@ -146,13 +148,18 @@ impl Fetch {
         reason
     }
 
-    fn announce(&self, response: &Arc<Response>, metadata: Option<Metadata>, came: &Came<'_>) {
+    fn announce(
+        &self,
+        response: &Arc<Response>,
+        (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
+        came: &Came<'_>,
+    ) {
         if metadata.is_some() {
             self.share(self.store.place(&self.wanted.url, response));
         } else {
             self.pass(came);
         }
-        self.arrival.begin(Begun::Response(response.clone(), metadata), came.via);
+        self.arrival.begin(Begun::Response(response.clone(), metadata, withheld), came.via);
     }
 
     /// Lets nobody wait in vain for what cannot be stored. What is stored stays for as long as
@@ -182,20 +189,21 @@ impl Fetch {
             self.close();
             return self.arrival.begin(Begun::Again, via);
         }
-        let object = match freshened(&self.wanted, stored, exchange, self.epoch) {
+        let begun = match freshened(&self.wanted, stored, exchange, self.epoch) {
             Ok(object) => {
                 if let Some(closed) = self.close() {
                     self.store.store(&self.wanted.url, &object, closed);
                 }
-                object
+                Begun::Stored(object, lines(withheld(exchange.response.fields)))
             }
             Err(_) => {
+                self.store.give_up_on_disk(&self.wanted, exchange.request.fields);
                 self.store.forget(&self.wanted.url, stored);
                 self.close();
-                stored.clone()
+                Begun::Refused(refused(&self.wanted, stored, exchange))
             }
         };
-        self.arrival.begin(Begun::Stored(object), via);
+        self.arrival.begin(begun, via);
     }
 
     /// Whether of a response that is not stored a part is wanted that comes after much else: it is
@@ -300,6 +308,13 @@ fn head<'a>(
     text
 }
 
+/// The lines of these fields; none where there are none.
+fn lines<'a>(fields: impl Iterator<Item = Field<'a>>) -> Option<Arc<[u8]>> {
+    let mut text = Vec::new();
+    fields.for_each(|field| write(&mut text, field.name, field.value));
+    (!text.is_empty()).then(|| text.into())
+}
+
 /// What is stored, with what a newer response says of it.
 pub(super) fn freshened(
     wanted: &Wanted,
@@ -318,6 +333,17 @@ pub(super) fn freshened(
         response.selectors = Selectors { tags, ..(*response.selectors).clone() }.into();
     }
     Ok(stored.freshened(Arc::new(response), fresh.metadata, epoch))
+}
+
+/// What was stored, with what a newer response says of it that forbids to store it.
+fn refused(wanted: &Wanted, stored: &Object, exchange: &Exchange<'_>) -> Arc<Object> {
+    let (old, newer) = (stored.response.fields(), exchange.response.fields);
+    let fields = freshened_fields(Fields(&old), newer).into_iter().chain(withheld(newer));
+    let fields = fields.filter(|field| !field.is("age"));
+    let text = head(first_line(&stored.response.text), fields, exchange);
+    let mut response = response(wanted, exchange, text, stored.told_length());
+    response.status = stored.response.status;
+    stored.freshened(Arc::new(response), stored.metadata, stored.epoch)
 }
 
 fn response(wanted: &Wanted, exchange: &Exchange<'_>, text: Vec<u8>, length: Length) -> Response {

@@ -235,6 +235,58 @@ fn a_response_that_passes_the_cache_tells_so() {
 }
 
 #[test]
+fn only_what_is_stored_is_given_to_who_wants_that_alone_whatever_the_server_said_before() {
+    let origin = Origin::answering(response("Cache-Control: no-store\r\n", "hello"));
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    let told = proxy.get("/a", "Cache-Control: only-if-cached\r\n");
+    assert!(told.starts_with("HTTP/1.1 504 "), "{told}");
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn what_a_response_withholds_from_others_is_for_whoever_it_was_fetched_for() {
+    let (go_on, may) = channel::<()>();
+    let may = Mutex::new(may);
+    let origin = Origin::new(move |stream, _, _| {
+        let fields = "Cache-Control: max-age=60, no-cache=\"Set-Cookie\", private=\"X-Own\"\r\n\
+                      Set-Cookie: sid=1\r\nSet-Cookie: lang=de\r\nX-Own: 1\r\nX-All: 1\r\n";
+        send(stream, format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 10\r\n\r\nhello"));
+        may.lock().unwrap().recv().unwrap();
+        send(stream, "world");
+    });
+    let proxy = Proxy::before(&origin);
+    let mut first = proxy.begin(&get("/a", ""));
+    let own = head(&mut first).unwrap();
+    assert_eq!(own.matches("Set-Cookie: ").count(), 2, "{own}");
+    assert_eq!((field(&own, "x-own"), field(&own, "x-all")), (Some("1"), Some("1")), "{own}");
+    let mut second = proxy.begin(&get("/a", ""));
+    let collapsed = head(&mut second).unwrap();
+    go_on.send(()).unwrap();
+    until_closed(&mut first);
+    until_closed(&mut second);
+    for other in [collapsed, proxy.get("/a", "")] {
+        let withheld = (field(&other, "set-cookie"), field(&other, "x-own"));
+        assert_eq!((withheld, field(&other, "x-all")), ((None, None), Some("1")), "{other}");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn what_caches_before_this_one_did_is_told_before_what_it_did_itself() {
+    let shield = "Cache-Status: shield; hit\r\n";
+    let origin =
+        Origin::answering(response(&format!("Cache-Control: max-age=60\r\n{shield}"), "a"));
+    let proxy = Proxy::before(&origin);
+    for _ in 0..2 {
+        let told = proxy.get("/a", "");
+        let own = told.find("Cache-Status: loadline; ").unwrap();
+        assert!(told.find(shield).is_some_and(|at| at < own), "{told}");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
 fn what_is_told_of_the_cache_counts_each_response_and_each_fetch_once() {
     let (go_on, may) = channel::<()>();
     let may = Mutex::new(may);

@@ -116,6 +116,30 @@ fn a_head_is_answered_with_what_is_stale_where_the_server_fails() {
 }
 
 #[test]
+fn a_304_that_forbids_to_store_the_response_is_for_whoever_asked() {
+    let origin = Origin::new(|stream, asked, number| match field(asked, "if-none-match") {
+        Some(_) => send(
+            stream,
+            "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nCache-Control: private\r\n\
+             Set-Cookie: sid=1\r\n\r\n",
+        ),
+        None => {
+            let fields = "Cache-Control: max-age=0\r\nETag: \"1\"\r\n";
+            send(stream, response(fields, &number.to_string()));
+        }
+    });
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    let own = proxy.get("/a", "");
+    assert!(own.starts_with("HTTP/1.1 200 ") && body(&own) == "0", "{own}");
+    assert_eq!(field(&own, "cache-control"), Some("private"), "{own}");
+    assert_eq!(field(&own, "set-cookie"), Some("sid=1"), "{own}");
+    assert_eq!(status(&own), "loadline; fwd=stale; fwd-status=304");
+    let next = proxy.get("/a", "");
+    assert_eq!((body(&next), field(&next, "set-cookie")), ("2", None), "{next}");
+}
+
+#[test]
 fn what_a_request_may_have_changed_is_fetched_anew() {
     let origin = Origin::answering(fresh("hello"));
     let proxy = Proxy::before(&origin);

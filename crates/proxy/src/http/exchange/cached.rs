@@ -143,7 +143,10 @@ impl Exchange<'_> {
         let mut stored = match found.what {
             Some(What::Object(object)) => Some(object),
             Some(What::Unstorable(until)) if self.worker.shared.clock.now() < until => {
-                return Step::Pass(None);
+                return match wishes.directives.only_if_cached {
+                    true => Step::OnlyIfCached,
+                    false => Step::Pass(None),
+                };
             }
             _ => None,
         };
@@ -229,15 +232,24 @@ impl Exchange<'_> {
         match begun {
             Begun::Interim(_) | Begun::Again => Round::Again,
             Begun::Failed(failed) => self.failed_fetch(&waiting, failed).await,
-            Begun::Stored(object) => {
+            Begun::Stored(object, withheld) => {
                 if !self.is_for(&object.response, &object.metadata, &waiting) {
                     return Round::Again;
                 }
-                let given = waiting.forwarded(Some(&object.metadata), Some(304));
+                let withheld = withheld.filter(|_| waiting.is_first);
+                let given = waiting.forwarded(Some(&object.metadata), Some(304)).with(withheld);
                 self.over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
                     .await
             }
-            Begun::Response(response, metadata) => self.came(waiting, response, metadata).await,
+            Begun::Refused(object) if waiting.is_first => {
+                let given = waiting.forwarded(None, Some(304));
+                self.over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
+                    .await
+            }
+            Begun::Refused(_) => Round::Again,
+            Begun::Response(response, metadata, withheld) => {
+                self.came(waiting, response, (metadata, withheld)).await
+            }
             Begun::Disk(response, metadata, is_kept) => {
                 let given = self.given_from_disk(waiting.wanted, &response, &metadata);
                 if let Some(given) = given {
@@ -315,7 +327,7 @@ impl Exchange<'_> {
         &mut self,
         waiting: Waiting<'_>,
         response: Arc<Response>,
-        metadata: Option<Metadata>,
+        (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
     ) -> Round {
         if is_server_error(response.status)
             && let Some((object, given)) = self.instead(&waiting, Situation::Failed)
@@ -331,7 +343,8 @@ impl Exchange<'_> {
         if !is_own {
             return Round::Again;
         }
-        let given = waiting.forwarded(metadata.as_ref(), None);
+        let withheld = withheld.filter(|_| waiting.is_first);
+        let given = waiting.forwarded(metadata.as_ref(), None).with(withheld);
         self.over(waiting.wanted, &response, Source::Arrival(waiting.reader), given).await
     }
 

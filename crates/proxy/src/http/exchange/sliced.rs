@@ -143,15 +143,19 @@ impl Exchange<'_> {
                     Search::Everywhere
                 }
                 Begun::Disk(response, ..) if sliced.has(&response) => return Ok(slice),
-                Begun::Response(response, _) if !sliced.has(&response) => {
+                Begun::Response(response, ..) if !sliced.has(&response) => {
                     return Err(self.without_slice(sliced, CHANGED));
                 }
-                Begun::Response(_, Some(metadata)) if self.may_have(&metadata) => return Ok(slice),
+                Begun::Response(_, Some(metadata), _) if self.may_have(&metadata) => {
+                    return Ok(slice);
+                }
                 Begun::Response(..) if slice.is_first => return Ok(slice),
                 Begun::Response(..) => Search::Alone,
-                Begun::Disk(..) | Begun::Stored(_) | Begun::Again | Begun::Interim(_) => {
-                    Search::NotOnDisk
-                }
+                Begun::Disk(..)
+                | Begun::Stored(..)
+                | Begun::Refused(_)
+                | Begun::Again
+                | Begun::Interim(_) => Search::NotOnDisk,
             };
             opened = self.open_slice(sliced, index, again);
         }

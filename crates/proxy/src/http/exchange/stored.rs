@@ -40,7 +40,7 @@ pub(super) enum Source {
 }
 
 /// What is told of a response beside itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Given {
     outcome: Outcome,
     metadata: Option<Metadata>,
@@ -50,6 +50,8 @@ pub(super) struct Given {
     is_from_disk: bool,
     /// The client has neither conditions nor a range.
     asks_for_all: bool,
+    /// Lines that are for it alone.
+    withheld: Option<Arc<[u8]>>,
 }
 
 /// How the end of a body is known to a client.
@@ -75,7 +77,7 @@ enum Piece<'o> {
 
 impl Given {
     /// Of what is stored.
-    pub(super) const fn hit(metadata: &Metadata, now: UnixTime) -> Self {
+    pub(super) fn hit(metadata: &Metadata, now: UnixTime) -> Self {
         let metadata = Some(*metadata);
         Self::new(Outcome::Hit, metadata, now, false)
     }
@@ -85,8 +87,13 @@ impl Given {
         Self { asks_for_all: asks_for_all(fields), ..self }
     }
 
+    /// The same with lines that are for this client alone.
+    pub(super) fn with(self, withheld: Option<Arc<[u8]>>) -> Self {
+        Self { withheld, ..self }
+    }
+
     /// Of what is on disk.
-    pub(super) const fn hit_on_disk(metadata: &Metadata, now: UnixTime) -> Self {
+    pub(super) fn hit_on_disk(metadata: &Metadata, now: UnixTime) -> Self {
         Self { is_from_disk: true, ..Self::hit(metadata, now) }
     }
 
@@ -97,8 +104,8 @@ impl Given {
         now: UnixTime,
         is_from_server: bool,
     ) -> Self {
-        let (is_from_disk, asks_for_all) = (false, false);
-        Self { outcome, metadata, now, is_from_server, is_from_disk, asks_for_all }
+        let (is_from_disk, asks_for_all, withheld) = (false, false, None);
+        Self { outcome, metadata, now, is_from_server, is_from_disk, asks_for_all, withheld }
     }
 
     /// As it is counted.
@@ -119,7 +126,8 @@ impl Given {
     }
 
     /// Appends what is told of it.
-    fn write(&self, tells_status: bool, text: &mut Vec<u8>) {
+    fn write(self, tells_status: bool, text: &mut Vec<u8>) {
+        self.withheld.iter().for_each(|lines| text.extend_from_slice(lines));
         let age = self.metadata.map_or(Duration::ZERO, |metadata| metadata.age(self.now));
         let seconds = age.as_nanos() / 1_000_000_000;
         if self.outcome == Outcome::Hit || seconds > 0 {
@@ -163,12 +171,13 @@ impl Exchange<'_> {
         };
         self.code(wanted, response, &mut answer, &mut source).await;
         let mut text = answer.head;
+        let (result, ended) = (given.result(), given.ending());
         given.write(wanted.caching().status, &mut text);
         let end = self.frame(&answer.body, source.length(response), &mut text);
         let keep_alive = self.request.keep_alive && end != End::Close && !self.is_leaving();
         self.finish_head(keep_alive, &mut text);
         self.record.status = answer.status;
-        self.record.cache = Some(given.result());
+        self.record.cache = Some(result);
         let body = match self.request.method {
             Method::Head => Body::None,
             _ => answer.body,
@@ -177,7 +186,7 @@ impl Exchange<'_> {
         // first takes the others without being woken again.
         yield_once().await;
         match self.send_body(text, &mut source, &body, end).await {
-            Ok(()) => (given.ending(), if keep_alive { Next::KeepAlive } else { Next::Close }),
+            Ok(()) => (ended, if keep_alive { Next::KeepAlive } else { Next::Close }),
             Err(broken) => {
                 let next = if end == End::Close { Next::Reset } else { Next::Close };
                 (self.broken(broken), next)
