@@ -11,6 +11,7 @@ mod bridge;
 mod crowd;
 mod host;
 mod keepalived;
+mod renewal;
 #[path = "../../../core/tests/skipped/mod.rs"]
 mod skipped;
 mod takeover;
