@@ -273,7 +273,7 @@ mod tests {
 
     /// How many of a hundred requests in a second are sent by this plan.
     fn sent(plan: &ServicePlan, from: Instant) -> usize {
-        let at = |n| PickContext {
+        let at = |n: u64| PickContext {
             now: from + Duration::from_millis(10 * n),
             key: 0,
             draw: 0,
