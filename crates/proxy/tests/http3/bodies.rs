@@ -35,7 +35,9 @@ fn echo() -> SocketAddr {
         let mut body = Vec::new();
         while !body.ends_with(end) {
             let mut byte = [0];
-            reader.read_exact(&mut byte).unwrap();
+            if reader.read_exact(&mut byte).is_err() {
+                return;
+            }
             body.extend_from_slice(&byte);
         }
         let said = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
