@@ -158,6 +158,9 @@ fn a_purge_by_the_api_needs_the_token_and_one_name() {
     for wrong in [json!({}), json!({ "tag": "a", "url": "b" }), json!({ "tag": "" })] {
         assert_eq!(edge.api(TOKEN, &wrong).0, "422", "{wrong}");
     }
+    for no_url in [json!({ "url": "/b/1" }), json!({ "prefix": "localhost/b" })] {
+        assert_eq!(edge.api(TOKEN, &no_url).0, "422", "{no_url}");
+    }
     assert_eq!(edge.api(TOKEN, &json!({ "tag": "a", "color": 1 })).0, "422");
     assert_eq!(edge.fetched(), [""; 0], "nothing of that took anything out");
     let purge = json!({ "prefix": edge.process.url("/a/") });
