@@ -232,8 +232,7 @@ impl Edge {
         let interface = forwarder.as_ref().and(plan.fleet.forwarding.datapath.as_ref());
         let checks = interface.and_then(|datapath| Checks::attach(&datapath.interface));
         if let Some(identity) = identity {
-            identity.own_log(&plan.fleet).map_err(Failure::running)?;
-            identity.assume().map_err(Failure::running)?;
+            identity.assume(&plan.fleet).map_err(Failure::running)?;
         }
         let bound = match checks {
             Some(checks) => bound.with_detour(Arc::new(checks)),

@@ -7,6 +7,7 @@ use loadline_core::{
     decide::{controller::Input, plan::Plan},
     fleet::Fleet,
     jwt::{KeySet, KeyUrl},
+    rules::Routes,
     state::{CachedObject, Part, Purge, Purged, State},
     time::Instant,
 };
@@ -130,7 +131,7 @@ impl Handle {
         let Some(purge) = purge.normalized() else { return Purged::default() };
         let plan = self.shared.plan();
         let routes = plan.fleet.listeners.iter().map(|listener| &listener.routes);
-        let rules = routes.flat_map(|routes| routes.rules());
+        let rules = routes.flat_map(Routes::rules);
         let queries = rules.filter_map(|(_, rule)| rule.cache.as_ref()).map(|cache| &cache.query);
         let mut done = Purged::default();
         for purge in purge.with_fewer_parameters(queries) {

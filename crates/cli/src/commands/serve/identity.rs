@@ -64,11 +64,9 @@ impl Identity {
     }
 
     /// Gives it the file of the access log, which it will open again by its name.
-    pub(super) fn own_log(&self, fleet: &Fleet) -> anyhow::Result<()> {
+    fn own_log(&self, fleet: &Fleet) -> anyhow::Result<()> {
         let log = fleet.edge.access_log.as_ref().map(|log| &log.to);
-        let Some(LogTarget::File(path)) = log.filter(|_| geteuid() != self.uid) else {
-            return Ok(());
-        };
+        let Some(LogTarget::File(path)) = log else { return Ok(()) };
         // A device or a pipe belongs to others as well.
         if fs::metadata(path).is_ok_and(|it| it.is_file()) {
             let (user, group) = self.ids();
@@ -78,10 +76,11 @@ impl Identity {
     }
 
     /// Becomes it, with its supplementary groups, for good.
-    pub(super) fn assume(&self) -> anyhow::Result<()> {
+    pub(super) fn assume(&self, fleet: &Fleet) -> anyhow::Result<()> {
         if geteuid() == self.uid {
             return Ok(());
         }
+        self.own_log(fleet)?;
         initgroups(&self.name, self.gid).context("setting the supplementary groups")?;
         setgid(self.gid).context("setting the group")?;
         setuid(self.uid).context("setting the user")?;
