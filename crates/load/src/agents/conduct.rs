@@ -150,7 +150,8 @@ impl Conduct {
                 }
                 Err(why) => {
                     whole.interrupted = true;
-                    generator.faults.push(lost(&record.name, at, &why));
+                    // What ended the run of all comes first.
+                    generator.faults.insert(0, lost(&record.name, at, &why));
                     record.lost = Some(why);
                 }
             }
