@@ -91,13 +91,13 @@ impl GroupPlan {
             let before = self.state.tolerance.swap(allowance.tolerance(), Relaxed);
             match self.whole {
                 Some(_) => self.state.budget.change_share(now, before, allowance),
-                None => self.state.budget.change(now, Some(before), allowance),
+                None => self.state.budget.change(now, allowance),
             }
         }
         for server in &self.servers {
             let budget = &server.state.budget;
             if let Some(allowance) = server.limits.rate.as_ref().filter(|it| is_of(budget, it)) {
-                budget.change(now, None, allowance);
+                budget.change(now, allowance);
             }
         }
     }

@@ -37,7 +37,7 @@ impl RetryBudget {
     /// Makes the floor ready for other rules; see [`Budget::change`].
     pub(crate) fn change(&self, now: Instant, rules: &Retry, change: RateChange) {
         if let Some(floor) = rules.floor().filter(|floor| change.is_of(&self.floor, floor)) {
-            self.floor.change(now, None, &floor);
+            self.floor.change(now, &floor);
         }
     }
 
