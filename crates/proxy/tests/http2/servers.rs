@@ -488,7 +488,7 @@ async fn a_client_that_does_not_read_small_messages_costs_no_other_its_response(
                 stream.send_data(Bytes::from_static(&[b'x'; 20]), false).unwrap();
             }
             count.fetch_add(1, Relaxed);
-            pending().await;
+            pending::<()>().await;
         }
     });
     let proxy = server.proxy();
