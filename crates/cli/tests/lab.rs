@@ -223,7 +223,7 @@ fn an_action_that_is_due_after_the_end_fails_the_phase_and_is_told() {
         "host = \"client\"\n",
         "host = \"client\"\nduring = [{ at = \"9m\", kill = \"web\" }]\n",
     );
-    let (output, _) = run("too-late", &study, &["--again", "0"]);
+    let (output, _) = run("after-the-end", &study, &["--again", "0"]);
     if refused(&output) {
         return;
     }
