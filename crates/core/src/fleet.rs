@@ -127,16 +127,14 @@ pub struct Listener {
     pub protocol: Protocol,
     /// Index into [`Fleet::services`]; for whatever [`Listener::names`] does not name.
     pub service: usize,
-    /// Whether requests that no rule gives to a service are nobody's, and those of
-    /// [`Listener::service`] only where they are counted.
+    /// Whether what no rule is for belongs to no service; [`Listener::service`] counts it.
     pub routes_only: bool,
     /// Rules that decide about a request before [`Listener::service`] gets it; for HTTP.
     pub routes: Routes,
     /// Services by the server name of TLS, for [`Protocol::Tls`] and
     /// [`Protocol::TlsPassthrough`].
     pub names: ServerNames,
-    /// Whether every connection has to begin with a PROXY protocol header, which says whose it
-    /// is.
+    /// Whether every connection has to begin with a PROXY protocol header.
     pub accept_proxy: bool,
     /// Client connections at a time; further ones wait in the kernel's backlog.
     pub max_connections: u32,

@@ -2,7 +2,8 @@
 
 use loadline_core::time::Duration;
 
-/// The parts of a service time, and what came before it; none for a part that the exchange did not go through.
+/// The parts of a service time, and what came before it; none for a part that the exchange did not
+/// go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PhaseTimes {
     /// Waiting for one of a limited number of connections: before the service time.

@@ -80,8 +80,9 @@ fn requests_wait_in_turn_for_one_of_few_connections() {
     assert_eq!(record.outcomes, Outcomes { ok: 20, ..Outcomes::default() });
     assert_eq!((server.connections(), record.connections), (2, 2));
     // Ten turns of 20 ms on each connection, the last of them planned at 19 ms.
-    assert!(record.service.max >= Duration::from_millis(180), "{}", record.service.max);
-    assert!(record.lag.p50 < Duration::from_millis(20), "the wait is the server's, not the lag");
+    assert!(record.response.max >= Duration::from_millis(180), "{}", record.response.max);
+    assert!(record.service.p50 < Duration::from_millis(60), "{}", record.service.p50);
+    assert!(record.lag.p50 < Duration::from_millis(20), "the wait is no lag of the generator");
 }
 
 #[test]

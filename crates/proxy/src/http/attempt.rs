@@ -544,9 +544,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
             Poll::Pending => {}
         }
-        // A client that stalls its own request leaves the server nothing to respond to.
-        let for_upload = !self.upload.is_over() && !self.upload.waits_for_sink();
-        let for_client = download.waits_for_sink() || for_upload;
+        let for_client = download.waits_for_sink() || self.upload.waits_for_source();
         if download.has_moved() || self.upload.bytes > moved {
             timer.arm(if for_client { listener_context.timeouts.idle } else { self.timeouts.idle });
         }

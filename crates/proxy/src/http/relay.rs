@@ -172,6 +172,12 @@ impl Relay {
         self.buffer.is_some() || self.pipe.is_some()
     }
 
+    /// Whether it is the peer they come from that has to move next: a client that stalls its own
+    /// request leaves the server nothing to respond to.
+    pub(crate) const fn waits_for_source(&self) -> bool {
+        !self.over && !self.waits_for_sink()
+    }
+
     /// Whether bytes have moved since the last call.
     pub(crate) const fn has_moved(&mut self) -> bool {
         std::mem::replace(&mut self.moved, false)

@@ -8,13 +8,12 @@
 
 mod send_file;
 mod taken;
+mod tcp;
 
 use std::{
-    io::{self, IoSlice, Read, Write},
-    mem,
+    io::{self, IoSlice},
     net::{self, Shutdown, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
-    pin::Pin,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -27,11 +26,12 @@ use rustix::{
 };
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    io::{Interest, ReadBuf},
     net::TcpStream,
 };
 
-use self::taken::Taken;
+pub(crate) use self::tcp::Io;
+use self::{taken::Taken, tcp::Link};
 use crate::{
     http2::{Call, Stream, StreamFailure},
     http3,
@@ -60,21 +60,6 @@ pub(crate) enum Socket {
     /// Nobody: takes everything, says nothing. The client of a request of our own, which keeps what
     /// it takes where the response is waited for.
     Nobody(Option<Box<Taken>>),
-}
-
-/// The TCP connection itself, and where it is counted if a client opened it.
-#[derive(Debug)]
-pub(crate) struct Io {
-    link: Link,
-    meter: Option<Meter>,
-}
-
-#[derive(Debug)]
-enum Link {
-    Raw(net::TcpStream),
-    Watched(TcpStream),
-    /// Registering failed; the connection is closed.
-    Lost,
 }
 
 impl Socket {
@@ -503,126 +488,6 @@ impl From<Idle> for Socket {
             None => Self::Plain(io),
             Some(tls) => Self::Secure(io, tls),
         }
-    }
-}
-
-impl Io {
-    /// Reads what is there; 0 at the end of the stream.
-    pub(crate) fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        into: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        if let Link::Raw(stream) = &mut self.link {
-            match stream.read(into) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(self.received(done)),
-            }
-        }
-        let mut space = ReadBuf::new(into);
-        ready!(Pin::new(self.watched()?).poll_read(cx, &mut space))?;
-        Poll::Ready(self.received(Ok(space.filled().len())))
-    }
-
-    /// Writes as much as the kernel takes.
-    pub(crate) fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if let Link::Raw(stream) = &mut self.link {
-            match stream.write(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(self.sent(done)),
-            }
-        }
-        let done = ready!(Pin::new(self.watched()?).poll_write(cx, bytes));
-        Poll::Ready(self.sent(done))
-    }
-
-    /// Writes as much of the pieces, one behind the other, as the kernel takes.
-    pub(crate) fn poll_write_vectored(
-        &mut self,
-        cx: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        if let Link::Raw(stream) = &mut self.link {
-            match stream.write_vectored(pieces) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(self.sent(done)),
-            }
-        }
-        let done = ready!(Pin::new(self.watched()?).poll_write_vectored(cx, pieces));
-        Poll::Ready(self.sent(done))
-    }
-
-    /// Reads what is there, or says that it would block, and wakes nobody later.
-    pub(crate) fn try_read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let done = match &mut self.link {
-            Link::Raw(stream) => stream.read(into),
-            Link::Watched(stream) => stream.try_read(into),
-            Link::Lost => Err(io::ErrorKind::NotConnected.into()),
-        };
-        self.received(done)
-    }
-
-    /// Whether neither bytes nor the end of the stream have come. Costs a system call only if
-    /// something has.
-    pub(crate) fn is_quiet(&mut self) -> bool {
-        let found = self.try_read(&mut [0]);
-        matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
-    }
-
-    /// Leaves the reactor that it was registered with: the next call that would block registers it
-    /// with that of the thread that makes it.
-    ///
-    /// # Errors
-    /// The kernel's. The connection is closed.
-    pub(crate) fn unwatch(&mut self) -> io::Result<()> {
-        if let Link::Watched(_) = self.link
-            && let Link::Watched(stream) = mem::replace(&mut self.link, Link::Lost)
-        {
-            self.link = Link::Raw(stream.into_std()?);
-        }
-        Ok(())
-    }
-
-    /// Writes what the kernel takes, or says that it would block, and wakes nobody later.
-    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let done = match &mut self.link {
-            Link::Raw(stream) => stream.write(bytes),
-            Link::Watched(stream) => stream.try_write(bytes),
-            Link::Lost => Err(io::ErrorKind::NotConnected.into()),
-        };
-        self.sent(done)
-    }
-
-    fn watched(&mut self) -> io::Result<&mut TcpStream> {
-        if let Link::Raw(_) = self.link
-            && let Link::Raw(stream) = mem::replace(&mut self.link, Link::Lost)
-        {
-            self.link = Link::Watched(TcpStream::from_std(stream)?);
-        }
-        match &mut self.link {
-            Link::Watched(stream) => Ok(stream),
-            _ => Err(io::ErrorKind::NotConnected.into()),
-        }
-    }
-
-    /// Counts what was read.
-    fn received(&self, done: io::Result<usize>) -> io::Result<usize> {
-        if let (Some(meter), Ok(bytes)) = (&self.meter, &done) {
-            meter.received(*bytes);
-        }
-        done
-    }
-
-    /// Counts what was written.
-    fn sent(&self, done: io::Result<usize>) -> io::Result<usize> {
-        if let (Some(meter), Ok(bytes)) = (&self.meter, &done) {
-            meter.sent(*bytes);
-        }
-        done
     }
 }
 

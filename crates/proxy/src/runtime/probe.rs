@@ -357,8 +357,8 @@ mod tests {
         assert!(matches!(failed, ProbeError::Http2(_)), "{failed}");
     }
 
-    /// As nginx with `keepalive_requests 1` does: SETTINGS, HEADERS with `:status: 200` that end the
-    /// stream, and GOAWAY, in one packet with the end of the connection.
+    /// As nginx with `keepalive_requests 1` does: SETTINGS, HEADERS with `:status: 200` that end
+    /// the stream, and GOAWAY, in one packet with the end of the connection.
     #[tokio::test]
     async fn a_server_of_http2_that_answers_and_closes_at_once_passes() {
         const ANSWER: &[u8] = b"\0\0\0\x04\0\0\0\0\0\

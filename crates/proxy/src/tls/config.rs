@@ -265,7 +265,7 @@ fn staple(path: &str) -> Result<Vec<u8>, TlsError> {
     Err(TlsError::File { what, path: path.to_owned(), why })
 }
 
-/// Whether it is one SEQUENCE that begins with the ENUMERATED `successful` (RFC 6960, section 4.2.1).
+/// Whether it is one SEQUENCE that begins with the ENUMERATED `successful` (RFC 6960, 4.2.1).
 fn is_successful(response: &[u8]) -> bool {
     let [0x30, length, rest @ ..] = response else { return false };
     let long = usize::from(length & 0x7f);

@@ -160,8 +160,8 @@ impl Tls {
         }
     }
 
-    /// Waits for the peer to say that no more comes, or to vanish. Payload that comes first ends the
-    /// watch.
+    /// Waits for the peer to say that no more comes, or to vanish. Payload that comes first ends
+    /// the watch.
     pub(crate) fn poll_closed(&mut self, io: &mut Io, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             match self.connection.process_new_packets() {
