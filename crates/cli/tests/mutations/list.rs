@@ -105,8 +105,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "requests wait for twice as long as they may",
         file: "decide/request/waiting.rs",
-        old: "until: since + longest }",
-        new: "until: since + longest * if FAULT { 2 } else { 1 } }",
+        old: "until: at.now + longest }",
+        new: "until: at.now + longest * if FAULT { 2 } else { 1 } }",
     },
     Mutation {
         name: "one request more in the queue than may wait",

@@ -164,24 +164,6 @@ fn a_retry_waits_for_its_time_while_all_servers_are_full() {
 }
 
 #[test]
-fn a_request_that_waits_twice_waits_no_longer_than_the_queue_in_all() {
-    let plan = two_servers(1, QUEUE);
-    let first = permit(&plan, 0, &[]);
-    let _second = permit(&plan, 0, &[first.server()]);
-    let mut request = machine(Kind::Message);
-    let Action::Join { place, until } = tell(&mut request, &plan, 0, Event::Arrived) else {
-        panic!("both are full")
-    };
-    assert_eq!(until, at(1_000));
-    drop(first);
-    assert!(matches!(tell(&mut request, &plan, 600, Event::First), Action::Send));
-    drop(place);
-    let again = tell(&mut request, &plan, 5_000, reset(false));
-    let Action::Join { until, .. } = again else { panic!("both are full, yet {again:?}") };
-    assert_eq!(until, at(5_400), "600 ms are over, and 4.4 s were spent at a server");
-}
-
-#[test]
 fn a_copy_is_not_sent_over_capacity() {
     let plan = two_servers(1, WhenFull::Spread);
     let first = permit(&plan, 0, &[]);

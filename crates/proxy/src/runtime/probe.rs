@@ -375,6 +375,9 @@ mod tests {
                     && stream.read_buf(&mut asked).await.unwrap() > 0
                 {}
                 stream.write_all(ANSWER).await.unwrap();
+                stream.shutdown().await.unwrap();
+                // Closing with bytes unread would reset the connection.
+                let _ = stream.read_to_end(&mut asked).await;
             }
         });
         let way = Way { version: HttpVersion::Http2, ..PLAIN };

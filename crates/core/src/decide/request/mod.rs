@@ -46,8 +46,6 @@ pub struct Machine {
     /// Servers that failed it.
     tried: Vec<ServerId>,
     retries: u32,
-    /// How long it has stood in the queue so far, in milliseconds: all its waits are one.
-    waited_ms: u32,
     /// How long the server may answer nobody before it is suspected to hang; zero for ever.
     patience: Duration,
     /// It was sent to this server before, over a kept connection that had been closed.
@@ -105,7 +103,6 @@ impl Machine {
             state: State::Arrived,
             tried: Vec::new(),
             retries: 0,
-            waited_ms: 0,
             patience: Duration::ZERO,
             resent: false,
             charge: Charge::Nothing,
@@ -215,9 +212,6 @@ impl Machine {
     }
 
     fn send(&mut self, at: &At<'_>, permit: Permit) -> Action {
-        if let State::Waiting { since, .. } = self.state {
-            self.waited_ms = millis(at.now.since(since));
-        }
         let rules = at.plan.and_then(|plan| plan.ejection);
         self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
         (self.resent, self.suspects, self.charge) = (false, false, Charge::Nothing);
@@ -301,11 +295,6 @@ impl Refusal {
 
 /// A message is a tunnel from here on (RFC 9110, 15.2.2).
 const SWITCHING_PROTOCOLS: u16 = 101;
-
-/// Whole milliseconds, up to 49 days.
-fn millis(time: Duration) -> u32 {
-    u32::try_from(time.as_nanos() / 1_000_000).unwrap_or(u32::MAX)
-}
 
 /// The shorter of two limits, of which zero is none.
 #[must_use]

@@ -13,18 +13,11 @@ use crate::{
 use super::{Action, At, Machine, State};
 
 impl Machine {
-    /// Waits in the queue for as long as the service lets a request wait, less what it has waited
-    /// before it was sent to a server that failed it.
+    /// Waits in the queue for as long as the service lets a request wait.
     pub(super) fn join(&mut self, at: &At<'_>, place: QueuePlace) -> Action {
         let longest = at.plan.map_or(Duration::ZERO, longest_wait);
-        let waited = Duration::from_millis(self.waited_ms.into());
-        if waited > Duration::ZERO && waited >= longest {
-            drop(place);
-            return self.over_capacity(at, Reason::QueueTimeout);
-        }
-        let since = Instant::from_nanos(at.now.as_nanos().saturating_sub(waited.as_nanos()));
-        self.state = State::Waiting { since, holds_up: None };
-        Action::Join { place, until: since + longest }
+        self.state = State::Waiting { since: at.now, holds_up: None };
+        Action::Join { place, until: at.now + longest }
     }
 
     /// The place of somebody else in the full queue is there, or is not.
