@@ -105,8 +105,9 @@ impl Network {
 
     /// Has the client meet all servers by each method in each family.
     fn meet_all(&self, datapath: &Datapath) {
-        for ((method, host), v6) in METHODS.into_iter().flat_map(|one| [(one, false), (one, true)])
-        {
+        // NAT last: an end of a connection may still come back when its client has gone.
+        let methods = METHODS.into_iter().rev();
+        for ((method, host), v6) in methods.flat_map(|one| [(one, false), (one, true)]) {
             let service = at(0, host, v6);
             let before = returned(datapath);
             let ask_all = move || (0..CONNECTIONS).map(|_| ask(service)).collect::<BTreeSet<u8>>();
