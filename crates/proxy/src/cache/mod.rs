@@ -51,4 +51,4 @@ pub(crate) use load::{BROKEN, Load};
 pub(crate) use object::{Object, Response};
 pub(crate) use result::CacheResult;
 pub(crate) use store::{Join, Key, Store, What};
-pub(crate) use wanted::{SliceRange, Wanted, request_fields, write_passed};
+pub(crate) use wanted::{SliceRange, StandIn, Wanted, request_fields, write_passed};

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::{
     answer::write,
-    object::{Lines, fields},
+    object::{Lines, Object, fields},
     store::Key,
 };
 use crate::runtime::random::hash;
@@ -37,6 +37,16 @@ pub(crate) struct Wanted {
     unsafe_method: Option<Vec<u8>>,
     /// The slice that alone is wanted.
     pub(crate) part: Option<SliceRange>,
+    /// What is stored for it, where it passes the cache.
+    pub(crate) stand_in: Option<StandIn>,
+}
+
+/// What is given to the client of a request that passes the cache, where servers fail.
+#[derive(Clone, Debug)]
+pub(crate) struct StandIn {
+    pub(crate) object: Arc<Object>,
+    /// A server failed, and its response was given up for this.
+    pub(crate) is_due: bool,
 }
 
 /// A slice of a response.
@@ -77,6 +87,7 @@ impl Wanted {
             rank,
             unsafe_method: (!is_retrieval).then(|| method.to_vec()),
             part: None,
+            stand_in: None,
         };
         wanted.url = primary_key(&wanted.request(&[])).into();
         Some(Box::new(wanted))

@@ -27,8 +27,6 @@ use loadline_core::{
 };
 use loadline_http1::ParseError;
 
-use stand_in::StandIn;
-
 use crate::{
     cache::CacheResult,
     http::{
@@ -77,8 +75,6 @@ pub(crate) struct Exchange<'a> {
     pub(crate) record: Record,
     /// How the client's connection has to go, where it has seen part of a response that broke off.
     committed: Option<Next>,
-    /// What is stored for it, where it passes the cache.
-    stand_in: Option<StandIn>,
 }
 
 /// What is told about the request when it has ended.
@@ -156,7 +152,6 @@ impl<'a> Exchange<'a> {
             driver,
             record,
             committed: None,
-            stand_in: None,
         }
     }
 
@@ -200,12 +195,9 @@ impl<'a> Exchange<'a> {
         } else if let Some(reply) = self.request.reply.take() {
             Box::pin(self.reply(&reply)).await
         } else if let Some(wanted) = wanted {
-            match Box::pin(self.cached(&wanted)).await {
+            match Box::pin(self.cached(wanted)).await {
                 Some(answered) => answered,
-                None => {
-                    self.pass_cache(wanted);
-                    self.pass_on().await
-                }
+                None => self.pass_on().await,
             }
         } else {
             self.pass_on().await
@@ -334,17 +326,14 @@ impl<'a> Exchange<'a> {
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
             let signed = match &store {
-                None => Ok(None),
-                Some(store) => Box::pin(self.sign(store, asks_page)).await,
+                None => None,
+                Some(store) => match Box::pin(self.sign(store, asks_page)).await {
+                    Ok(signed) => signed,
+                    Err(reason) => return Err(self.failed(&Failure::new(reason))),
+                },
             };
-            let signed = match signed {
-                Ok(signed) => signed,
-                Err(reason) => return Err(self.failed(&Failure::new(reason))),
-            };
-            let local = store.as_ref().and_then(|store| self.local(store, signed.as_ref()));
-            let kept = (local.is_none() && mem::take(&mut takes_kept))
-                .then(|| self.worker.pools.take(&self.worker.shared, place.server));
-            let opened = match (local.or(kept.flatten()), introduces) {
+            let known = (store.as_ref(), signed.as_ref());
+            let opened = match (self.known(known, place, &mut takes_kept), introduces) {
                 (Some(connection), _) => Ok(connection),
                 (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),
                 (None, None) => self.open(place),

@@ -53,7 +53,7 @@ struct Need {
 enum Round {
     Over(Ending, Next),
     Again,
-    Pass,
+    Pass(Option<Arc<Object>>),
 }
 
 /// Somebody who waits for a fetch.
@@ -67,26 +67,27 @@ struct Waiting<'w> {
 
 impl Exchange<'_> {
     /// Has the cache answer the request; none where it goes on as one without.
-    pub(super) async fn cached(&mut self, wanted: &Wanted) -> Option<(Ending, Next)> {
+    pub(super) async fn cached(&mut self, wanted: Box<Wanted>) -> Option<(Ending, Next)> {
         let store = self.worker.shared.store.clone();
-        let mut uses_disk = true;
+        let (mut uses_disk, mut stored) = (true, None);
         for _ in 0..ROUNDS {
-            match self.round(&store, &mut uses_disk, wanted).await {
+            match self.round(&store, &mut uses_disk, &wanted).await {
                 Round::Over(ending, next) => return Some((ending, next)),
-                Round::Pass => break,
+                Round::Pass(object) => {
+                    stored = object;
+                    break;
+                }
                 Round::Again => {}
             }
         }
+        self.pass_cache(wanted, stored);
         None
     }
 
     /// One attempt to answer it. What is on disk and cannot be used is not tried again.
     async fn round(&mut self, store: &Arc<Store>, uses_disk: &mut bool, wanted: &Wanted) -> Round {
         let need = match self.step(store, *uses_disk, wanted) {
-            Step::Pass(stored) => {
-                self.keep_stand_in(stored);
-                return Round::Pass;
-            }
+            Step::Pass(stored) => return Round::Pass(stored),
             Step::OnlyIfCached => {
                 return Round::Over(Ending::Cached, self.tell_status(504, None, false).await);
             }
@@ -366,7 +367,7 @@ impl Exchange<'_> {
         }
         if is_full && waiting.need.may_be_full {
             // It was not let wait, since others had something to use instead.
-            return Round::Pass;
+            return Round::Pass(None);
         }
         self.record.reason = failed.reason;
         let next = self.tell_failure(failed.ending).await;

@@ -7,6 +7,7 @@ use loadline_core::{decide::reason::Reason, fleet::Store};
 
 use super::Exchange;
 use crate::{
+    http::driver::Place,
     store::{FileReply, Signed},
     upstream::pool::Connection,
 };
@@ -34,11 +35,25 @@ impl Exchange<'_> {
     }
 
     /// Who responds to a request for a store without a connection, if somebody does.
-    pub(super) fn local(&self, store: &Arc<Store>, signed: Option<&Signed>) -> Option<Connection> {
+    fn local(&self, store: &Arc<Store>, signed: Option<&Signed>) -> Option<Connection> {
         let reply = match signed {
             None => FileReply::of(store.clone()),
             Some(signed) => FileReply::local(store.clone(), &self.request.text, signed.local()?),
         };
         Some(Connection::to_files(reply))
+    }
+
+    /// The file that answers, or a connection that is kept.
+    pub(super) fn known(
+        &self,
+        (store, signed): (Option<&Arc<Store>>, Option<&Signed>),
+        place: &Place,
+        takes_kept: &mut bool,
+    ) -> Option<Connection> {
+        let local = store.and_then(|store| self.local(store, signed));
+        local.or_else(|| {
+            let takes = std::mem::take(takes_kept);
+            takes.then(|| self.worker.pools.take(&self.worker.shared, place.server)).flatten()
+        })
     }
 }

@@ -13,21 +13,13 @@ use super::{
     Exchange, Next,
     stored::{Given, Source},
 };
-use crate::cache::{CacheResult, Object, Wanted, request_fields, unix_now, write_passed};
-
-/// What is stored for a request that passes the cache.
-#[derive(Debug)]
-pub(super) struct StandIn {
-    object: Arc<Object>,
-    /// A server failed, and its response was given up for this.
-    is_due: bool,
-}
+use crate::cache::{CacheResult, Object, StandIn, Wanted, request_fields, unix_now, write_passed};
 
 impl Exchange<'_> {
     /// Has a server answer the request.
     pub(super) async fn pass_on(&mut self) -> (Ending, Next) {
         let served = self.serve().await;
-        if self.stand_in.is_some()
+        if self.request.wanted.as_ref().is_some_and(|wanted| wanted.stand_in.is_some())
             && let Some(given) = Box::pin(self.stand_in(served.is_some())).await
         {
             return given;
@@ -38,32 +30,31 @@ impl Exchange<'_> {
         }
     }
 
-    /// Has the request pass the cache: servers see of it what a fetch has, and the same method and
-    /// conditions.
-    pub(super) fn pass_cache(&mut self, wanted: Box<Wanted>) {
+    /// Has the request pass the cache, where `stored` is kept for it: servers see of it what a
+    /// fetch has, and the same method and conditions.
+    pub(super) fn pass_cache(&mut self, mut wanted: Box<Wanted>, stored: Option<Arc<Object>>) {
         self.record.cache = Some(CacheResult::Bypass);
         let mut text = self.worker.buffers.take_text();
         write_passed(&self.request.text, &wanted, &mut text);
         let before = std::mem::replace(&mut self.request.text, text);
         self.worker.buffers.give_text(before);
+        wanted.stand_in = stored.map(|object| StandIn { object, is_due: false });
         self.request.wanted = Some(wanted);
-    }
-
-    /// Keeps what is stored for a request that passes the cache.
-    pub(super) fn keep_stand_in(&mut self, object: Option<Arc<Object>>) {
-        self.stand_in = object.map(|object| StandIn { object, is_due: false });
     }
 
     /// Whether a response with this status is given up for what is stored.
     pub(crate) fn is_stood_in_for(&mut self, status: u16) -> bool {
         let is_due = is_server_error(status) && self.usable(Situation::Failed).is_some();
-        self.stand_in.iter_mut().for_each(|stand_in| stand_in.is_due = is_due);
+        let wanted = self.request.wanted.as_mut();
+        if let Some(stand_in) = wanted.and_then(|wanted| wanted.stand_in.as_mut()) {
+            stand_in.is_due = is_due;
+        }
         is_due
     }
 
     /// Gives the client what is stored where servers failed, if it may be used then.
     async fn stand_in(&mut self, has_served: bool) -> Option<(Ending, Next)> {
-        let is_due = self.stand_in.as_ref()?.is_due;
+        let is_due = self.request.wanted.as_ref()?.stand_in.as_ref()?.is_due;
         let situation = match self.driver.failure().ending.fault() {
             _ if is_due => Situation::Failed,
             _ if has_served || self.committed.is_some() => return None,
@@ -78,8 +69,9 @@ impl Exchange<'_> {
 
     /// What is stored, if it may be used in this situation.
     fn usable(&self, situation: Situation) -> Option<(Arc<Object>, Given)> {
-        let StandIn { object, .. } = self.stand_in.as_ref()?;
-        let settings = &self.request.wanted.as_ref()?.caching().settings;
+        let wanted = self.request.wanted.as_ref()?;
+        let StandIn { object, .. } = wanted.stand_in.as_ref()?;
+        let settings = &wanted.caching().settings;
         let fields = request_fields(&self.request.text);
         let (now, found) = (unix_now(), Found::Response(&object.metadata));
         match decide(found, &Wishes::of(Fields(&fields)), situation, now, settings) {
