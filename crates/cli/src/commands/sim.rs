@@ -2,6 +2,7 @@
 
 mod args;
 mod explain;
+mod huge_pages;
 mod inputs;
 mod page;
 mod plan;
@@ -24,6 +25,7 @@ use inputs::{InputError, Inputs};
 /// # Errors
 /// What kept the result from being printed or written.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    huge_pages::use_huge_pages();
     let ran = match (&args.command, &args.common) {
         (Some(Command::WhatIf(args)), _) => what_if::run(args),
         (Some(Command::Plan(args)), _) => plan::run(args),
