@@ -336,17 +336,21 @@ static __always_inline int open_nat(struct packet *packet, const struct service 
 {
 	__u32 zero = 0;
 	struct draft *draft = bpf_map_lookup_elem(&drafts, &zero);
-	const struct nat *before = *nat;
+	struct nat *before;
 	struct choice choice = {};
 	int verdict;
 
 	if (!draft)
 		return DROP_NAT_FULL;
+	/* In memory the kernel does not follow it, and checks the choice once for both. */
+	draft->replaces = *nat != NULL;
 	choose_nat(packet, service, &choice, v6);
 	if (!choice.server)
 		return DROP_NO_SERVER;
+	before = draft->replaces ? find_nat_forward(&packet->tuple, v6) : NULL;
+	*nat = before;
 	if (before && before->change.server == choice.number)
-		return reopen_nat(packet, *nat, choice.server, v6);
+		return reopen_nat(packet, before, choice.server, v6);
 	draft_back(packet, choice.server, draft);
 	draft->back.change.server = choice.number;
 	draft->back.service = service->number;

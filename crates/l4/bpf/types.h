@@ -143,6 +143,7 @@ struct recent {
 struct draft {
 	struct nat forward, back;
 	struct tuple key;
+	__u32 replaces; /* whether the packet has an entry, whose place the new one takes */
 };
 
 enum event_kind { EVENT_FLOW = 1, EVENT_OPEN = 2, EVENT_CLOSED = 3 };
