@@ -1,5 +1,7 @@
 //! Expressions of other programs, made into such that match all of a text.
 
+use std::{iter::Peekable, str::Chars};
+
 /// What takes the place of `^` and `$` in an expression.
 pub(crate) struct Anchors {
     pub(crate) start: &'static str,
@@ -18,6 +20,28 @@ pub(crate) fn escape(text: &str) -> String {
         out.push(c);
     }
     out
+}
+
+/// What takes the place of what an expression found, where groups have one digit behind `mark`, as
+/// in nginx (`$`) and HAProxy (`\\`): a name of ours goes as far as letters and digits go.
+pub(crate) fn replacement(to: &str, mark: char) -> String {
+    let mut ours = String::new();
+    let mut chars = to.chars().peekable();
+    let is_of_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    while let Some(c) = chars.next() {
+        match c {
+            c if c == mark => match chars.next() {
+                Some(digit @ '0'..='9') if chars.peek().is_some_and(is_of_name) => {
+                    ours.extend(['$', '{', digit, '}']);
+                }
+                Some(digit @ '0'..='9') => ours.extend(['$', digit]),
+                other => ours.extend(other),
+            },
+            '$' => ours.push_str("$$"),
+            c => ours.push(c),
+        }
+    }
+    ours
 }
 
 /// An expression that has to match all of a path where `regex` finds a part of it.
@@ -53,27 +77,11 @@ pub(crate) fn host(regex: &str) -> Result<String, String> {
 pub(crate) fn anchored(regex: &str, anchors: &Anchors) -> Result<String, String> {
     let mut out = String::new();
     let mut chars = regex.chars().peekable();
-    let (mut is_class, mut is_count) = (false, false);
+    let mut is_count = false;
     while let Some(c) = chars.next() {
         match c {
-            '\\' => out += &escaped(chars.next(), is_class, anchors.never)?,
-            '[' if !is_class => {
-                is_class = true;
-                out.push('[');
-                if chars.next_if_eq(&'^').is_some() {
-                    out.push('^');
-                    out.extend(anchors.never);
-                }
-                // Where it comes first, it does not end the class.
-                if chars.next_if_eq(&']').is_some() {
-                    out.push_str("\\]");
-                }
-            }
-            ']' => {
-                is_class = false;
-                out.push(c);
-            }
-            c if is_class => out.push(c),
+            '\\' => out += &escaped(chars.next(), false, anchors.never)?,
+            '[' => out += &class(&mut chars, anchors.never)?,
             '{' | '}' => {
                 is_count = c == '{';
                 out.push(c);
@@ -89,6 +97,37 @@ pub(crate) fn anchored(regex: &str, anchors: &Anchors) -> Result<String, String>
         }
     }
     Ok(out)
+}
+
+/// A class of characters, of which the `[` has been read.
+fn class(chars: &mut Peekable<Chars<'_>>, never: Option<char>) -> Result<String, String> {
+    let is_negative = chars.next_if_eq(&'^').is_some();
+    let mut inner = String::new();
+    // Where it comes first, it does not end the class.
+    if chars.next_if_eq(&']').is_some() {
+        inner.push_str("\\]");
+    }
+    loop {
+        match chars.next() {
+            None => return Err("a class of characters without an end".to_owned()),
+            Some(']') => break,
+            Some('\\') => inner += &escaped(chars.next(), true, never.filter(|_| is_negative))?,
+            Some('[') if chars.next_if_eq(&':').is_some() => {
+                inner.push_str("[:");
+                inner.extend(chars.by_ref().take_while(|c| *c != ']'));
+                inner.push(']');
+            }
+            // They mean more within a class of a route than in PCRE.
+            Some(c @ ('[' | '&' | '~')) => inner.extend(['\\', c]),
+            Some('-') if inner.ends_with('-') => inner.push_str("\\-"),
+            Some(c) => inner.push(c),
+        }
+    }
+    Ok(match (is_negative, never) {
+        (true, never) => format!("[^{}{inner}]", never.map(String::from).unwrap_or_default()),
+        (false, Some(never)) => format!("[[{inner}]&&[^{never}]]"),
+        (false, None) => format!("[{inner}]"),
+    })
 }
 
 fn escaped(c: Option<char>, is_class: bool, never: Option<char>) -> Result<String, String> {
@@ -125,10 +164,19 @@ mod tests {
     }
 
     #[test]
+    fn groups_have_one_digit() {
+        assert_eq!(replacement("/b/$1_$2x", '$'), "/b/${1}_${2}x");
+        assert_eq!(replacement("/b/$1/$2", '$'), "/b/$1/$2");
+        assert_eq!(replacement("/d/\\1y$10", '\\'), "/d/${1}y$$10");
+    }
+
+    #[test]
     fn a_host_may_have_a_port() {
         for (regex, host, expected) in [
             ("^www\\.(.+)$", "www.example.com:8080", true),
             ("(?i)^a[$]b$", "a$b:80", true),
+            ("^[[:alpha:]$]+\\.b$", "a$.b:80", true),
+            ("^[a[&~+--]+$", "a[&~,-", true),
             ("^a\\.b$", "a.b.c", false),
         ] {
             let made = super::host(regex).unwrap_or_default();

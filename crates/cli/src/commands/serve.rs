@@ -207,8 +207,8 @@ impl Edge {
         let cluster = Cluster::of(args.file.as_deref());
         let cluster = cluster.map_err(|errors| wrong(tell_errors(errors, args.log_format)))?;
         let in_force = &cluster.in_force;
-        let (begun, settings, process) = read(args, in_force, Moment::Start).map_err(wrong)?;
-        let fixed = Fixed::of(&begun.0, settings.as_ref(), &process);
+        let (begun, fixed, settings, process) =
+            read(args, in_force, Moment::Start).map_err(wrong)?;
         let identity = Identity::of(&process).map_err(Failure::running)?;
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
@@ -469,12 +469,11 @@ impl Edge {
 /// What to serve, and who is asked for names.
 type Intent = (Arc<Fleet>, NameServers);
 
+/// What a file says: also what holds from the start to the end, and as whom.
+type Said = (Intent, Fixed, Option<Settings>, Process);
+
 /// What to serve; or what is wrong, which has been told.
-fn read(
-    args: &Args,
-    in_force: &InForce,
-    moment: Moment,
-) -> Result<(Intent, Option<Settings>, Process), String> {
+fn read(args: &Args, in_force: &InForce, moment: Moment) -> Result<Said, String> {
     if let Some(listen) = &args.listen {
         let trust = match &args.cacert {
             _ if args.insecure => Trust::Anybody,
@@ -484,7 +483,9 @@ fn read(
         let shorthand = loadline_control::shorthand(listen, &args.to, &trust);
         let shorthand = shorthand.inspect_err(|error| tracing::error!("{error}"));
         let fleet = shorthand.map_err(|error| error.to_string())?;
-        return Ok(((Arc::new(fleet), NameServers::default()), None, Process::default()));
+        let process = Process::default();
+        let fixed = Fixed::of(&fleet, (None, None), &process);
+        return Ok(((Arc::new(fleet), NameServers::default()), fixed, None, process));
     }
     let file = args.file.as_deref().ok_or("no file is named")?;
     match outside::load_with(file, in_force.get().as_ref(), moment) {
@@ -493,8 +494,9 @@ fn read(
                 LogFormat::Text => check::print_warnings(&loaded.warnings),
                 LogFormat::Json => loaded.warnings.iter().for_each(log),
             }
-            let Loaded { fleet, names, admin, process, .. } = loaded;
-            Ok(((Arc::new(fleet), names), admin, process))
+            let Loaded { fleet, names, admin, process, cluster, .. } = loaded;
+            let fixed = Fixed::of(&fleet, (admin.as_ref(), cluster.as_ref()), &process);
+            Ok(((Arc::new(fleet), names), fixed, admin, process))
         }
         Err(errors) => Err(tell_errors(errors, args.log_format)),
     }
@@ -539,8 +541,7 @@ fn site(
 ) -> LiveConfiguration {
     let (args, in_force) = (args.clone(), in_force.clone());
     let load = move || match read(&args, &in_force, Moment::Reload) {
-        Ok((intent, admin, process)) => {
-            let now = Fixed::of(&intent.0, admin.as_ref(), &process);
+        Ok((intent, now, ..)) => {
             for key in fixed.changed(&now) {
                 tracing::warn!("`{key}` has changed, which needs a restart");
             }

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     net::{TcpStream, UdpSocket},
-    os::unix::fs::chown,
+    os::unix::fs::{MetadataExt as _, chown, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -172,7 +172,8 @@ fn a_reload_says_which_changes_need_a_restart() {
     let told = fs::File::create(&log).unwrap();
     let edge = Edge::start_in(directory, &worker, "", told.into());
     let text = fs::read_to_string(edge.file()).unwrap();
-    let other = text.replace("[edge]\n", "[edge]\nthreads = 3\naccess_log = \"stdout\"\n");
+    let other = text.replace("[edge]\n", "[edge]\nthreads = 3\naccess_log = \"stdout\"\n")
+        + "[cluster]\netcd = [\"http://127.0.0.1:1\"]\nid = \"shop\"\nname = \"e1\"\n";
     fs::write(edge.file(), other).unwrap();
     edge.signal("HUP");
     let deadline = Instant::now() + PATIENCE;
@@ -182,8 +183,9 @@ fn a_reload_says_which_changes_need_a_restart() {
     }
     let told = fs::read_to_string(&log).unwrap();
     let changed: Vec<_> = told.lines().filter(|line| line.contains("needs a restart")).collect();
-    assert_eq!(changed.len(), 2, "{told}");
-    assert!(changed[0].contains("`edge.threads`") && changed[1].contains("`edge.access_log`"));
+    let keys = ["`edge.threads`", "`edge.access_log`", "`cluster`"];
+    assert_eq!(changed.len(), keys.len(), "{told}");
+    assert!(changed.iter().zip(keys).all(|(line, key)| line.contains(key)), "{told}");
 }
 
 #[test]
@@ -203,6 +205,28 @@ fn a_process_that_runs_as_another_user_can_be_upgraded_with_its_access_log() {
     let mut edge = Edge::started(directory, Stdio::inherit());
     let (code, told) = edge.upgrade();
     assert_eq!(code, Some(0), "{told}");
+}
+
+#[test]
+fn a_link_in_the_place_of_the_access_log_gives_no_file_of_root_away() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("an access log of another user: needs root");
+    }
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let [victim, log] = ["victim", "access.log"].map(|name| directory.path().join(name));
+    fs::write(&victim, "secret\n").unwrap();
+    symlink(&victim, &log).unwrap();
+    write(directory.path(), &worker.address, "");
+    let file = directory.path().join("loadline.toml");
+    let other = format!("[edge]\nuser = \"nobody\"\naccess_log = {log:?}\n");
+    let text = fs::read_to_string(&file).unwrap().replace("[edge]\n", &other);
+    fs::write(&file, text).unwrap();
+    let mut edge = Edge::started(directory, Stdio::inherit());
+    // Whoever answers this has become its user.
+    assert_eq!(edge.upgrade().0, Some(2));
+    assert_eq!(fs::metadata(&victim).unwrap().uid(), 0);
 }
 
 #[test]

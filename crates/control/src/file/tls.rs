@@ -20,7 +20,8 @@ use crate::value::{
 #[schemars(extend("anyOf" = [{ "required": ["certificates"] }, { "required": ["acme"] }]))]
 pub(crate) struct ListenerTls {
     /// Files with a key and its certificate chain, or tables that name them apart. The server name
-    /// (SNI) of the client selects one, the first where none matches. At least one, or `acme`.
+    /// (SNI) of the client selects one, the first where none matches; of several for that name the
+    /// first whose signatures the client can verify. At least one, or `acme`.
     pub(crate) certificates: Key<Vec<At<TextOr<FilePath, Certificate>>>>,
     /// Certificates by ACME: the email address for the account with Let's Encrypt, or a table. They
     /// go before those of `certificates`, which are shown until they are there.

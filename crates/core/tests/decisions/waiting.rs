@@ -164,6 +164,25 @@ fn a_retry_waits_for_its_time_while_all_servers_are_full() {
 }
 
 #[test]
+fn a_server_without_a_connection_to_spare_does_not_end_the_wait_for_another() {
+    let plan = two_servers(1, QUEUE);
+    let other = permit(&plan, 0, &[]);
+    let mut request = machine(Kind::Message);
+    assert!(matches!(tell(&mut request, &plan, 0, Event::Arrived), Action::Send));
+    let progress = Progress { crowded: true, ..Progress::NOTHING };
+    let crowded = Event::Failed(Failed { reason: Reason::NoConnection, progress });
+    let Action::Join { place: _place, .. } = tell(&mut request, &plan, 0, crowded) else {
+        panic!("the other is full")
+    };
+    for millis in [10, 30, 50, 500] {
+        let waits = tell(&mut request, &plan, millis, Event::First);
+        assert!(matches!(waits, Action::Wait(_)), "{waits:?}");
+    }
+    drop(other);
+    assert!(matches!(tell(&mut request, &plan, 510, Event::First), Action::Send));
+}
+
+#[test]
 fn a_copy_is_not_sent_over_capacity() {
     let plan = two_servers(1, WhenFull::Spread);
     let first = permit(&plan, 0, &[]);

@@ -70,6 +70,11 @@ mod tests {
             ("^[^x]+d$", Regex, "b, cd", true),
             ("^b\\d$|^$", Regex, "a,b1", true),
             ("^b\\S+d$", Regex, "bb,dd", false),
+            ("^[[:alnum:]._-]+$", Regex, "a/b!", false),
+            ("^[[:alnum:]._-]+$", Regex, "a/b!,a.b", true),
+            ("^[!-~]{3}$", Regex, "a,b", false),
+            ("^[!-~]{3}$", Regex, "a.b", true),
+            ("^[\\S]{3}$", Regex, "a,b", false),
         ] {
             assert_eq!(matches(regex, how, value), expected, "{regex} {value}");
         }

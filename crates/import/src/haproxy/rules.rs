@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     condition::compile,
-    expression::first,
+    expression::{first, replacement},
     steps::{Act, Edit, End, Step},
     write::{inline, text},
 };
@@ -203,17 +203,10 @@ fn replace(regex: &str, to: &str) -> Result<Edit, String> {
     if to.contains('%') || !to.starts_with('/') {
         return Err("the replacement has to be a path without variables".to_owned());
     }
-    let mut ours = String::new();
-    let mut chars = to.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => ours.extend(['$'].into_iter().chain(chars.next())),
-            c => ours.push(c),
-        }
-    }
     // HAProxy replaces the whole path.
     let regex = format!("^{}$", first(regex));
-    let entries = [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&ours))];
+    let entries =
+        [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&replacement(to, '\\')))];
     Ok(Edit::Key("rewrite", inline(&entries)))
 }
 

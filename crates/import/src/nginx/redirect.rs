@@ -3,7 +3,7 @@
 use super::values::{Literals, template};
 use crate::{
     condition::{Path, When, compile},
-    expression::first,
+    expression::{first, replacement},
     steps::{Act, Edit, End},
     write::{inline, text},
 };
@@ -164,7 +164,10 @@ fn change(regex: &str, to: &str) -> Result<String, String> {
         );
     }
     let regex = format!("^{}$", first(regex));
-    Ok(inline(&[("regex".to_owned(), text(&regex)), ("to".to_owned(), text(to))]))
+    Ok(inline(&[
+        ("regex".to_owned(), text(&regex)),
+        ("to".to_owned(), text(&replacement(to, '$'))),
+    ]))
 }
 
 #[cfg(test)]

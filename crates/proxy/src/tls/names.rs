@@ -16,6 +16,7 @@ use loadline_core::{
     time::{Duration, Instant},
 };
 use rustls::{
+    SignatureScheme,
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
@@ -27,7 +28,8 @@ use super::issued::{Issued, VALIDATION_PROTOCOL};
 #[derive(Debug)]
 pub(super) struct ByName {
     first: Option<Arc<CertifiedKey>>,
-    names: HashMap<String, Arc<CertifiedKey>>,
+    /// Of one name those with keys of several kinds, such as ECDSA and RSA.
+    names: HashMap<String, Vec<Arc<CertifiedKey>>>,
     issued: BTreeMap<String, Arc<Issued>>,
     refusals: Refusals,
 }
@@ -40,12 +42,13 @@ struct Refusals {
 }
 
 impl ByName {
-    /// Where two certificates of files have the same name the earlier is shown.
+    /// Where certificates of files have the same name, the earliest is shown whose signatures the
+    /// client can verify.
     pub(super) fn new(
         certificates: Vec<CertifiedKey>,
         issued: BTreeMap<String, Arc<Issued>>,
     ) -> Self {
-        let mut names = HashMap::new();
+        let mut names: HashMap<_, Vec<_>> = HashMap::new();
         let certificates: Vec<_> = certificates.into_iter().map(Arc::new).collect();
         for certificate in &certificates {
             let Some(parsed) =
@@ -54,7 +57,7 @@ impl ByName {
                 continue;
             };
             for name in parsed.valid_dns_names() {
-                names.entry(name.to_ascii_lowercase()).or_insert_with(|| certificate.clone());
+                names.entry(name.to_ascii_lowercase()).or_default().push(certificate.clone());
             }
         }
         let told = Mutex::new(Coalesced::new(Duration::from_secs(60)));
@@ -62,14 +65,18 @@ impl ByName {
         Self { first: certificates.into_iter().next(), names, issued, refusals }
     }
 
-    /// The certificate for `name`, in lower case.
-    fn find(&self, name: &str) -> Option<Arc<CertifiedKey>> {
+    /// The certificate for `name`, in lower case, for who can verify such signatures.
+    fn find(&self, name: &str, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let wildcard = || {
             let (_, rest) = name.split_once('.')?;
             self.names.get(&format!("*.{rest}"))
         };
         let issued = self.issued.get(name).and_then(|it| it.certificate());
-        issued.or_else(|| self.names.get(name).or_else(wildcard).cloned())
+        issued.or_else(|| {
+            let known = self.names.get(name).or_else(wildcard)?;
+            let fits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(schemes).is_some();
+            known.iter().find(fits).or(known.first()).cloned()
+        })
     }
 
     /// For whoever asks for no name.
@@ -85,7 +92,7 @@ impl ResolvesServerCert for ByName {
             return self.issued.get(&asked?)?.validation();
         }
         let Some(asked) = asked else { return self.first() };
-        let found = self.find(&asked).or_else(|| self.first.clone());
+        let found = self.find(&asked, hello.signature_schemes()).or_else(|| self.first.clone());
         if found.is_none() {
             self.refusals.note(&asked);
         }

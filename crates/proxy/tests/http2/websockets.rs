@@ -5,7 +5,7 @@ use std::{io::Write as _, net::TcpStream};
 use bytes::Bytes;
 use h2::{RecvStream, SendStream, ext::Protocol, server::Builder};
 use http::{HeaderValue, Request, Response};
-use loadline_core::{decide::ending::Ending, fleet::HttpVersion};
+use loadline_core::{decide::ending::Ending, fleet::HttpVersion, state::ServiceCounter};
 
 use crate::{
     grpc::{Script, run},
@@ -126,8 +126,11 @@ async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
     let server = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let proxy = Proxy::to(server);
     assert_eq!(connect(&proxy).await.0.status(), 501);
-    let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::NoUpgrade, 1));
-    ended.await.unwrap();
+    let ended = tokio::task::spawn_blocking(move || {
+        proxy.expect(Ending::NoUpgrade, 1);
+        proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries]
+    });
+    assert_eq!(ended.await.unwrap(), 0, "it was sent again");
 }
 
 #[test]

@@ -45,11 +45,15 @@ impl Authority {
 
     /// As [`Authority::sign`], into a file of this name.
     pub(crate) fn sign_as(&self, file: &str, names: &[&str]) -> Certificate {
-        let key = KeyPair::generate().unwrap();
+        self.sign_key(file, names, &KeyPair::generate().unwrap())
+    }
+
+    /// As [`Authority::sign_as`], for this key.
+    pub(crate) fn sign_key(&self, file: &str, names: &[&str], key: &KeyPair) -> Certificate {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names.clone()).unwrap();
         params.distinguished_name.push(DnType::CommonName, names[0].clone());
-        let certificate = params.signed_by(&key, &self.issuer);
+        let certificate = params.signed_by(key, &self.issuer);
         let path = self.path(file);
         fs::write(&path, certificate.unwrap().pem() + &key.serialize_pem()).unwrap();
         let path = path.display().to_string();

@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -11,6 +12,7 @@ use loadline_core::{
     fleet::{ClientCheck, ListenerTls, TlsTerms, TlsVersion},
     state::Listener,
 };
+use rcgen::{KeyPair, PKCS_ED25519};
 use rustls::{
     ProtocolVersion,
     version::{TLS12, TLS13},
@@ -61,6 +63,23 @@ fn the_name_a_client_asks_for_decides_which_certificate_it_is_shown() {
     for name in ["other.test", "d.test", "x.y.d.test"] {
         let refused = ask(&mut connect(address, &config, name), b"").unwrap_err();
         assert!(refused.to_string().contains("not valid for name"), "{name}: {refused}");
+    }
+}
+
+#[test]
+fn of_two_certificates_for_a_name_a_client_is_shown_the_one_that_it_can_verify() {
+    let authority = Authority::new();
+    let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
+    let certificates =
+        vec![authority.sign(&["a.test"]), authority.sign_key("other.pem", &["a.test"], &key)];
+    let (_proxy, address) = start(fleet(echo(None), with(certificates)));
+    let (to, file) = (address.to_string(), authority.file());
+    for kind in ["ecdsa_secp256r1_sha256", "ed25519"] {
+        let args = ["s_client", "-connect", &to, "-servername", "a.test", "-CAfile", &file];
+        let mut client = Command::new("openssl");
+        let client = client.args(args).args(["-sigalgs", kind]).stdin(Stdio::null());
+        let told = String::from_utf8(client.output().unwrap().stdout).unwrap();
+        assert!(told.contains("Verify return code: 0 (ok)"), "{kind}: {told}");
     }
 }
 

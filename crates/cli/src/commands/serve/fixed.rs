@@ -1,6 +1,6 @@
 //! What the file says that holds from the start of the process to its end.
 
-use loadline_control::{Process, admin::Settings};
+use loadline_control::{Process, admin::Settings, cluster};
 use loadline_core::fleet::Fleet;
 
 /// Settings that a reload does not change, by their keys.
@@ -8,7 +8,11 @@ pub(super) struct Fixed(Vec<(&'static str, String)>);
 
 impl Fixed {
     /// Those of a file.
-    pub(super) fn of(fleet: &Fleet, admin: Option<&Settings>, process: &Process) -> Self {
+    pub(super) fn of(
+        fleet: &Fleet,
+        (admin, cluster): (Option<&Settings>, Option<&cluster::Settings>),
+        process: &Process,
+    ) -> Self {
         let (edge, Process { user, group, control, pid_file }) = (&fleet.edge, process);
         Self(vec![
             ("edge.threads", edge.threads.to_string()),
@@ -20,7 +24,9 @@ impl Fixed {
             ("edge.pid_file", format!("{pid_file:?}")),
             ("tracing", format!("{:?}", edge.tracing)),
             ("l4", format!("{:?}", fleet.forwarding.datapath)),
+            ("l4.standby", format!("{:?}", fleet.forwarding.standby)),
             ("admin", format!("{admin:?}")),
+            ("cluster", format!("{cluster:?}")),
         ])
     }
 

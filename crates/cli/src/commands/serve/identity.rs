@@ -1,12 +1,16 @@
 //! As whom the process goes on once it holds what only root may have.
 
-use std::{fs, os::unix::fs::chown};
+use std::{
+    fs::File,
+    os::unix::fs::{MetadataExt as _, fchown},
+};
 
 use anyhow::{Context as _, bail};
 use loadline_control::Process;
 use loadline_core::fleet::{Fleet, LogTarget};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, geteuid, initgroups, setgid, setuid};
+use rustix::fs::{Mode, OFlags};
 
 /// A user and a group of the machine.
 #[derive(Debug)]
@@ -63,14 +67,20 @@ impl Identity {
         rustix::thread::set_no_new_privs(true).context("renouncing privileges")
     }
 
-    /// Gives it the file of the access log, which it will open again by its name.
+    /// Gives it the file of the access log, which it will open again by its name. Never what a link
+    /// in a directory of its own leads to: it could have any file of the machine.
     fn own_log(&self, fleet: &Fleet) -> anyhow::Result<()> {
         let log = fleet.edge.access_log.as_ref().map(|log| &log.to);
         let Some(LogTarget::File(path)) = log else { return Ok(()) };
-        // A device or a pipe belongs to others as well.
-        if fs::metadata(path).is_ok_and(|it| it.is_file()) {
-            let (user, group) = self.ids();
-            chown(path, Some(user), Some(group)).context("giving the access log to its user")?;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        // A link, a device or a pipe belongs to others as well.
+        let Ok(file) = rustix::fs::open(path, flags, Mode::empty()).map(File::from) else {
+            return Ok(());
+        };
+        let (user, group) = self.ids();
+        let about = file.metadata().context("looking at the access log")?;
+        if about.is_file() && about.nlink() == 1 && [0, user].contains(&about.uid()) {
+            fchown(&file, Some(user), Some(group)).context("giving the access log to its user")?;
         }
         Ok(())
     }

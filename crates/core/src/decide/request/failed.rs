@@ -69,7 +69,10 @@ impl Machine {
     }
 
     fn may_repeat(&mut self, at: &At<'_>, failure: Failure, repeatable: bool) -> bool {
-        if !repeatable || failure.ending.fault() == Fault::Client {
+        // A server has responded to what is no upgrade, and the others would respond alike.
+        let is_over =
+            failure.ending.fault() == Fault::Client || failure.reason == Reason::NoUpgrade;
+        if !repeatable || is_over {
             return false;
         }
         if !failure.ending.is_unsent() {

@@ -39,9 +39,19 @@ impl Machine {
         match plan.pick_queued(&self.ask(at)) {
             QueuedDecision::Send(permit) => self.send(at, permit),
             QueuedDecision::Refuse(refusal) => self.end(at, refusal.reason()),
-            QueuedDecision::Wait(until) if plan.holds_up(&self.ask(at)) => self.hold_up(at, until),
+            QueuedDecision::Wait(until)
+                if !self.found_no_connection() && plan.holds_up(&self.ask(at)) =>
+            {
+                self.hold_up(at, until)
+            }
             QueuedDecision::Wait(until) => Action::Wait(until),
         }
+    }
+
+    /// Whether the last server that it was given has all its connections: those behind it would be
+    /// turned away there as well.
+    fn found_no_connection(&self) -> bool {
+        self.failure.is_some_and(|failure| failure.reason == Reason::NoConnection)
     }
 
     /// It waits for another server than one that has failed it and has room, to which those behind
