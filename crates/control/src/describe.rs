@@ -4,7 +4,7 @@ pub(crate) mod routes;
 
 use loadline_core::{
     fleet::{
-        Capacity, Fleet, Group, HealthCheck, Overflow, Probe, Service, Then, WhenFull,
+        Capacity, Fleet, Group, HealthCheck, Listener, Overflow, Probe, Service, Then, WhenFull,
         forwarding::Frontend,
     },
     rules::Conditions,
@@ -25,6 +25,10 @@ pub fn describe(fleet: &Fleet) -> String {
             service => service.map_or("?", |it| it.name.as_str()),
         };
         lines.push(format!("{} takes traffic for {to}", listener.bind));
+        lines.extend(listener.names.iter().map(|(name, service)| {
+            let service = fleet.services.get(service).map_or("?", |it| it.name.as_str());
+            format!("  {name}: {service}")
+        }));
         lines.extend(routes::describe(listener, fleet));
     }
     for frontend in &fleet.forwarding.frontends {
@@ -32,11 +36,36 @@ pub fn describe(fleet: &Fleet) -> String {
         let Frontend { address, protocol, method, .. } = frontend;
         lines.push(format!("{address}: {protocol} packets go to {service} by {method}"));
     }
-    for service in &fleet.services {
+    for (index, service) in fleet.services.iter().enumerate() {
         lines.push(String::new());
-        lines.extend(describe_service(service, &fleet.edge.region));
+        lines.extend(describe_service(service, &fleet.edge.region, Carried::of(fleet, index)));
     }
     lines.join("\n") + "\n"
+}
+
+/// What servers of a service are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    Requests,
+    Connections,
+    Packets,
+}
+
+impl Carried {
+    fn of(fleet: &Fleet, service: usize) -> Self {
+        let carries = |it: &&Listener| {
+            it.service == service || it.names.iter().any(|(_, named)| named == service)
+        };
+        let mut listeners = fleet.listeners.iter().filter(|it| !it.protocol.is_http());
+        let mut frontends = fleet.forwarding.frontends.iter();
+        if frontends.any(|it| it.service == service) {
+            Self::Packets
+        } else if listeners.any(|it| carries(&it)) {
+            Self::Connections
+        } else {
+            Self::Requests
+        }
+    }
 }
 
 /// How much there is: "1 listener, 2 services, 3 groups, 9 servers".
@@ -53,13 +82,19 @@ pub fn counts(fleet: &Fleet) -> String {
     .join(", ")
 }
 
-fn describe_service(service: &Service, here: &str) -> Vec<String> {
+fn describe_service(service: &Service, here: &str, carried: Carried) -> Vec<String> {
     let mut lines = vec![format!("{}, seen from {here}:", service.name)];
     let groups = in_order(service);
     let width = groups.iter().map(|group| group.name.len()).max().unwrap_or(0);
     for (index, group) in groups.iter().enumerate() {
         let rank = index + 1;
-        lines.push(format!("  {rank}. {:width$}  {}", group.name, describe_group(group)));
+        let words = describe_group(group);
+        let words =
+            if carried == Carried::Requests { words } else { words.replace(FOUND, NO_LIMIT) };
+        lines.push(format!("  {rank}. {:width$}  {words}", group.name));
+    }
+    if service.maintenance.as_ref().is_some_and(|it| it.enabled) {
+        lines.push("  in maintenance: 503 to all but those it allows".to_owned());
     }
     let overflow = match service.overflow {
         Overflow::Capacity => "when its capacity is reached",
@@ -70,8 +105,11 @@ fn describe_service(service: &Service, here: &str) -> Vec<String> {
         let threshold = service.failover_threshold;
         lines.push(format!("  and when less than {threshold} of a group's servers are healthy"));
     }
-    lines.push(format!("  when all are full: {}", when_full(service.when_full)));
-    lines.push(format!("  in a group: {}", service.policy.name()));
+    if carried != Carried::Packets {
+        lines.push(format!("  when all are full: {}", when_full(service.when_full, carried)));
+    }
+    let policy = if carried == Carried::Packets { "maglev" } else { service.policy.name() };
+    lines.push(format!("  in a group: {policy}"));
     lines.push(format!("  health: {}", health(service.health.as_ref())));
     lines
 }
@@ -84,7 +122,7 @@ pub(crate) fn in_order(service: &Service) -> Vec<&Group> {
 }
 
 /// Distance, servers and capacity of a group.
-pub(crate) fn describe_group(group: &Group) -> String {
+pub(crate) fn describe_group(group: &Group, carried: Carried) -> String {
     let distance = match group.rtt {
         Some(Duration::ZERO) => "here".to_owned(),
         Some(rtt) => format!("{rtt} away"),
@@ -97,7 +135,9 @@ pub(crate) fn describe_group(group: &Group) -> String {
     };
     let per_server = per_server(group);
     let capacity = match (limits(&group.capacity).as_slice(), per_server.as_str()) {
-        ([], "") if group.finds_limit() => "a limit that is found when it is full".to_owned(),
+        ([], "") if group.finds_limit() && carried == Carried::Requests => {
+            "a limit that is found when it is full".to_owned()
+        }
         ([], "") => "no limit".to_owned(),
         ([], per_server) => per_server.to_owned(),
         (limits, "") => limits.join(", "),
@@ -133,13 +173,17 @@ fn per_server(group: &Group) -> String {
 }
 
 /// What happens where all groups are full.
-pub(crate) fn when_full(rule: WhenFull) -> String {
+pub(crate) fn when_full(rule: WhenFull, carried: Carried) -> String {
+    let (shed, refused) = match carried {
+        Carried::Requests => ("503 with Retry-After", "503"),
+        Carried::Connections | Carried::Packets => ("closed", "closed"),
+    };
     match rule {
         WhenFull::Spread => "over capacity, in proportion to it".to_owned(),
-        WhenFull::Shed => "503 with Retry-After".to_owned(),
+        WhenFull::Shed => shed.to_owned(),
         WhenFull::Queue { timeout, length, then } => {
             let then = match then {
-                Then::Shed => "503",
+                Then::Shed => refused,
                 Then::Spread => "over capacity",
             };
             format!("wait up to {timeout}, {length} at a time, then {then}")

@@ -14,7 +14,7 @@ use loadline_core::{
 };
 use serde::Serialize;
 
-use crate::describe::{describe_group, in_order};
+use crate::describe::{Carried, describe_group, in_order};
 
 /// A request that is only thought of.
 #[derive(Clone, Debug)]
@@ -126,6 +126,8 @@ pub struct Target {
     pub service: String,
     /// Its part of the requests, in proportion to the others'.
     pub weight: u32,
+    /// Whether it is in maintenance, and this client is not let in: 503.
+    pub is_stopped: bool,
     /// Its groups in the order in which they are filled.
     pub groups: Vec<Group>,
     /// What chooses a server in a group.
@@ -187,7 +189,7 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
         passed: route::passed(listener, matched, &request),
         route: matched.map(|it| route::route(listener, it, &request, fleet)),
         authentication: route::authentication(listener, matched, fleet),
-        answer: answer(matched, (&asked, &request), listener, fleet),
+        answer: answer(matched, (&asked, &request), (listener, *client), fleet),
     })
 }
 
@@ -231,10 +233,10 @@ fn listener<'a>(fleet: &'a Fleet, question: &Question) -> Result<&'a Listener, N
 fn answer(
     matched: Option<Matched<'_>>,
     (asked, variables): (&Asked<'_>, &dyn Variables),
-    listener: &Listener,
+    (listener, client): (&Listener, IpAddr),
     fleet: &Fleet,
 ) -> Answer {
-    let one = |index: usize, weight| target(&fleet.services[index], weight);
+    let one = |index: usize, weight| target(&fleet.services[index], weight, client);
     match matched.map(|it| &it.rule.action) {
         None => Answer::Services(vec![one(listener.service, 1)]),
         Some(rules::Action::Service(split)) => {
@@ -251,17 +253,18 @@ fn answer(
     }
 }
 
-fn target(service: &Service, weight: u32) -> Target {
+fn target(service: &Service, weight: u32, client: IpAddr) -> Target {
     let group = |group: &loadline_core::fleet::Group| Group {
         name: group.name.clone(),
-        capacity: describe_group(group),
+        capacity: describe_group(group, Carried::Requests),
     };
     Target {
         service: service.name.clone(),
         weight,
+        is_stopped: service.maintenance.as_ref().is_some_and(|it| it.stops(client)),
         groups: in_order(service).into_iter().map(group).collect(),
         policy: service.policy.name().to_owned(),
-        when_full: crate::describe::when_full(service.when_full),
+        when_full: crate::describe::when_full(service.when_full, Carried::Requests),
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     io::{Read, Write},
     net::{TcpStream, ToSocketAddrs as _},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
 };
@@ -28,7 +28,7 @@ impl FromStr for Administration {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bare = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-        if text.starts_with(['/', '.']) {
+        if text.starts_with(['/', '.']) || bare.contains('/') || Path::new(bare).exists() {
             return Ok(Self::Socket(text.into()));
         }
         let (host, port) = bare.rsplit_once(':').unwrap_or((bare, "9090"));

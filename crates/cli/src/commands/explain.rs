@@ -42,10 +42,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(errors) => return Ok(super::print_errors(errors)),
     };
-    let told = match explain(&loaded.fleet, &question(args)?) {
+    let asked = question(args).and_then(|asked| Ok(explain(&loaded.fleet, &asked)?));
+    let told = match asked {
         Ok(told) => told,
         Err(error) => {
-            report_error(&error.into());
+            report_error(&error);
             return Ok(ExitCode::from(EXIT_USAGE));
         }
     };

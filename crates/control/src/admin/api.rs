@@ -236,7 +236,9 @@ async fn changes(State(context): State<Arc<AdminContext>>) -> Json<Changes> {
 
 /// The changes as lines for the file.
 async fn lines(State(context): State<Arc<AdminContext>>) -> String {
-    context.site.changes().iter().map(|change| format!("{change}\n")).collect()
+    let changes = context.site.changes();
+    let counts = |change: &&Override| !changes.iter().any(|other| change.yields_to(other));
+    changes.iter().filter(counts).map(|change| format!("{change}\n")).collect()
 }
 
 async fn change_service(

@@ -21,7 +21,11 @@ pub fn openapi() -> Value {
     page.read(history, "Its last five minutes, second by second", answers::<Samples>);
     page.flows();
     page.read("/api/changes", "The changes in force until the next reload", answers::<Changes>);
-    page.read("/api/changes.toml", "The same as lines to paste into the file", |_| text());
+    page.read(
+        "/api/changes.toml",
+        "The same as lines for the file, each below its table or entry",
+        |_| text(),
+    );
     page.read(
         "/metrics",
         "Metrics, in the text format of Prometheus, or of OpenMetrics where that is preferred",

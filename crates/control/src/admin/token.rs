@@ -33,7 +33,11 @@ impl Token {
     /// Whether the request shows it. The time this takes tells nothing but the length.
     pub(crate) fn is_shown_by(&self, headers: &HeaderMap) -> bool {
         let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let shown = value.and_then(|value| value.strip_prefix(b"Bearer "));
+        // A scheme in any case, and blanks behind it (RFC 9110, 11.1 and 11.4).
+        let shown = value.and_then(|value| value.split_at_checked(SCHEME.len()));
+        let shown = shown.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(SCHEME));
+        let shown =
+            shown.and_then(|(_, rest)| rest.strip_prefix(b" ")).map(<[u8]>::trim_ascii_start);
         shown.is_some_and(|shown| shown.ct_eq(self.0.as_bytes()).into())
     }
 }
@@ -45,6 +49,8 @@ impl Token {
 pub(crate) fn check(path: &Path) -> Result<(), AdminError> {
     Token::of(Some(path), None).map(drop)
 }
+
+const SCHEME: &[u8] = b"Bearer";
 
 /// 64 bits in hexadecimal: more than can be tried over a network.
 const LENGTH_MIN: usize = 16;

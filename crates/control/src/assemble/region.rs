@@ -41,6 +41,7 @@ impl Regions {
             for (name, region) in table.value.iter() {
                 regions.add(name, region, problems);
             }
+            regions.check_distances(&table.value, problems);
         }
         if let Some(region) = file.edge.get().and_then(|edge| edge.region.at()) {
             regions.check_here(region, file, problems);
@@ -99,6 +100,26 @@ impl Regions {
         let Some(others) = region.value.rtt.at() else { return };
         self.unsure |= problems.is_damaged(&others.span);
         self.add_distances(&name.value, &others.value, problems);
+    }
+
+    /// A region whose distances do not lead here is hardly meant where one nearly does.
+    fn check_distances(&self, table: &Named<Region>, problems: &mut Problems) {
+        if self.unsure {
+            return;
+        }
+        let without = table.iter().filter(|(name, _)| self.distance(&name.value).is_none());
+        for (name, region) in without {
+            let rtt = region.value.rtt.get().into_iter().flat_map(Named::iter);
+            let typed: Vec<&At<String>> = rtt.map(|(other, _)| other).collect();
+            let names: Vec<&str> = typed.iter().map(|it| it.value.as_str()).collect();
+            let nearest = loadline_spanned::nearest(&self.here, &names);
+            let Some(place) = typed.iter().find(|it| Some(it.value.as_str()) == nearest) else {
+                continue;
+            };
+            let message = format!("no distance from `{}` to `{}`", self.here, name.value);
+            let help = format!("did you mean `{}`, the region of the edge?", self.here);
+            problems.warning(&place.span, message, "this region", help);
+        }
     }
 
     fn add_distances(&mut self, from: &str, to: &Named<TimeOrOff>, problems: &mut Problems) {

@@ -66,6 +66,9 @@ fn write_target(f: &mut fmt::Formatter<'_>, target: &Target, all: u64) -> fmt::R
     } else {
         line(f, "service", &format_args!("{}, {} of {all}", target.service, target.weight))?;
     }
+    if target.is_stopped {
+        return line(f, "", &"in maintenance: 503");
+    }
     let width = target.groups.iter().map(|group| group.name.len()).max().unwrap_or(0);
     for (number, group) in (1..).zip(&target.groups) {
         line(

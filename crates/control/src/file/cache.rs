@@ -17,7 +17,8 @@ pub(crate) struct Cache {
     /// Memory for responses, all that is kept beside their bytes included.
     #[schemars(extend("default" = "256MiB"))]
     pub(crate) memory: Key<Size<{ 1 << 20 }, { 1 << 40 }>>,
-    /// Maximum size of a body that is stored. A longer one goes through to its client.
+    /// Maximum size of a body that is stored, in memory an eighth of `memory` at most. A longer one
+    /// goes through to its client.
     #[schemars(extend("default" = "64MiB"))]
     pub(crate) max_object: Key<Size<1, { 1 << 40 }>>,
     /// Keeps on disk what memory has no room for, over a restart.

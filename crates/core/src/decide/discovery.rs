@@ -7,7 +7,7 @@
 //!
 //! A name is asked for again when its answer expires: after its TTL, not below
 //! [`AnswerValidity::min`] and not above [`AnswerValidity::max`]. After `n` failures in a row it is
-//! asked for after `min(Terms::min * 2^n, Terms::max)`.
+//! asked for after [`AnswerValidity::min`] times two to the power of `n - 1`.
 //!
 //! Lists are kept in the order of their addresses, so that the same servers in another order are
 //! no change.
@@ -69,7 +69,7 @@ pub struct AnswerValidity {
 impl AnswerValidity {
     /// When to ask again: after the TTL of an answer, or after so many failures in a row.
     fn wait(&self, ttl: Option<Duration>, failures: u32) -> Duration {
-        let doubled = self.min * (1 << failures.min(DOUBLINGS_MAX));
+        let doubled = self.min * (1 << failures.saturating_sub(1).min(DOUBLINGS_MAX));
         ttl.unwrap_or(doubled).max(self.min).min(self.max)
     }
 }
@@ -421,7 +421,7 @@ mod tests {
             lists.expire(at(0), &source, Some(Duration::from_secs(ttl)), &terms);
             assert_eq!(lists.next_due(), Some(at(due)), "{ttl}");
         }
-        for due in [10, 20, 40, 60, 60] {
+        for due in [5, 10, 20, 40, 60, 60] {
             lists.take(at(0), &source, Err("no answer".to_owned()));
             lists.expire(at(0), &source, None, &terms);
             assert_eq!(lists.next_due(), Some(at(due)));

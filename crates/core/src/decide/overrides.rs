@@ -161,6 +161,19 @@ impl Override {
         (self.service.clone(), self.group.clone(), server, kind)
     }
 
+    /// Whether another says more of the same server: who is out stays out whatever its weight.
+    #[must_use]
+    pub fn yields_to(&self, other: &Self) -> bool {
+        let Setting::Weight(server, _) = self.setting else { return false };
+        let takes_out = match other.setting {
+            Setting::Drain(out, _) | Setting::Mode(out, Mode::Drain | Mode::Maintenance) => {
+                out == server
+            }
+            _ => false,
+        };
+        takes_out && self.group_id() == other.group_id()
+    }
+
     fn group_id(&self) -> (&str, &str) {
         (&self.service, &self.group)
     }
@@ -185,19 +198,19 @@ impl Override {
     }
 }
 
-/// The line of the file that says the same, for its table.
+/// The line of the file that says the same, and the table or the entry that it is for.
 impl fmt::Display for Override {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Setting::Maintenance(enabled) = self.setting {
             let service = &self.service;
             return write!(f, "# service.{service}:\nmaintenance = {{ enabled = {enabled} }}");
         }
-        write!(f, "# service.{}, group {}: ", self.service, self.group)?;
+        write!(f, "# service.{}, group {}", self.service, self.group)?;
         match self.setting {
-            Setting::Scaler(scaler) => write!(f, "\nscaler = {}", scaler.as_f64()),
+            Setting::Scaler(scaler) => write!(f, ":\nscaler = {}", scaler.as_f64()),
             Setting::Weight(server, weight) => line(f, "weight", server, weight),
             Setting::Mode(server, Mode::Active) => {
-                write!(f, "{} as the file says", ServerAddress(server))
+                write!(f, ": {} as the file says", ServerAddress(server))
             }
             Setting::Maintenance(_) => Ok(()),
             Setting::Mode(server, Mode::Drain) | Setting::Drain(server, _) => {
@@ -208,9 +221,10 @@ impl fmt::Display for Override {
     }
 }
 
+/// For the entry of a server, which keeps its other keys.
 fn line(f: &mut fmt::Formatter<'_>, what: &str, server: SocketAddr, weight: u32) -> fmt::Result {
     let server = ServerAddress(server);
-    write!(f, "{what}, among its servers\n{{ address = \"{server}\", weight = {weight} }}")
+    write!(f, ", {what} of {{ address = \"{server}\" }} among its servers:\nweight = {weight}")
 }
 
 /// Whether the fleet says the same already.

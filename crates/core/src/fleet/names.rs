@@ -22,6 +22,11 @@ impl ServerNames {
         Self { names }
     }
 
+    /// All names, in their order, with their services.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.names.iter().map(|(name, service)| (name.as_str(), *service))
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -148,7 +148,9 @@ fn places(service: &Service) -> String {
 fn passed_over(service: &Service) -> String {
     let yields = service.groups.iter().find(|group| group.standing == GroupAvailability::Yields);
     match (yields, service.groups.first()) {
-        (Some(group), _) => format!(", because {} has too few healthy servers", group.name),
+        (Some(group), _) => {
+            format!(", because {} has, or had within 3 s, too few healthy servers", group.name)
+        }
         (None, Some(first)) if service.rates.overflow_per_s > 0.0 => {
             format!(", because {} is at its load line", first.name)
         }
@@ -270,6 +272,11 @@ mod tests {
         let near = Group { standing: GroupAvailability::Yields, ..group("near", 0.0, 33.0) };
         let rates = Rates { requests_per_s: 40.0, ..Rates::default() };
         let said = service(vec![group("far", 40.0, 80.0), near], rates).sentence();
-        assert!(said.contains("all to far, because near has too few healthy servers"), "{said}");
+        assert!(
+            said.contains(
+                "all to far, because near has, or had within 3 s, too few healthy servers"
+            ),
+            "{said}"
+        );
     }
 }

@@ -126,7 +126,10 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let scaler = change(Setting::Scaler(Ratio::percent(50)));
     assert!(scaler.to_string().ends_with("\nscaler = 0.5"), "{scaler}");
     let drain = change(Setting::Mode(server(&three_servers(), 0), Mode::Drain));
-    assert!(drain.to_string().ends_with("\n{ address = \"127.110.0.0:80\", weight = 0 }"));
+    let line = "drain of { address = \"127.110.0.0:80\" } among its servers:\nweight = 0";
+    assert!(drain.to_string().ends_with(line), "{drain}");
+    let weight = change(Setting::Weight(server(&three_servers(), 0), 5));
+    assert!(weight.yields_to(&drain) && !drain.yields_to(&weight) && !scaler.yields_to(&drain));
 }
 
 /// Two servers that are asked first and two that stand by, which may be given 100 per second.
