@@ -45,18 +45,15 @@ pub(super) fn routes(
         let help = format!("write it before route {by}, or let that one match less");
         problems.warning(&given.value.list()[shadowed.rule].span, message, "never taken", help);
     }
-    let not_found = (!entry.value.service.given()).then(|| not_found(&rules)).flatten();
+    let not_found = listener.routes_only.then(not_found);
     Routes::new(rules.into_iter().chain(not_found).collect())
 }
 
-/// 404 for what none of the rules matches, where there can be such requests.
-fn not_found(rules: &[Rule]) -> Option<Rule> {
+/// 404 for what none of the rules matches, after all of them.
+fn not_found() -> Rule {
     let response = DirectResponse { status: 404, headers: Vec::new(), body: String::new() };
     let rule = Rule::new(Conditions::default(), Action::Respond(response));
-    let rule = Rule { priority: i32::MIN, ..rule };
-    let all: Vec<Rule> = rules.iter().cloned().chain([rule.clone()]).collect();
-    let is_taken = rules::lint(&all).iter().all(|shadowed| shadowed.rule < rules.len());
-    is_taken.then_some(rule)
+    Rule { priority: i32::MIN, ..rule }
 }
 
 fn rule(

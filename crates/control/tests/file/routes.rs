@@ -46,8 +46,24 @@ fn what_no_route_of_a_listener_without_service_matches_is_not_found() {
     assert!(words.contains(expected), "{words}");
 
     let all = format!("{api}{{ path = \"/\", service = \"web\" }},\n");
-    let words = describe(&parse("routes.toml", &without(&all)).unwrap().fleet);
-    assert!(!words.contains("404"), "{words}");
+    let loaded = parse("routes.toml", &without(&all)).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let words = describe(&loaded.fleet);
+    assert!(words.contains("  2. path /: web\n  3. any request: answer 404\n"), "{words}");
+}
+
+#[test]
+fn what_comes_after_a_redirect_to_https_is_taken_and_the_rest_is_not_found() {
+    let text = file(concat!(
+        "{ redirect = { scheme = \"https\" } },\n",
+        "{ host = \"a.test\", service = \"api\" },\n",
+    ));
+    let loaded = parse("routes.toml", &text.replacen("service = \"web\"\n", "", 1)).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let words = describe(&loaded.fleet);
+    let expected = "  1. any request: redirect 302\n  2. host a.test: api\n\
+                    \x20 3. any request: answer 404\n";
+    assert!(words.contains(expected), "{words}");
 }
 
 #[test]

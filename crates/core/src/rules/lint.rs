@@ -5,7 +5,7 @@
 
 use alloc::{format, string::String, vec::Vec};
 
-use super::{Action, Host, Path, PathChange, Rule, Table};
+use super::{Action, Conditions, Host, Path, PathChange, Rule, Table};
 
 /// A rule that never decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ fn shadow(table: &Table, rank: usize) -> Option<usize> {
         let earlier = entries.iter().take_while(|entry| entry.rank < best);
         let mut covering = earlier.filter(|entry| {
             let rule = table.rules_at(entry);
-            rule.when.cover(conditions) && !is_by_map(&rule.action)
+            rule.when.cover(conditions) && takes_all(&rule.action, conditions)
         });
         if let Some(entry) = covering.next() {
             best = entry.rank;
@@ -61,9 +61,20 @@ fn shadow(table: &Table, rank: usize) -> Option<usize> {
     (best < rank).then_some(best)
 }
 
-/// Whether a map decides about it as well.
-fn is_by_map(action: &Action) -> bool {
-    let Action::Redirect(redirect) = action else { return false };
-    matches!(redirect.path, Some(PathChange::Map(_)))
-        || redirect.location.as_ref().is_some_and(|location| location.maps().next().is_some())
+/// Whether the action is for every request that meets `conditions`: a redirect is not for one that
+/// it leads to where it came.
+fn takes_all(action: &Action, conditions: &Conditions) -> bool {
+    let Action::Redirect(redirect) = action else { return true };
+    if let Some(location) = &redirect.location {
+        return location.maps().next().is_none();
+    }
+    let is_elsewhere = match &redirect.path {
+        Some(PathChange::Whole(_)) => true,
+        Some(PathChange::Prefix { from, .. }) => {
+            let paths = [Path::Prefix(from.clone())].into();
+            Conditions { paths, ..Conditions::default() }.cover(conditions)
+        }
+        Some(PathChange::Regex { .. } | PathChange::Map(_)) | None => false,
+    };
+    redirect.host.is_some() || is_elsewhere
 }

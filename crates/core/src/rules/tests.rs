@@ -213,6 +213,26 @@ fn the_linter_follows_hosts_fields_and_networks() {
 }
 
 #[test]
+fn the_linter_knows_that_a_redirect_is_not_for_those_who_are_there_already() {
+    let none = Redirect { status: 301, scheme: None, host: None, path: None, location: None };
+    let https = Redirect { scheme: Some("https".into()), ..none.clone() };
+    let with = |path| Redirect { path: Some(path), ..https.clone() };
+    let prefix = |from: &str| PathChange::Prefix { from: from.into(), to: "/c".into() };
+    for (redirect, takes_all) in [
+        (https.clone(), false),
+        (with(prefix("/b")), false),
+        (with(prefix("/a")), true),
+        (with(PathChange::Whole("/c".into())), true),
+        (Redirect { host: Some("b.test".into()), ..https.clone() }, true),
+    ] {
+        let first = Conditions { paths: vec![path("/a")], ..Conditions::default() };
+        let second = Conditions { paths: vec![path("/a/b")], ..Conditions::default() };
+        let rules = [Rule::new(first, Action::Redirect(redirect.clone())), rule(second)];
+        assert_eq!(!lint(&rules).is_empty(), takes_all, "{redirect:?}");
+    }
+}
+
+#[test]
 fn ten_thousand_rules_are_linted_at_once() {
     let mut rules: Vec<Rule> =
         (0..10_000).flat_map(|n| of_paths(&[format!("/p/{n}").as_str()])).collect();

@@ -100,7 +100,8 @@ struct Seen<'a> {
     claims: Option<Rc<Claims>>,
 }
 
-/// Decides by the rules of `listener_context`; its own service gets what none of them is for.
+/// Decides by the rules of `listener_context`; its own service gets what none of them is for, if it
+/// has one.
 pub(crate) fn route(
     worker: &Worker,
     listener_context: &ListenerContext,
@@ -156,6 +157,10 @@ pub(crate) fn route(
     let ruled = Routed { check, hidden, ..ruled };
     let routed = match matched {
         Some(matched) => act(worker, listener_context, (matched, &seen), ruled),
+        None if is_nobodys => {
+            let response = DirectResponse { status: 404, headers: Vec::new(), body: String::new() };
+            Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled }
+        }
         None => ruled,
     };
     Routed { user: seen.user, ..routed }

@@ -39,6 +39,30 @@ fn a_path_chooses_the_service_and_the_listener_gets_the_rest() {
 }
 
 #[test]
+fn what_no_route_is_for_gets_to_no_service_where_the_listener_has_none() {
+    let upgrade = Redirect {
+        status: 301,
+        scheme: Some("https".into()),
+        host: None,
+        path: None,
+        location: None,
+    };
+    let rules = vec![
+        rule(Conditions::default(), Action::Redirect(upgrade)),
+        rule(under("/api"), Action::Service(Split::all(1))),
+    ];
+    let proxy = Proxy::beside(rules, SocketAddr::from(([127, 0, 0, 1], 9)), |fleet| {
+        fleet.listeners[0].routes_only = true;
+        fleet.listeners[0].trusted_proxies = ["127.0.0.0/8".parse().unwrap()].into();
+    });
+    let secure = "GET /anything HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                  X-Forwarded-Proto: https\r\n\r\n";
+    let told = proxy.ask(secure);
+    assert!(told.starts_with("HTTP/1.1 404 "), "{told}");
+    assert!(proxy.get("/anything").starts_with("HTTP/1.1 301 "));
+}
+
+#[test]
 fn a_header_a_cookie_and_a_query_choose_together() {
     let exact = |name: &str, value: &str| Field {
         name: name.into(),
