@@ -45,15 +45,15 @@ pub(super) fn routes(
         let help = format!("write it before route {by}, or let that one match less");
         problems.warning(&given.value.list()[shadowed.rule].span, message, "never taken", help);
     }
-    let not_found = listener.routes_only.then(not_found);
+    let not_found = listener.routes_only.then(|| not_found(listener));
     Routes::new(rules.into_iter().chain(not_found).collect())
 }
 
-/// 404 for what none of the rules matches, after all of them.
-fn not_found() -> Rule {
+/// 404 for what none of the rules matches, after all of them, to those who may ask the listener.
+fn not_found(listener: &Listener) -> Rule {
     let response = DirectResponse { status: 404, headers: Vec::new(), body: String::new() };
     let rule = Rule::new(Conditions::default(), Action::Respond(response));
-    Rule { priority: i32::MIN, ..rule }
+    Rule { priority: i32::MIN, authentication: listener.authentication.clone(), ..rule }
 }
 
 fn rule(

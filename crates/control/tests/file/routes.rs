@@ -122,6 +122,18 @@ fn a_route_asks_for_a_user_as_its_listener_does_unless_it_says_otherwise() {
 }
 
 #[test]
+fn what_no_route_is_for_asks_for_a_user_as_its_listener_does() {
+    let text = file("{ path = \"/a\", service = \"api\", basic_auth = false },\n");
+    let users = format!("basic_auth = {{ users = {{ ali = \"{HASH}\" }} }}\n");
+    let loaded = parse("routes.toml", &text.replacen("service = \"web\"\n", &users, 1)).unwrap();
+    let rules = loaded.fleet.listeners[0].routes.rules();
+    let asks: Vec<bool> = rules.iter().map(|(_, rule)| rule.authentication.is_some()).collect();
+    assert_eq!(asks, [false, true]);
+    let words = describe(&loaded.fleet);
+    assert!(words.contains("2. any request: answer 404, basic auth\n"), "{words}");
+}
+
+#[test]
 fn a_token_or_a_password_is_wanted_by_whichever_of_route_and_listener_says_so_last() {
     let jwt = |issuer: &str| format!("jwt = {{ keys = \"jwks.json\", issuer = \"{issuer}\" }}");
     let text = file(&format!(
