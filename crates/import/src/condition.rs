@@ -331,8 +331,9 @@ fn masked(address: IpAddr, length: u32) -> IpAddr {
 /// # Errors
 /// Why it is none: look-around and references back are for other engines.
 pub(crate) fn compile(expression: &str) -> Result<Regex, String> {
-    let built = regex::bytes::RegexBuilder::new(expression).unicode(false).build();
-    built.map_err(|error| {
+    let mut builder = regex::bytes::RegexBuilder::new(expression);
+    builder.unicode(false).dot_matches_new_line(true);
+    builder.build().map_err(|error| {
         let text = error.to_string();
         let last = text.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
         format!("the expression is not one of loadline's: {last}")

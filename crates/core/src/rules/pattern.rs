@@ -322,8 +322,8 @@ impl fmt::Display for Network {
 }
 
 impl Regex {
-    /// Compiles an expression that has to match the whole of a text, byte by byte: `.` is any byte,
-    /// `\d` and `(?i)` know ASCII only.
+    /// Compiles an expression that has to match the whole of a text, byte by byte: `.` is any byte, a
+    /// line break too, `\d` and `(?i)` know ASCII only.
     ///
     /// # Errors
     /// If it is none, or needs more than [`REGEX_SIZE_MAX`] bytes.
@@ -375,13 +375,17 @@ impl Regex {
 }
 
 fn compile(text: &str) -> Result<regex::bytes::Regex, PatternError> {
-    let built = RegexBuilder::new(text).unicode(false).size_limit(REGEX_SIZE_MAX).build();
-    built.map_err(|error| PatternError::Regex(error.to_string()))
+    let mut builder = RegexBuilder::new(text);
+    // A path has a line break as `%0A`, which must not get around an expression with `.`.
+    builder.unicode(false).dot_matches_new_line(true).size_limit(REGEX_SIZE_MAX);
+    builder.build().map_err(|error| PatternError::Regex(error.to_string()))
 }
 
 /// What stands literally before the last slash at the beginning of an expression.
 fn directory(text: &str) -> Option<String> {
-    let hir = ParserBuilder::new().unicode(false).utf8(false).build().parse(text).ok()?;
+    let mut builder = ParserBuilder::new();
+    builder.unicode(false).utf8(false).dot_matches_new_line(true);
+    let hir = builder.build().parse(text).ok()?;
     let literal = literal(&hir)?;
     let slash = literal.iter().rposition(|byte| *byte == b'/')?;
     let directory = str::from_utf8(&literal[..slash]).ok()?;

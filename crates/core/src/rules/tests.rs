@@ -182,6 +182,22 @@ fn patterns_that_cannot_be_say_what_would_be_right() {
 }
 
 #[test]
+fn a_line_break_does_not_get_around_an_expression() {
+    let mut scratch = vec![];
+    let asked = normal::path(b"/admin/x%0Ay", &mut scratch);
+    for text in ["~/admin/.*", "~/.*/x.y", "~/admin/[^/]+"] {
+        assert!(path(text).matches(asked), "{text}");
+    }
+    let rules = of_paths(&["~/admin/.*"]);
+    assert_eq!(found(&rules, &get("a.test", "/admin/x\n")), Some(0));
+    let query = |text: &str| Conditions { query: vec![field("q", text)], ..Conditions::default() };
+    let with_query = Made { query: "q=a%0Ab", ..get("a.test", "/") };
+    assert!(query("~a.b").hold(&with_query.request()));
+    assert!(Regex::part("^/a.b$").unwrap().matches(b"/a\nb"), "maps and rewrites");
+    assert!(!path("~(?-s)/admin/.*").matches(asked), "where it is said so");
+}
+
+#[test]
 fn the_linter_names_the_rule_that_takes_everything() {
     let rules = of_paths(&["/a", "/a/b", "=/a", "~/a/[0-9]+", "/b", "~/[a-z]+", "=/c", "/ab"]);
     let pairs: Vec<_> = lint(&rules).iter().map(|it| (it.rule, it.by)).collect();
