@@ -31,7 +31,7 @@ pub(super) fn passed<H: Headers + ?Sized>(
 }
 
 /// The first condition that does not hold. A route all of whose conditions hold is a redirect to
-/// where the client is already, or to where a map does not say.
+/// where the client is already, as one is that does not change the path.
 fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
     if let Some(one) = each(&rule.when).into_iter().find(|one| !one.hold(request)) {
         return format!("not {}", routes::conditions(&one));
@@ -42,6 +42,12 @@ fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
         }
         Action::Redirect(Redirect { path: Some(PathChange::Map(map)), .. }) => {
             format!("there is no value for ${}", map.name())
+        }
+        Action::Redirect(Redirect { path: Some(PathChange::Regex { pattern, .. }), .. }) => {
+            format!("{} does not match the path, which would stay", pattern.as_str())
+        }
+        Action::Redirect(Redirect { path: Some(PathChange::Prefix { from, .. }), .. }) => {
+            format!("the path is not below {from}, and would stay")
         }
         _ => format!("it leads to {}, by which the request came", request.scheme),
     }

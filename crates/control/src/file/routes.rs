@@ -117,7 +117,8 @@ pub(crate) struct Redirect {
     pub(crate) scheme: Key<Text<Word<Scheme>>>,
     /// The host, with a port if need be.
     pub(crate) host: Key<Text<Host>>,
-    /// Changes the path.
+    /// Changes the path. Where it would stay and `host` and another `scheme` are not given, the
+    /// route does not match.
     pub(crate) rewrite: Key<PathChange>,
     /// All of where to, with variables, instead of the parts. Where a map in it has no value the
     /// route does not match.

@@ -2,7 +2,7 @@
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
-use super::{Map, Regex, Template, Variables, normal, pattern::is_under};
+use super::{Map, Regex, Request, Template, Variables, normal, pattern::is_under};
 
 /// What is done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,16 +85,14 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Whether it leads whoever came by `scheme` somewhere else.
-    pub(super) fn leads(&self, scheme: &str, variables: &dyn Variables) -> bool {
+    /// Whether it leads somewhere else than to where the request came.
+    pub(super) fn leads<H: ?Sized>(&self, request: &Request<'_, H>) -> bool {
         if let Some(location) = &self.location {
-            return location.maps().all(|map| !map.value(variables).is_empty());
+            return location.maps().all(|map| !map.value(request).is_empty());
         }
-        let is_elsewhere = match &self.path {
-            Some(PathChange::Map(map)) => !map.value(variables).is_empty(),
-            path => path.is_some(),
-        };
-        self.host.is_some() || is_elsewhere || self.scheme.as_deref().is_some_and(|it| it != scheme)
+        self.host.is_some()
+            || self.scheme.as_deref().is_some_and(|it| it != request.scheme)
+            || self.path.as_ref().is_some_and(|path| path.changes(request))
     }
 
     /// Writes where to: `raw` is the path as it was asked for, `path` its normal form, `query`
@@ -232,6 +230,16 @@ pub enum PathChange {
 }
 
 impl PathChange {
+    /// Whether it is for the path of this request; another one stays.
+    fn changes<H: ?Sized>(&self, request: &Request<'_, H>) -> bool {
+        match self {
+            Self::Whole(_) => true,
+            Self::Prefix { from, .. } => is_under(request.path, from),
+            Self::Regex { pattern, .. } => pattern.matches(request.path),
+            Self::Map(map) => !map.value(request).is_empty(),
+        }
+    }
+
     /// What a map makes of it for one request; none where it is by no map, or that says nothing.
     #[must_use]
     pub fn filled_in(&self, variables: &dyn Variables) -> Option<Self> {
