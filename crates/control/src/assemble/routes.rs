@@ -4,7 +4,7 @@ use loadline_core::{
     fleet::Listener,
     rules::{
         self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Map, PathChange,
-        RateLimit, Redirect, Routes, Rule, Share, Split, Template,
+        RateLimit, Redirect, Regex, Replacement, Routes, Rule, Share, Split, Template,
     },
     units::Rate,
 };
@@ -17,10 +17,10 @@ use super::{
 use crate::{
     file::{self, Scheme},
     value::{
-        label::{HeaderName, UrlPath},
+        label::{HeaderName, Name},
         number::Whole,
         one_or_more::OneOrMore,
-        pattern::{HeaderTemplate, ValuePattern},
+        pattern::{HeaderTemplate, NEW_PATH_HELP, NewPath, ValuePattern},
     },
 };
 
@@ -288,22 +288,56 @@ fn path_change(
     problems: &mut Problems,
 ) -> Option<PathChange> {
     let file = &given.value;
-    let text = |key: &Key<Text<UrlPath>>| key.get().map(|path| path.0.0.clone());
-    let (path, prefix, to) = (text(&file.path), text(&file.prefix), text(&file.to));
+    let path = file.path.get().map(|path| path.0.0.clone());
+    let prefix = file.prefix.get().map(|prefix| prefix.0.0.clone());
     let regex = file.regex.get().map(|regex| regex.0.0.clone());
-    let trimmed = |path: String| path.trim_end_matches('/').to_owned();
-    match (file.map.at(), path, prefix, regex, to) {
-        (Some(map), None, None, None, None) => maps.find(map, problems).map(PathChange::Map),
+    match (file.map.at(), path, prefix, regex, file.to.at()) {
+        (Some(map), None, None, None, None) => path_map(map, maps, problems),
         (None, Some(path), None, None, None) => Some(PathChange::Whole(path)),
         (None, None, Some(from), None, Some(to)) => {
-            Some(PathChange::Prefix { from: trimmed(from), to: trimmed(to) })
+            let to = to.value.0.0.trim_end_matches('/').to_owned();
+            Some(PathChange::Prefix { from, to })
         }
-        (None, None, None, Some(pattern), Some(to)) => Some(PathChange::Regex { pattern, to }),
+        (None, None, None, Some(pattern), Some(to)) => replacement(pattern, to, problems),
         _ => {
             let message = "this does not say what becomes of the path".to_owned();
             let help = "write { path = \"/new\" }, { prefix = \"/old/\", to = \"/new/\" }, \
                         { regex = \"^/old/(.*)\", to = \"/new/$1\" } or { map = \"NAME\" }";
             problems.absent(&given.span, &given.span, message, help.to_owned());
+            None
+        }
+    }
+}
+
+/// A map of which each value is a path.
+fn path_map(given: &At<Text<Name>>, maps: &Maps, problems: &mut Problems) -> Option<PathChange> {
+    let map = maps.find(given, problems)?;
+    if let Some(value) = map.value_that(NewPath::is_more) {
+        let message = format!("the map `{}` has `{value}`, which is not a path", map.name());
+        problems.error(&given.span, message, "this map", NEW_PATH_HELP.to_owned());
+    }
+    Some(PathChange::Map(map))
+}
+
+/// A replacement with groups that the expression has.
+fn replacement(
+    pattern: Regex,
+    given: &At<Text<NewPath>>,
+    problems: &mut Problems,
+) -> Option<PathChange> {
+    match Replacement::read(&given.value.0.0, &pattern) {
+        Ok(to) => Some(PathChange::Regex { pattern, to }),
+        Err(unknown) => {
+            let name = &unknown.0;
+            let help = match name.find(|c: char| !c.is_ascii_digit()) {
+                Some(end @ 1..) => format!(
+                    "write `${{{}}}{}`: letters, digits and `_` are of the name",
+                    &name[..end],
+                    &name[end..]
+                ),
+                _ => "put what it should have into parentheses; `$$` is a dollar sign".to_owned(),
+            };
+            problems.error(&given.span, unknown.to_string(), "here", help);
             None
         }
     }

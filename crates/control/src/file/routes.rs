@@ -8,12 +8,12 @@ use serde::Deserialize;
 use super::{BasicAuth, ForwardAuth, Jwt, RouteCache};
 use crate::value::{
     either::{TableOrFalse, TableOrSwitch, TextOr},
-    label::{FilePath, HeaderName, Host, Name, UrlPath},
+    label::{FilePath, HeaderName, Host, Name},
     number::Whole,
     one_or_more::OneOrMore,
     pattern::{
-        Body, Expression, HeaderTemplate, HostPattern, MethodName, NetworkRange, OriginPattern,
-        PathPattern, ValuePattern,
+        Body, Expression, HeaderTemplate, HostPattern, MethodName, NetworkRange, NewPath,
+        OriginPattern, PathPattern, PathPrefix, ValuePattern,
     },
     quantity::{PERCENT, PositiveRate, Share, Size, Time},
     word::Word,
@@ -194,13 +194,14 @@ pub(crate) struct Limit {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct PathChange {
     /// The new path.
-    pub(crate) path: Key<Text<UrlPath>>,
+    pub(crate) path: Key<Text<NewPath>>,
     /// The prefix that is replaced, up to the border of a segment.
-    pub(crate) prefix: Key<Text<UrlPath>>,
+    pub(crate) prefix: Key<Text<PathPrefix>>,
     /// The expression of which the first match is replaced.
     pub(crate) regex: Key<Text<Expression>>,
-    /// The replacement; `$1` stands for a group of the expression.
-    pub(crate) to: Key<Text<UrlPath>>,
+    /// The replacement; `$1` stands for a group of the expression, `${1}` where a letter, a digit or
+    /// `_` follows, `$$` for a dollar sign.
+    pub(crate) to: Key<Text<NewPath>>,
     /// The map whose value is the new path; where it has none the path stays, and a redirect that
     /// changes the path alone does not match.
     pub(crate) map: Key<Text<Name>>,

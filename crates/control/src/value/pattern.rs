@@ -165,6 +165,69 @@ impl Textual for Expression {
     }
 }
 
+/// A path that is replaced with all below it.
+#[derive(Clone, Debug)]
+pub(crate) struct PathPrefix(pub(crate) String);
+
+impl Textual for PathPrefix {
+    fn expected() -> String {
+        "a path like \"/old/\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let complain = |error| Complaint::new(format!("`{text}` is not a path"), say(error));
+        rules::Path::prefix(text).map_err(complain)?;
+        Ok(Self(text.trim_end_matches('/').to_owned()))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a path",
+            "pattern": "^/[^?#]*$",
+            "examples": ["/old/"],
+        })
+    }
+}
+
+/// What a path becomes, decoded or percent-encoded.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPath(pub(crate) String);
+
+impl NewPath {
+    /// Whether a text says anything but a path.
+    pub(crate) fn is_more(text: &str) -> bool {
+        text.contains(|c: char| matches!(c, '?' | '#') || c.is_control())
+    }
+}
+
+impl Textual for NewPath {
+    fn expected() -> String {
+        "a path like \"/new/\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if text.starts_with('/') && !Self::is_more(text) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = if text.contains(['?', '#']) { NEW_PATH_HELP } else { "begin it with a slash" };
+        Err(Complaint::new(format!("`{text}` is not a path"), help))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({
+            "type": "string",
+            "title": "a path, decoded or percent-encoded",
+            "pattern": "^/[^?#\\x00-\\x1f\\x7f-\\x9f]*$",
+            "examples": ["/new/", "/caf%C3%A9"],
+        })
+    }
+}
+
+/// What to write where a path has a query.
+pub(crate) const NEW_PATH_HELP: &str = "leave `?` and `#` out: the query stays as it came; \
+    `%3F` is a question mark in a path, and the `location` of a redirect has a query of its own";
+
 /// A method of HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct MethodName(pub(crate) String);

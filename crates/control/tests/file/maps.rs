@@ -122,6 +122,25 @@ fn a_path_by_a_map_is_not_cached_for_other_clients_and_the_map_is_there() {
 }
 
 #[test]
+fn a_map_of_paths_has_no_query_in_any_value() {
+    for (values, wrong) in [
+        ("values = { a = \"/b\", c = \"/d?e\" }", "/d?e"),
+        ("values = { a = \"/b\" }\ndefault = \"/f#g\"", "/f#g"),
+        ("kind = \"prefix\"\nvalues = { a = \"/b?\" }", "/b?"),
+        ("kind = \"regex\"\nvalues = { a = \"/b?\" }", "/b?"),
+    ] {
+        let maps = format!("[maps.moved]\nof = \"$path\"\n{values}");
+        let routes = "{ redirect = { rewrite = { map = \"moved\" } } }";
+        let errors = parse("maps.toml", &file(&maps, routes)).unwrap_err();
+        let [error] = errors.errors() else { panic!("{values}: {errors:?}") };
+        let told = format!("the map `moved` has `{wrong}`, which is not a path");
+        assert_eq!(error.message(), told, "{values}");
+        let location = "{ redirect = { location = \"$moved\" } }";
+        assert!(parse("maps.toml", &file(&maps, location)).is_ok(), "{values}");
+    }
+}
+
+#[test]
 fn a_map_that_nobody_uses_is_warned_of() {
     let maps = "[maps.backend_tag]\nof = \"$host\"\nvalues = { a = \"b\" }";
     let loaded = parse("maps.toml", &file(maps, "{ service = \"web\" }")).unwrap();

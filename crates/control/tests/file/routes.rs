@@ -216,6 +216,16 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         ("{ service = \"api\", limit = { burst = 2 } }", "without `rate`"),
         ("{ service = \"api\", rewrite = { prefix = \"/a\" } }", "what becomes of the path"),
         ("{ deny = 403, rewrite = { path = \"/a\" } }", "for a route with `service`"),
+        ("{ service = \"api\", rewrite = { path = \"a\" } }", "`a` is not a path"),
+        (
+            "{ service = \"api\", rewrite = { regex = \"^/(a)/(b)$\", to = \"/d/$1_x/$2\" } }",
+            "the expression has no group `1_x`",
+        ),
+        ("{ redirect = { rewrite = { regex = \"a\", to = \"/$1\" } } }", "has no group `1`"),
+        (
+            "{ service = \"api\", rewrite = { prefix = \"/a%20b\", to = \"/\" } }",
+            "`/a%20b` is not a path",
+        ),
         ("{ service = \"api\", mirror = \"wep\" }", "no service `wep`"),
         ("{ service = \"api\", mirror = { share = \"5%\" } }", "a mirror without `service`"),
         ("{ service = \"api\", mirror = { service = \"web\", share = \"101%\" } }", "out of range"),
@@ -268,6 +278,35 @@ fn what_is_wrong_with_the_tokens_of_a_route_is_said_at_its_place() {
     ] {
         assert_told(route, message);
     }
+}
+
+#[test]
+fn a_new_path_is_decoded_or_encoded_and_has_no_query() {
+    let changes = |rewrite: &str| {
+        let route = format!("{{ service = \"api\", rewrite = {{ {rewrite} }} }}");
+        let loaded = parse("routes.toml", &file(&route));
+        loaded.map(|it| it.fleet.listeners[0].routes.rules()[0].1.path.clone().unwrap())
+    };
+    for (rewrite, expected) in [
+        ("path = \"/b%20c\"", "/b%20c"),
+        ("path = \"/b c/\u{e9}\"", "/b%20c/%C3%A9"),
+        ("prefix = \"/a b/\", to = \"/%C3%A9/\"", "/%C3%A9/x"),
+        ("regex = \"^/a b/(.*)\", to = \"/b%20c/${1}_y\"", "/b%20c/x_y"),
+    ] {
+        let mut path = Vec::new();
+        assert!(changes(rewrite).unwrap().write(b"/a b/x", &mut path), "{rewrite}");
+        assert_eq!(String::from_utf8(path).unwrap(), expected, "{rewrite}");
+    }
+    for rewrite in
+        ["path = \"/b?x=1\"", "regex = \"^/a\", to = \"/b?\"", "prefix = \"/a\", to = \"/b#c\""]
+    {
+        let errors = changes(rewrite).unwrap_err();
+        let error = &errors.errors()[0];
+        assert!(error.message().contains("is not a path"), "{rewrite}: {error}");
+        assert!(error.help_text().contains("`%3F` is a question mark"), "{rewrite}: {error}");
+    }
+    let braced = changes("regex = \"^/(a)\", to = \"/$1_x\"").unwrap_err();
+    assert!(braced.errors()[0].help_text().contains("`${1}_x`"), "{braced:?}");
 }
 
 fn assert_told(route: &str, message: &str) {

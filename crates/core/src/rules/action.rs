@@ -2,7 +2,7 @@
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
-use super::{Map, Regex, Request, Template, Variables, normal, pattern::is_under};
+use super::{Map, Regex, Replacement, Request, Template, Variables, normal, pattern::is_under};
 
 /// What is done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,7 +205,8 @@ impl HeaderEdits {
     }
 }
 
-/// How a path becomes another. It is given and made in its normal form, without the query.
+/// How a path becomes another. It is given in its normal form, without the query. In what it
+/// becomes, what the file has percent-encoded stays so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathChange {
     /// Always this path.
@@ -217,12 +218,12 @@ pub enum PathChange {
         /// Without a slash at its end.
         to: String,
     },
-    /// The first match of an expression becomes this, in which `$1` stands for a group.
+    /// The first match of an expression becomes something else.
     Regex {
         /// What is replaced.
         pattern: Regex,
         /// By what.
-        to: String,
+        to: Replacement,
     },
     /// What a map says, which is found out by [`PathChange::filled_in`]; where it says nothing the
     /// path stays.
@@ -252,26 +253,17 @@ impl PathChange {
     /// Writes what becomes of a path, percent-encoded; false and nothing where it stays.
     pub fn write(&self, path: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
-            Self::Whole(to) => normal::encode(to.as_bytes(), out),
+            Self::Whole(to) => normal::encode_written(to.as_bytes(), out),
             Self::Map(_) => return false,
             Self::Prefix { from, to } => {
                 if !is_under(path, from) {
                     return false;
                 }
                 let rest = &path[from.len()..];
-                normal::encode(to.as_bytes(), out);
+                normal::encode_written(to.as_bytes(), out);
                 normal::encode(if to.is_empty() && rest.is_empty() { b"/" } else { rest }, out);
             }
-            Self::Regex { pattern, to } => {
-                let mut changed = Vec::new();
-                if !pattern.replace(path, to, &mut changed) {
-                    return false;
-                }
-                if !changed.starts_with(b"/") {
-                    out.push(b'/');
-                }
-                normal::encode(&changed, out);
-            }
+            Self::Regex { pattern, to } => return to.write(path, pattern, out),
         }
         true
     }
@@ -279,7 +271,7 @@ impl PathChange {
 
 #[cfg(test)]
 mod tests {
-    use alloc::{string::ToString, vec};
+    use alloc::vec;
 
     use super::*;
     use crate::rules::Variable;
@@ -312,11 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_puts_its_groups_where_the_text_wants_them() {
-        let pattern = Regex::part("^/users/([0-9]+)/").expect("an expression");
-        let change = PathChange::Regex { pattern, to: "/u/$1/v2/".to_string() };
-        assert_eq!(changed(&change, "/users/17/name").as_deref(), Some("/u/17/v2/name"));
-        assert_eq!(changed(&change, "/users/x/name"), None);
+    fn a_path_that_the_file_has_encoded_is_not_encoded_twice() {
+        let whole = |to: &str| changed(&PathChange::Whole(to.into()), "/").expect("a path");
+        assert_eq!(whole("/b%20c%2fd"), "/b%20c%2Fd");
+        assert_eq!(whole("/b c/\u{e9}/100%"), "/b%20c/%C3%A9/100%25");
+        let change = PathChange::Prefix { from: "/a".into(), to: "/b%20c".into() };
+        assert_eq!(changed(&change, "/a/%20").as_deref(), Some("/b%20c/%2520"));
     }
 
     #[test]

@@ -127,6 +127,18 @@ impl Map {
         self.find(&text)
     }
 
+    /// The first value of which `is` holds, the default one last.
+    #[must_use]
+    pub fn value_that(&self, is: impl Fn(&str) -> bool) -> Option<&str> {
+        let is = |value: &&String| is(value);
+        let own = match &self.entries {
+            Entries::Exact(list) => list.iter().map(|(_, value)| value).find(is),
+            Entries::Parts(parts) => parts.keys.iter().map(|(_, value, _)| value).find(is),
+            Entries::Regex(list) => list.iter().map(|(_, value)| value).find(is),
+        };
+        own.or_else(|| Some(&self.default).filter(is)).map(String::as_str)
+    }
+
     fn len(&self) -> usize {
         match &self.entries {
             Entries::Exact(list) => list.len(),

@@ -30,6 +30,7 @@ mod mirror;
 mod networks;
 pub mod normal;
 mod pattern;
+mod replacement;
 mod routes;
 mod table;
 mod template;
@@ -60,6 +61,7 @@ pub use pattern::{
     Field, Host, Network, PATH_LENGTH_MAX, Path, PatternError, REGEX_SIZE_MAX, Regex, Text,
     any_cookie,
 };
+pub use replacement::{Replacement, UnknownGroup};
 pub use routes::Routes;
 pub use table::{Matched, Table};
 pub use template::{Template, UnknownVariable, Variable, Variables};

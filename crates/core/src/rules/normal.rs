@@ -43,13 +43,31 @@ pub fn path<'a>(path: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
 /// Writes a normal path so that it can stand in a request line.
 pub fn encode(path: &[u8], out: &mut Vec<u8>) {
     for byte in path {
-        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(byte) {
-            out.push(*byte);
-        } else {
-            let digit = |n: u8| b"0123456789ABCDEF"[usize::from(n)];
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
+        encode_byte(*byte, out);
+    }
+}
+
+/// The same of a path, or a part of one, that the file gives: what is percent-encoded there stays.
+pub(super) fn encode_written(path: &[u8], out: &mut Vec<u8>) {
+    for byte in (Decoded { rest: path }) {
+        match byte {
+            Byte::Plain(byte) => encode_byte(byte, out),
+            Byte::Encoded(byte) => write_encoded(byte, out),
         }
     }
+}
+
+fn encode_byte(byte: u8, out: &mut Vec<u8>) {
+    if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
+        out.push(byte);
+    } else {
+        write_encoded(byte, out);
+    }
+}
+
+fn write_encoded(byte: u8, out: &mut Vec<u8>) {
+    let digit = |n: u8| b"0123456789ABCDEF"[usize::from(n)];
+    out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
 }
 
 /// Undoes percent-encoding; `plain` maps each byte that is not encoded.

@@ -7,7 +7,7 @@ use alloc::{
 };
 use core::{fmt, net::IpAddr, str::FromStr};
 
-use regex::bytes::RegexBuilder;
+use regex::bytes::{Captures, RegexBuilder};
 use regex_syntax::{
     ParserBuilder,
     hir::{Hir, HirKind},
@@ -322,8 +322,8 @@ impl fmt::Display for Network {
 }
 
 impl Regex {
-    /// Compiles an expression that has to match the whole of a text, byte by byte: `.` is any byte, a
-    /// line break too, `\d` and `(?i)` know ASCII only.
+    /// Compiles an expression that has to match the whole of a text, byte by byte: `.` is any byte,
+    /// a line break too, `\d` and `(?i)` know ASCII only.
     ///
     /// # Errors
     /// If it is none, or needs more than [`REGEX_SIZE_MAX`] bytes.
@@ -357,15 +357,17 @@ impl Regex {
         self.compiled.is_match(text)
     }
 
-    /// Appends `text` with the first match replaced by `to`, in which `$1` stands for a group;
-    /// false and nothing where it does not match.
-    pub(super) fn replace(&self, text: &[u8], to: &str, out: &mut Vec<u8>) -> bool {
-        let Some(groups) = self.compiled.captures(text) else { return false };
-        let Some(all) = groups.get(0) else { return false };
-        out.extend_from_slice(&text[..all.start()]);
-        groups.expand(to.as_bytes(), out);
-        out.extend_from_slice(&text[all.end()..]);
-        true
+    /// What its groups have of the first match.
+    pub(super) fn captures<'t>(&self, text: &'t [u8]) -> Option<Captures<'t>> {
+        self.compiled.captures(text)
+    }
+
+    /// The index of the group of this name or number.
+    pub(super) fn group(&self, name: &str) -> Option<usize> {
+        match name.parse() {
+            Ok(number) => (0..self.compiled.captures_len()).contains(&number).then_some(number),
+            Err(_) => self.compiled.capture_names().position(|it| it == Some(name)),
+        }
     }
 
     /// The prefix ([`Path::Prefix`]) below which every path is that matches as a whole.

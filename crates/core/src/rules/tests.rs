@@ -368,10 +368,9 @@ proptest! {
 
 #[test]
 fn a_redirect_that_does_not_change_the_path_leads_nobody_to_where_he_is() {
-    let blog = PathChange::Regex {
-        pattern: Regex::part("^/blog/([0-9]+)$").unwrap(),
-        to: "/posts/$1".to_string(),
-    };
+    let pattern = Regex::part("^/blog/([0-9]+)$").unwrap();
+    let to = Replacement::read("/posts/$1", &pattern).unwrap();
+    let blog = PathChange::Regex { pattern, to };
     let old = PathChange::Prefix { from: "/old".into(), to: "/new".into() };
     let redirect = |scheme: Option<&str>, host: Option<&str>, path: &PathChange| Redirect {
         status: 301,
