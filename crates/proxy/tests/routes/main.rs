@@ -53,7 +53,7 @@ fn what_no_route_is_for_gets_to_no_service_where_the_listener_has_none() {
     ];
     let proxy = Proxy::beside(rules, SocketAddr::from(([127, 0, 0, 1], 9)), |fleet| {
         fleet.listeners[0].routes_only = true;
-        fleet.listeners[0].trusted_proxies = ["127.0.0.0/8".parse().unwrap()].into();
+        fleet.listeners[0].trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
     });
     let secure = "GET /anything HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                   X-Forwarded-Proto: https\r\n\r\n";
