@@ -25,7 +25,7 @@ pub(crate) struct Wanted {
     /// Where it is stored, whoever else varies by what.
     pub(crate) url: Key,
     /// What tells responses apart beside the URL: the service, the rule where it changes requests,
-    /// the headers of the key, and those by which the rule tells servers who asks.
+    /// the headers of the key, and those by which rule and listener tell servers who asks.
     pub(crate) variant: Arc<[u8]>,
     scheme: &'static str,
     authority: Vec<u8>,
@@ -59,12 +59,14 @@ pub(crate) struct SliceRange {
 
 impl Wanted {
     /// What a request that came with this head, and goes on as `text`, asks of the cache by the
-    /// rule at `rank`, or may make invalid there; none if neither.
+    /// rule at `rank`, or may make invalid there; none if neither. `who` is the header by which
+    /// the listener tells servers who asks.
     pub(crate) fn of(
         (head, bytes): (&RequestHead, &[u8]),
         text: &[u8],
         (routes, rank): (&Routes, usize),
         (scheme, service): (&'static str, &Arc<[u8]>),
+        who: Option<&String>,
     ) -> Option<Box<Self>> {
         let (_, rule) = routes.rules().get(rank)?;
         let caching = rule.cache.as_ref()?;
@@ -79,7 +81,7 @@ impl Wanted {
         let authority = head.host(bytes).unwrap_or_default().to_vec();
         let mut wanted = Self {
             url: Key::default(),
-            variant: variant(rule, caching, service, text),
+            variant: variant((rule, caching), service, text, who),
             scheme,
             authority,
             target,
@@ -190,18 +192,24 @@ fn write_request_line(method: &[u8], text: &[u8], wanted: &Wanted, out: &mut Vec
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
-fn variant(rule: &Rule, caching: &Caching, service: &Arc<[u8]>, text: &[u8]) -> Arc<[u8]> {
-    if rule.path.is_none() && rule.request.is_empty() && caching.headers.is_empty() {
+fn variant(
+    (rule, caching): (&Rule, &Caching),
+    service: &Arc<[u8]>,
+    text: &[u8],
+    who: Option<&String>,
+) -> Arc<[u8]> {
+    let changes_nothing = rule.path.is_none() && rule.request.is_empty();
+    if changes_nothing && caching.headers.is_empty() && who.is_none() {
         return service.clone();
     }
     let mut variant = service.to_vec();
-    if rule.path.is_some() || !rule.request.is_empty() {
+    if !changes_nothing {
         let changes = format!("{:?}{:?}", rule.path, rule.request);
         variant.extend_from_slice(&hash(changes.as_bytes()).to_be_bytes());
     }
     let of_clients = rule.request.fields().filter(|(_, value)| value.tells_clients_apart());
     let names: SmallVec<[&String; 4]> =
-        caching.headers.iter().chain(of_clients.map(|(name, _)| name)).collect();
+        caching.headers.iter().chain(of_clients.map(|(name, _)| name)).chain(who).collect();
     if !names.is_empty() {
         let fields = fields(text);
         for name in names {

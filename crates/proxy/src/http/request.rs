@@ -144,7 +144,8 @@ impl Request {
         let routes = &listener_context.routes;
         let wanted = routed.rank.filter(|_| routes.has_caches()).and_then(|rank| {
             let service = &view.services[routed.service].name;
-            Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service))
+            let who = listener_context.subject_header.as_ref();
+            Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service), who)
         });
         let begun = begin_body(listener_context, (head, bytes), routed.rank, &mut text);
         let refused = begun.as_ref().err().copied();

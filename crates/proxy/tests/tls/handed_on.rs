@@ -1,10 +1,17 @@
 //! Who a client is by its certificate: what servers and the access log are told.
 
-use std::fs;
+use std::{
+    fs,
+    io::Write as _,
+    net::{SocketAddr, TcpListener, TcpStream},
+    thread,
+};
 
 use loadline_core::{
-    fleet::{AccessLog, ClientCheck, LogField, LogFormat, LogTarget},
+    fleet::{AccessLog, CacheLimits, ClientCheck, LogField, LogFormat, LogTarget},
+    rules::{Action, Caching, Conditions, Routes, Rule, Split},
     time::Duration,
+    units::Bytes,
 };
 use rustls::version::TLS13;
 use serde_json::{Value, json};
@@ -35,7 +42,7 @@ fn servers_and_the_access_log_are_told_who_a_client_is_and_nobody_can_claim_it()
         let config = authority.client(&[&TLS13], certificate);
         let mut client = connect(address, &config, "a.test");
         let request = b"GET / HTTP/1.1\r\nHost: b.test\r\nx-client-subject: CN=root\r\n\r\n";
-        std::io::Write::write_all(&mut client, request).unwrap();
+        client.write_all(request).unwrap();
         let answer = String::from_utf8(message(&mut client).unwrap()).unwrap();
         assert!(answer.contains(told), "{answer}");
         assert!(!answer.contains("CN=root"), "{answer}");
@@ -52,4 +59,62 @@ fn servers_and_the_access_log_are_told_who_a_client_is_and_nobody_can_claim_it()
         assert_eq!(line["tls_version"], "TLSv1.3");
     }
     assert_eq!(lines.len(), 2);
+}
+
+/// A server that answers each request with the request itself, which is fresh for a minute.
+fn fresh_echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || serve_fresh(stream));
+        }
+    });
+    address
+}
+
+fn serve_fresh(mut stream: TcpStream) {
+    while let Ok(request) = message(&mut stream) {
+        let length = request.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {length}\r\n\r\n"
+        );
+        if stream.write_all(&[head.into_bytes(), request].concat()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn no_client_gets_the_cached_response_to_another_certificate() {
+    let authority = Authority::new();
+    let mut tls = with(vec![authority.sign(&["a.test"])]).unwrap();
+    tls.clients = Some(ClientCheck {
+        authorities: authority.file(),
+        required: false,
+        subject_header: Some("X-Client-Subject".to_owned()),
+    });
+    let mut fleet = fleet(fresh_echo(), Some(tls));
+    let limits = CacheLimits { memory: Bytes::new(1 << 20), max_object: Bytes::new(1 << 16) };
+    fleet.edge.cache = limits;
+    fleet.listeners[0].routes = Routes::new(vec![Rule {
+        cache: Some(Caching::default()),
+        ..Rule::new(Conditions::default(), Action::Service(Split::all(0)))
+    }]);
+    let (_proxy, address) = start(fleet);
+    let certificates = ["alice", "bob"].map(|name| authority.sign(&[name]));
+    let clients = [Some(&certificates[0]), Some(&certificates[1]), None];
+    for hits in [0, 1] {
+        for (certificate, told) in clients.into_iter().zip(["CN=alice", "CN=bob", ""]) {
+            let config = authority.client(&[&TLS13], certificate);
+            let mut client = connect(address, &config, "a.test");
+            let request = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
+            client.write_all(request).unwrap();
+            let answer = String::from_utf8(message(&mut client).unwrap()).unwrap();
+            let line = format!("X-Client-Subject: {told}\r\n");
+            assert_eq!(answer.contains(&line), !told.is_empty(), "{told}: {answer}");
+            assert_eq!(answer.matches("CN=").count(), usize::from(!told.is_empty()), "{answer}");
+            assert_eq!(answer.matches("loadline; hit").count(), hits, "{told}: {answer}");
+        }
+    }
 }
