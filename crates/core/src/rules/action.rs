@@ -197,7 +197,7 @@ impl HeaderEdits {
             let filled = fields.iter().map(|(name, value)| {
                 let mut text = Vec::new();
                 value.write(variables, &mut text);
-                (name.clone(), Template::literal(&String::from_utf8_lossy(&text)))
+                (name.clone(), Template::literal_bytes(&text))
             });
             filled.collect()
         };
@@ -286,6 +286,24 @@ mod tests {
         let mut out = vec![];
         let changes = change.write(path.as_bytes(), &mut out);
         changes.then(|| String::from_utf8(out).expect("what is encoded is ASCII"))
+    }
+
+    #[test]
+    fn a_variable_that_is_not_utf_8_goes_into_a_header_as_it_came() {
+        struct Latin1;
+
+        impl Variables for Latin1 {
+            fn write(&self, _: Variable, out: &mut Vec<u8>) {
+                out.extend_from_slice(b"m\xfcller");
+            }
+        }
+
+        let value = Template::read("<$user>").expect("a variable");
+        let edits = HeaderEdits { set: vec![("X-User".into(), value)], ..HeaderEdits::default() };
+        let filled = edits.filled_in(&Latin1).expect("it has a variable");
+        let mut written = vec![];
+        filled.set[0].1.write(&Nothing, &mut written);
+        assert_eq!(written, b"<m\xfcller>");
     }
 
     #[test]

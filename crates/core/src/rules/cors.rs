@@ -131,8 +131,8 @@ impl Cors {
         if !self.origins.iter().any(|own| own.matches(origin)) {
             return None;
         }
-        let told = if self.is_for_all() { "*".into() } else { String::from_utf8_lossy(origin) };
-        let allow = ("Access-Control-Allow-Origin".to_owned(), Template::literal(&told));
+        let told: &[u8] = if self.is_for_all() { b"*" } else { origin };
+        let allow = ("Access-Control-Allow-Origin".to_owned(), Template::literal_bytes(told));
         let mut headers = Vec::from([allow]);
         if self.credentials {
             let name = "Access-Control-Allow-Credentials".to_owned();

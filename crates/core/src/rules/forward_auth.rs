@@ -54,9 +54,10 @@ impl ForwardAuth {
         let is_copied = |name: &[u8]| {
             self.copy_headers.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
         };
-        let text = |bytes| String::from_utf8_lossy(bytes).to_string();
         let copied = fields.filter(|(name, _)| is_copied(name));
-        let set = copied.map(|(name, value)| (text(name), Template::literal(&text(value))));
+        let set = copied.map(|(name, value)| {
+            (String::from_utf8_lossy(name).into_owned(), Template::literal_bytes(value))
+        });
         HeaderEdits { set: set.collect(), ..HeaderEdits::default() }
     }
 }
@@ -82,6 +83,13 @@ const OF_ONE_MESSAGE: [&str; 14] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::{Variable, Variables};
+
+    struct Nothing;
+
+    impl Variables for Nothing {
+        fn write(&self, _: Variable, _: &mut Vec<u8>) {}
+    }
 
     #[test]
     fn a_service_hears_of_method_and_target_and_of_no_body() {
@@ -93,6 +101,18 @@ mod tests {
         let told: Vec<String> =
             edits.fields().map(|(name, value)| alloc::format!("{name}: {value}")).collect();
         assert_eq!(told, ["X-Forwarded-Method: POST", "X-Forwarded-Uri: /a?b=$$c"]);
+    }
+
+    #[test]
+    fn a_value_that_is_not_utf_8_is_copied_as_it_came() {
+        let copy_headers = ["Remote-Name".to_owned()].into();
+        let auth = ForwardAuth { copy_headers, ..ForwardAuth::new(0) };
+        let edits = auth.copied([(&b"Remote-Name"[..], &b"M\xfcller $x"[..])].into_iter());
+        let [(name, value)] = &edits.set[..] else { panic!("{edits:?}") };
+        let mut written = Vec::new();
+        value.write(&Nothing, &mut written);
+        assert_eq!((&**name, &written[..]), ("Remote-Name", &b"M\xfcller $x"[..]));
+        assert!(value.is_literal());
     }
 
     #[test]

@@ -135,6 +135,8 @@ pub struct Template {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Literal(String),
+    /// A literal that is not UTF-8, as only a message has it.
+    Bytes(Vec<u8>),
     Variable(Variable),
     Claim(String),
     Map(Arc<Map>),
@@ -149,6 +151,15 @@ impl Template {
     #[must_use]
     pub fn literal(text: &str) -> Self {
         Self { parts: [Part::Literal(text.to_owned())].into() }
+    }
+
+    /// The same of what a message has, which may not be UTF-8 (RFC 9110, 5.5).
+    #[must_use]
+    pub fn literal_bytes(bytes: &[u8]) -> Self {
+        match core::str::from_utf8(bytes) {
+            Ok(text) => Self::literal(text),
+            Err(_) => Self { parts: [Part::Bytes(bytes.to_vec())].into() },
+        }
     }
 
     /// Reads a text as the file has it.
@@ -191,14 +202,14 @@ impl Template {
     /// Whether it is the same for every request.
     #[must_use]
     pub fn is_literal(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Literal(_)))
+        self.parts.iter().all(|part| matches!(part, Part::Literal(_) | Part::Bytes(_)))
     }
 
     /// The maps in it.
     pub fn maps(&self) -> impl Iterator<Item = &Map> {
         self.parts.iter().filter_map(|part| match part {
             Part::Map(map) => Some(&**map),
-            Part::Literal(_) | Part::Variable(_) | Part::Claim(_) => None,
+            Part::Literal(_) | Part::Bytes(_) | Part::Variable(_) | Part::Claim(_) => None,
         })
     }
 
@@ -215,7 +226,7 @@ impl Template {
                 Some(variable.name().to_owned())
             }
             Part::Claim(name) => Some(alloc::format!("{CLAIM}{name}")),
-            Part::Literal(_) | Part::Variable(_) | Part::Map(_) => None,
+            Part::Literal(_) | Part::Bytes(_) | Part::Variable(_) | Part::Map(_) => None,
         })
     }
 
@@ -241,7 +252,7 @@ impl Template {
     #[must_use]
     pub fn tells_clients_apart(&self) -> bool {
         self.deciding().any(|part| match part {
-            Part::Literal(_) | Part::Map(_) => false,
+            Part::Literal(_) | Part::Bytes(_) | Part::Map(_) => false,
             Part::Variable(variable) => variable.tells_clients_apart(),
             Part::Claim(_) => true,
         })
@@ -252,6 +263,7 @@ impl Template {
         for part in &self.parts {
             match part {
                 Part::Literal(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Bytes(bytes) => out.extend_from_slice(bytes),
                 Part::Variable(variable) => variables.write(*variable, out),
                 Part::Claim(name) => variables.write_claim(name, out),
                 Part::Map(map) => out.extend_from_slice(map.value(variables).as_bytes()),
@@ -265,6 +277,7 @@ impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
             Part::Literal(text) => f.write_str(&text.replace('$', "$$")),
+            Part::Bytes(bytes) => f.write_str(&String::from_utf8_lossy(bytes).replace('$', "$$")),
             Part::Variable(variable) => write!(f, "${}", variable.name()),
             Part::Claim(name) => write!(f, "${CLAIM}{name}"),
             Part::Map(map) => write!(f, "${}", map.name()),

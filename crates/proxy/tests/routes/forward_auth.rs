@@ -1,7 +1,7 @@
 //! Forward authentication: whom a service lets in, what it is asked, and what others are told.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
@@ -12,6 +12,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
+    fleet::Server,
     rules::{Action, Authentication, ForwardAuth, Rule, Split},
     time::Duration,
 };
@@ -40,16 +41,18 @@ fn service() -> (SocketAddr, Receiver<String>) {
 
 fn say(mut stream: TcpStream, tell: &Sender<String>) {
     while let Some(head) = crate::support::head(&mut stream) {
-        let response = if head.contains("session=alice") {
-            "HTTP/1.1 200 OK\r\nRemote-User: alice\r\nX-Other: x\r\nContent-Length: 2\r\n\r\nok"
+        let response: &[u8] = if head.contains("session=latin") {
+            b"HTTP/1.1 200 OK\r\nRemote-User: M\xfcller\r\nContent-Length: 0\r\n\r\n"
+        } else if head.contains("session=alice") {
+            b"HTTP/1.1 200 OK\r\nRemote-User: alice\r\nX-Other: x\r\nContent-Length: 2\r\n\r\nok"
         } else if head.contains("session=broken") {
-            "HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\nbroken"
+            b"HTTP/1.1 500 No\r\nContent-Length: 6\r\n\r\nbroken"
         } else {
-            LOGIN
+            LOGIN.as_bytes()
         };
         // The test may be over.
         let _ = tell.send(head);
-        stream.write_all(response.as_bytes()).unwrap();
+        stream.write_all(response).unwrap();
     }
 }
 
@@ -150,4 +153,30 @@ fn a_service_that_is_silent_or_says_too_much_lets_nobody_in() {
     let proxy = Proxy::beside(vec![guarded()], address, |_| ());
     assert!(proxy.get("/").starts_with("HTTP/1.1 503"));
     assert_eq!((proxy.count(Ending::Internal), proxy.served()), (1, 0));
+}
+
+#[test]
+fn a_server_gets_a_name_in_latin_1_as_the_service_says_it() {
+    let (address, _told) = service();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") {
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        tell.send(head).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    let proxy = Proxy::beside(vec![guarded()], address, |fleet| {
+        fleet.services[0].groups[0].servers = vec![Server::at(server)];
+    });
+    let seen = proxy.curl(&["-H", "Cookie: session=latin"], "/");
+    assert!(seen.contains(" 200"), "{seen}");
+    let head = told.recv_timeout(PATIENCE).unwrap();
+    let line = b"Remote-User: M\xfcller\r\n";
+    assert!(head.windows(line.len()).any(|it| it == line), "{}", head.escape_ascii());
 }
