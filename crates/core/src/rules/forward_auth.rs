@@ -1,14 +1,15 @@
 //! Forward authentication: a service says who may ask, as with `auth_request` of nginx,
 //! `forward_auth` of Caddy and `ext_authz` of Envoy.
 //!
-//! It gets the head of the request with another method and another path, and is told the method and
-//! the target that there were by the headers of Traefik and Caddy, which such services read.
+//! It gets the head of the request with another method and another path, and is told the request
+//! that there was by the headers of Traefik and Caddy, which such services read.
 
 use alloc::{
     borrow::ToOwned as _,
     string::{String, ToString as _},
     vec::Vec,
 };
+use core::net::IpAddr;
 
 use super::{HeaderEdits, Template};
 
@@ -21,6 +22,21 @@ pub struct ForwardAuth {
     pub path: String,
     /// Fields of its response that the request gets, instead of those of its client.
     pub copy_headers: Vec<String>,
+}
+
+/// The request that a service is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedAbout<'a> {
+    /// Its method.
+    pub method: &'a [u8],
+    /// Path and query as they came.
+    pub target: &'a [u8],
+    /// The host that was asked for, with its port where it has one.
+    pub host: Option<&'a [u8]>,
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Whose it is.
+    pub client: IpAddr,
 }
 
 impl ForwardAuth {
@@ -37,13 +53,23 @@ impl ForwardAuth {
     }
 
     /// Makes the head of a request to the service of that of a request for a server: it has no
-    /// body, and its response must not depend on what the client has stored.
+    /// body, and its response must not depend on what the client has stored. What the head `has`
+    /// of the client is the listener's, or that of a trusted proxy, and stays.
     #[must_use]
-    pub fn asking(method: &str, target: &str) -> HeaderEdits {
-        let told = [("X-Forwarded-Method", method), ("X-Forwarded-Uri", target)];
+    pub fn asking(about: &AskedAbout<'_>, has: impl Fn(&str) -> bool) -> HeaderEdits {
+        let client = about.client.to_canonical().to_string();
+        let told = [("X-Forwarded-Method", about.method), ("X-Forwarded-Uri", about.target)];
+        let absent = [
+            ("X-Forwarded-Host", about.host.unwrap_or_default()),
+            ("X-Forwarded-Proto", about.scheme.as_bytes()),
+            ("X-Forwarded-For", client.as_bytes()),
+        ];
+        let absent = absent.into_iter().filter(|(name, value)| !value.is_empty() && !has(name));
+        let field =
+            |(name, value): (&str, &[u8])| (name.to_owned(), Template::literal_bytes(value));
         HeaderEdits {
             remove: OF_ONE_MESSAGE.map(str::to_owned).into(),
-            set: told.map(|(name, value)| (name.to_owned(), Template::literal(value))).into(),
+            set: told.into_iter().chain(absent).map(field).collect(),
             add: Vec::new(),
         }
     }
@@ -91,9 +117,19 @@ mod tests {
         fn write(&self, _: Variable, _: &mut Vec<u8>) {}
     }
 
+    fn about(target: &str) -> AskedAbout<'_> {
+        AskedAbout {
+            method: b"POST",
+            target: target.as_bytes(),
+            host: Some(b"a.test:81"),
+            scheme: "https",
+            client: [192, 0, 2, 7].into(),
+        }
+    }
+
     #[test]
     fn a_service_hears_of_method_and_target_and_of_no_body() {
-        let edits = ForwardAuth::asking("POST", "/a?b=$c");
+        let edits = ForwardAuth::asking(&about("/a?b=$c"), |_| true);
         for gone in ["content-length", "transfer-encoding", "if-none-match", "x-forwarded-uri"] {
             assert!(edits.drops(gone.as_bytes()), "{gone}");
         }
@@ -101,6 +137,24 @@ mod tests {
         let told: Vec<String> =
             edits.fields().map(|(name, value)| alloc::format!("{name}: {value}")).collect();
         assert_eq!(told, ["X-Forwarded-Method: POST", "X-Forwarded-Uri: /a?b=$$c"]);
+    }
+
+    #[test]
+    fn a_service_hears_of_host_scheme_and_client_where_the_head_says_nothing_of_them() {
+        let told = |has: &dyn Fn(&str) -> bool| -> Vec<String> {
+            let edits = ForwardAuth::asking(&about("/"), has);
+            edits.set.iter().map(|(name, value)| alloc::format!("{name}: {value}")).collect()
+        };
+        let request = ["X-Forwarded-Method: POST", "X-Forwarded-Uri: /"];
+        assert_eq!(told(&|_| true), request);
+        let of_client = [
+            "X-Forwarded-Host: a.test:81",
+            "X-Forwarded-Proto: https",
+            "X-Forwarded-For: 192.0.2.7",
+        ];
+        assert_eq!(told(&|_| false), [&request[..], &of_client].concat());
+        let behind_a_proxy = |name: &str| name == "X-Forwarded-For";
+        assert_eq!(told(&behind_a_proxy), [&request[..], &of_client[..2]].concat());
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, Passwor
 pub use caching::{Caching, QueryKey};
 pub use connections::{ClientKey, ConnectionsPerClient};
 pub use cors::{Cors, Origin, OriginError};
-pub use forward_auth::ForwardAuth;
+pub use forward_auth::{AskedAbout, ForwardAuth};
 pub use limit::{LimitKey, Limiter, RateLimit};
 pub(crate) use limiters::Limiters;
 pub use limiters::RouteLimiters;

@@ -5,11 +5,18 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use loadline_core::{decide::ending::Ending, rules::ForwardAuth};
+use loadline_core::{
+    decide::ending::Ending,
+    rules::{AskedAbout, ForwardAuth},
+};
 use loadline_http1::{BodyReader, Method, ResponseHead, Status};
 
 use crate::{
-    http::{exchange::Exchange, request::Request, rules},
+    http::{
+        exchange::Exchange,
+        request::{From, Request},
+        rules,
+    },
     http2::ANY,
     io::{peer::Peer, socket::Socket},
     listener::handle::ListenerHandle,
@@ -56,13 +63,26 @@ impl Check {
         Self { auth: auth.clone(), method, target, text: Vec::new(), key: 0 }
     }
 
-    /// Asks with the fields of `head`, the text that is for a server, and by this hash.
-    pub(crate) fn prepare(&mut self, head: &[u8], key: u64) {
+    /// Asks with the fields of `head`, the text that is for a server, by this hash, and about a
+    /// request that came `from` somebody for this host.
+    pub(crate) fn prepare(
+        &mut self,
+        head: &[u8],
+        key: u64,
+        (from, host): (From<'_>, Option<&[u8]>),
+    ) {
         let fields = head.iter().position(|byte| *byte == b'\n').map_or(head.len(), |at| at + 1);
         let line = format!("GET {} HTTP/1.1\r\n", self.auth.path);
         self.text = [line.as_bytes(), &head[fields..]].concat();
-        let [method, target] = [&self.method, &self.target].map(|it| String::from_utf8_lossy(it));
-        rules::change_fields(&mut self.text, &ForwardAuth::asking(&method, &target));
+        let about = AskedAbout {
+            method: &self.method,
+            target: &self.target,
+            host,
+            scheme: from.scheme,
+            client: from.address.ip(),
+        };
+        let edits = ForwardAuth::asking(&about, |name| has_field(&head[fields..], name));
+        rules::change_fields(&mut self.text, &edits);
         self.key = key;
     }
 
@@ -84,6 +104,14 @@ impl Check {
         drop(exchange);
         if is_complete { Response::read(client.socket.taken()) } else { None }
     }
+}
+
+/// Whether these lines have a field of this name.
+fn has_field(lines: &[u8], name: &str) -> bool {
+    let mut names = lines
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b':').next());
+    names.any(|own| own.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 impl Response {
@@ -116,6 +144,8 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
+    use loadline_http1::{ClientLines, ForwardRules};
+
     use super::*;
 
     #[test]
@@ -123,9 +153,14 @@ mod tests {
         let auth = Arc::new(ForwardAuth { path: "/verify?a".to_owned(), ..ForwardAuth::new(0) });
         let mut check = Check::new(&auth, b"PUT", b"/x?y");
         let head = b"PUT /x?y HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nCookie: a=b\r\n\r\n";
-        check.prepare(head, 7);
+        let address = "192.0.2.7:81".parse().unwrap();
+        let lines = ClientLines::new(ForwardRules::default(), [192, 0, 2, 7].into(), "https");
+        let from = From { address, scheme: "https", lines: &lines, tls: None, is_trusted: false };
+        check.prepare(head, 7, (from, Some(b"h")));
         let expected = "GET /verify?a HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\n\
-                        X-Forwarded-Method: PUT\r\nX-Forwarded-Uri: /x?y\r\n\r\n";
+                        X-Forwarded-Method: PUT\r\nX-Forwarded-Uri: /x?y\r\n\
+                        X-Forwarded-Host: h\r\nX-Forwarded-Proto: https\r\n\
+                        X-Forwarded-For: 192.0.2.7\r\n\r\n";
         assert_eq!((String::from_utf8(check.text).unwrap().as_str(), check.key), (expected, 7));
     }
 

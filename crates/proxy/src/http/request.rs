@@ -127,7 +127,8 @@ impl Request {
         let mut routed = rules::route(worker, listener_context, (head, bytes), (from, &id));
         if let Some(Check::Service(check)) = &mut routed.check {
             let asked = &view.services[check.auth.service];
-            check.prepare(&text, key(asked, head, bytes, from.address));
+            let key = key(asked, head, bytes, from.address);
+            check.prepare(&text, key, (from, head.host(bytes)));
         }
         routed.change(&mut text);
         let service = &view.plan.fleet.services[routed.service];

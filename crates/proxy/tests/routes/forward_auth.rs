@@ -12,7 +12,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::Server,
+    fleet::{Forwarded, Server},
     rules::{Action, Authentication, ForwardAuth, Rule, Split},
     time::Duration,
 };
@@ -153,6 +153,52 @@ fn a_service_that_is_silent_or_says_too_much_lets_nobody_in() {
     let proxy = Proxy::beside(vec![guarded()], address, |_| ());
     assert!(proxy.get("/").starts_with("HTTP/1.1 503"));
     assert_eq!((proxy.count(Ending::Internal), proxy.served()), (1, 0));
+}
+
+#[test]
+fn a_service_is_told_host_scheme_and_client_however_servers_are_told_of_clients() {
+    for forwarded in [Forwarded::XForwarded, Forwarded::Rfc7239, Forwarded::Off] {
+        let (address, told) = service();
+        let proxy = Proxy::beside(vec![guarded()], address, |fleet| {
+            fleet.listeners[0].forwarded = forwarded;
+        });
+        let seen = proxy.ask(
+            "GET / HTTP/1.1\r\nHost: a.test:81\r\nCookie: session=alice\r\n\
+             X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: forged\r\n\
+             X-Forwarded-Proto: https\r\nConnection: close\r\n\r\n",
+        );
+        assert!(seen.ends_with("zero"), "{seen}");
+        let by_listener = forwarded == Forwarded::XForwarded;
+        assert_eq!(seen.contains("X-Forwarded-"), by_listener, "{forwarded:?}: {seen}");
+        let asked = told.recv_timeout(PATIENCE).unwrap();
+        for line in
+            ["X-Forwarded-Host: a.test:81", "X-Forwarded-Proto: http", "X-Forwarded-For: 127.0.0.1"]
+        {
+            let (name, _) = line.split_once(' ').unwrap();
+            assert_eq!(asked.matches(name).count(), 1, "{forwarded:?}: {asked}");
+            assert!(asked.contains(&format!("{line}\r\n")), "{forwarded:?}: {asked}");
+        }
+    }
+}
+
+#[test]
+fn a_service_behind_a_trusted_proxy_is_told_what_that_says_of_its_client() {
+    let (address, told) = service();
+    let proxy = Proxy::beside(vec![guarded()], address, |fleet| {
+        fleet.listeners[0].forwarded = Forwarded::Off;
+        fleet.listeners[0].trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    });
+    proxy.ask(
+        "GET / HTTP/1.1\r\nHost: inside\r\nX-Forwarded-Host: a.test\r\n\
+         Forwarded: for=192.0.2.1;proto=https\r\nConnection: close\r\n\r\n",
+    );
+    let asked = told.recv_timeout(PATIENCE).unwrap();
+    for line in
+        ["X-Forwarded-Host: a.test", "X-Forwarded-Proto: https", "X-Forwarded-For: 192.0.2.1"]
+    {
+        assert!(asked.contains(&format!("{line}\r\n")), "{asked}");
+    }
+    assert_eq!(asked.matches("X-Forwarded-Host").count(), 1, "{asked}");
 }
 
 #[test]
