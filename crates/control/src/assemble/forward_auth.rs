@@ -3,7 +3,7 @@
 use loadline_core::rules::ForwardAuth;
 use loadline_spanned::{Problems, Span};
 
-use super::{listener::Services, set};
+use super::{listener::Services, routes::is_framing, set};
 use crate::file;
 
 /// What the file says of it.
@@ -24,6 +24,19 @@ pub(super) fn forward_auth(
     set(&file.path, |path| &path.0.0, &mut auth.path);
     if let Some(names) = file.copy_headers.get() {
         auth.copy_headers = names.iter().map(|name| name.0.clone()).collect();
+        let place = file.copy_headers.place_or(span);
+        refuse_reserved(&auth.copy_headers, &place, problems);
     }
     auth
+}
+
+/// A service must not say where the message of a client ends, nor to which host it goes.
+fn refuse_reserved(names: &[String], place: &Span, problems: &mut Problems) {
+    for name in names {
+        if is_framing(name) || name.eq_ignore_ascii_case("host") {
+            let message = format!("`{name}` is not to be copied");
+            let help = "servers would see another message than its client has sent; leave it out";
+            problems.error(place, message, "this header", help.to_owned());
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::Path, sync::Arc};
 use loadline_core::jwt::{Jwt, KeySource, KeyUrl, RequiredClaim, TokenPlace};
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{authentication::REALM, set};
+use super::{authentication::REALM, routes::is_framing, set};
 use crate::{
     file, jwks,
     value::{
@@ -76,7 +76,15 @@ fn warn_of_clear(url: &str, span: &Span, problems: &mut Problems) {
 fn place(file: &file::Jwt, problems: &mut Problems) -> TokenPlace {
     match (file.header.at(), file.cookie.at()) {
         (None, None) => TokenPlace::Authorization,
-        (Some(header), None) => TokenPlace::Header(header.value.0.0.clone()),
+        (Some(header), None) => {
+            let name = &header.value.0.0;
+            if is_framing(name) || name.eq_ignore_ascii_case("host") {
+                let message = format!("`{name}` is not for tokens");
+                let help = "take another header: header = \"X-Token\"".to_owned();
+                problems.error(&header.span, message, "has a meaning of its own", help);
+            }
+            TokenPlace::Header(name.clone())
+        }
         (header, Some(cookie)) => {
             if header.is_some() {
                 let message = "a token in a header and in a cookie".to_owned();

@@ -394,12 +394,16 @@ fn check_name(name: &At<String>, problems: &mut Problems) {
 
 /// Fields by which both sides agree on where a message ends are not for routes to touch.
 fn refuse_framing(name: &str, span: &Span, may_host: bool, problems: &mut Problems) {
-    let is = |other: &&str| name.eq_ignore_ascii_case(other);
-    if FRAMING.iter().any(is) || name.eq_ignore_ascii_case("host") && !may_host {
+    if is_framing(name) || name.eq_ignore_ascii_case("host") && !may_host {
         let message = format!("`{name}` is not for routes to change");
         let help = "messages would end where nobody expects it; leave it out".to_owned();
         problems.error(span, message, "this header", help);
     }
+}
+
+/// Whether a header says where a message ends, or is about its connection.
+pub(super) fn is_framing(name: &str) -> bool {
+    FRAMING.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 /// What is written by the proxy alone (RFC 9110, 7.6.1).

@@ -205,6 +205,15 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
              forward_auth = { service = \"web\", copy_headers = \"A\" } }",
             "others get what is cached",
         ),
+        (
+            "{ service = \"api\", forward_auth = { service = \"web\", \
+             copy_headers = [\"Remote-User\", \"content-length\"] } }",
+            "`content-length` is not to be copied",
+        ),
+        (
+            "{ service = \"api\", forward_auth = { service = \"web\", copy_headers = \"Host\" } }",
+            "`Host` is not to be copied",
+        ),
         ("{ service = \"api\", forward_auth = {} }", "`forward_auth` without `service`"),
         ("{ service = \"api\", forward_auth = { service = \"wep\" } }", "no service `wep`"),
         (
@@ -264,6 +273,11 @@ fn what_is_wrong_with_the_tokens_of_a_route_is_said_at_its_place() {
             "{ service = \"api\", \
              jwt = { keys = \"a\", cookie = \"b\", pass_authorization = true } }",
             "`pass_authorization` is about a header",
+        ),
+        (
+            "{ service = \"api\", \
+             jwt = { keys = \"a\", header = \"Content-Length\", pass_authorization = false } }",
+            "`Content-Length` is not for tokens",
         ),
         ("{ service = \"api\", jwt = { keys = \"a\", algorithms = \"none\" } }", "`none`"),
         ("{ service = \"api\", jwt = { keys = \"a\", ca = \"b\" } }", "`ca` is for keys at a URL"),
