@@ -56,7 +56,8 @@ pub(crate) struct Route {
     #[schemars(extend("default" = false))]
     pub(crate) cache: Key<TableOrSwitch<RouteCache>>,
     /// CORS: which pages of other origins may read responses. Preflights are answered here; the
-    /// route has to match `OPTIONS`. CORS headers of servers are replaced.
+    /// route has to match `OPTIONS`. CORS headers of servers are replaced. Responses of loadline's
+    /// own (401, 429, 502, 503) have them too.
     pub(crate) cors: Key<Cors>,
     /// Redirects the client. Parts of the URL that are not given stay as requested.
     pub(crate) redirect: Key<Redirect>,

@@ -2,7 +2,7 @@
 //! may read responses.
 //!
 //! A *preflight* - `OPTIONS` with `Origin` and `Access-Control-Request-Method` - is answered here.
-//! Of every other response the CORS headers are ours, whatever the server says.
+//! Of every other response the CORS headers are ours, whoever made it and whatever it says.
 
 use alloc::{
     borrow::ToOwned as _,
@@ -124,6 +124,12 @@ impl Cors {
         set.retain(|(name, _)| name != VARY);
         let add = if self.is_for_all() { Vec::new() } else { Vec::from([varies_by_origin()]) };
         HeaderEdits { remove: OURS.map(String::from).into(), set, add }
+    }
+
+    /// Whether a header of a response is ours alone.
+    #[must_use]
+    pub fn is_ours(name: &[u8]) -> bool {
+        OURS.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// What an origin is told that may read responses.

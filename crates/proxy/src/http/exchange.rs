@@ -193,7 +193,7 @@ impl<'a> Exchange<'a> {
         let (ending, next) = if let Some(error) = self.request.refused {
             Box::pin(self.refuse(error)).await
         } else if let Some(reply) = self.request.reply.take() {
-            Box::pin(self.reply(&reply)).await
+            Box::pin(self.reply(reply)).await
         } else if let Some(wanted) = wanted {
             match Box::pin(self.cached(wanted)).await {
                 Some(answered) => answered,

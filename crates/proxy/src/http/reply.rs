@@ -4,7 +4,7 @@ use loadline_core::{
     decide::{ending::Ending, reason::Reason},
     fleet::{Maintenance, Page},
     jwt::{Jwt, Refusal},
-    rules::{Asked, BasicAuth, DirectResponse, Redirect, Variables},
+    rules::{Asked, BasicAuth, Cors, DirectResponse, Redirect, Variables},
     time::Duration,
 };
 use loadline_http1::reason;
@@ -154,6 +154,16 @@ impl Reply {
         reply.body = answer.body.clone().into_bytes();
         reply.is_plain = answer.status >= 400 && answer.body.is_empty() && !has_type;
         reply
+    }
+
+    /// Leaves out the fields of CORS, where those of the route take their place.
+    #[cold]
+    pub(crate) fn drop_cors(&mut self) {
+        let lines = self.head.split_inclusive(|byte| *byte == b'\n').filter(|line| {
+            let name = line.split(|byte| *byte == b':').next();
+            !name.is_some_and(Cors::is_ours)
+        });
+        self.head = lines.flatten().copied().collect();
     }
 
     pub(super) fn field(&mut self, name: &str, value: &str) {

@@ -68,6 +68,8 @@ pub(crate) struct Request {
     pub(crate) challenge: Option<Box<[u8]>>,
     /// What a rule changes of the response.
     pub(crate) changes: Option<Changes>,
+    /// The lines of CORS for a response of our own; empty where it has none.
+    pub(crate) cors: Box<[u8]>,
     /// Whether the response may be compressed, where the service has that.
     pub(crate) offer: Offer,
     /// How much it matters, where a rule says so.
@@ -170,6 +172,7 @@ impl Request {
             check: routed.check,
             challenge: routed.challenge,
             changes: routed.changes,
+            cors: routed.cors,
             offer,
             class: routed.class,
             copy: None,
@@ -208,6 +211,7 @@ impl Request {
             check: None,
             challenge: None,
             changes: None,
+            cors: Box::default(),
             offer: Offer::default(),
             class: None,
             copy: None,

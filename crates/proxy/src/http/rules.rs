@@ -53,6 +53,8 @@ pub(crate) struct Routed {
     pub(crate) challenge: Option<Box<[u8]>>,
     /// The rule, where it has something to change.
     pub(crate) changes: Option<Changes>,
+    /// The lines of CORS for a response of our own; empty where it has none.
+    pub(crate) cors: Box<[u8]>,
     /// How much it matters, where the rule says so.
     pub(crate) class: Option<Class>,
     /// Where a copy of it goes.
@@ -136,16 +138,20 @@ pub(crate) fn route(
         claims: None,
     };
     let matched = routes.find(&seen.request());
-    let ruled = Routed { rank: matched.map(|matched| matched.rank), ..unruled };
+    let cors = matched.and_then(|matched| matched.rule.cors.as_ref());
+    let shared = cors.map(|cors| cors.edits(seen.header("origin")));
+    let lines = shared.as_ref().map(|edits| seen.cors_lines(edits)).unwrap_or_default();
+    let rank = matched.map(|matched| matched.rank);
+    let ruled = Routed { rank, cors: lines, ..unruled };
     if let Some(matched) = matched
         && let Err(wait) = seen.take(listener_context, matched, worker)
     {
         return Routed { reply: Some(Box::new(Reply::limited(wait))), ..ruled };
     }
     // Browsers send preflights without any user.
-    let cors = matched.and_then(|matched| matched.rule.cors.as_ref());
     if let Some(response) = cors.and_then(|cors| seen.preflight(cors)) {
-        return Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled };
+        let reply = Some(Box::new(Reply::fixed(&response, &seen)));
+        return Routed { reply, cors: Box::default(), ..ruled };
     }
     let own = matched.map_or(authentication, |matched| &matched.rule.authentication).as_ref();
     let check = match own.map(|own| seen.authenticate(own, worker)) {
@@ -156,7 +162,7 @@ pub(crate) fn route(
     let hidden = own.map(Authentication::hidden_headers).unwrap_or_default();
     let ruled = Routed { check, hidden, ..ruled };
     let routed = match matched {
-        Some(matched) => act(worker, listener_context, (matched, &seen), ruled),
+        Some(matched) => act(worker, listener_context, (matched, &seen, shared), ruled),
         None if is_nobodys => {
             let response = DirectResponse { status: 404, headers: Vec::new(), body: String::new() };
             Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled }
@@ -170,7 +176,7 @@ pub(crate) fn route(
 fn act(
     worker: &Worker,
     listener_context: &ListenerContext,
-    (matched, seen): (Matched<'_>, &Seen<'_>),
+    (matched, seen, shared): (Matched<'_>, &Seen<'_>, Option<HeaderEdits>),
     ruled: Routed,
 ) -> Routed {
     match &matched.rule.action {
@@ -186,7 +192,7 @@ fn act(
                 [only] => only.service,
                 _ => split.choose(worker.random.draw()),
             };
-            let changes = Changes::of(&listener_context.routes, matched, seen);
+            let changes = Changes::of(&listener_context.routes, matched, (seen, shared));
             let copies = copies(worker, &listener_context.routes, matched);
             let class = matched.rule.class;
             Routed { service, is_nobodys: false, changes, class, copies, ..ruled }
@@ -317,6 +323,17 @@ impl Seen<'_> {
         Some(cors.preflight(origin, asked))
     }
 
+    /// What these changes add to a response of our own; nothing for a page of the same origin.
+    fn cors_lines(&self, edits: &HeaderEdits) -> Box<[u8]> {
+        if self.header("origin").is_none() {
+            return Box::default();
+        }
+        let mut lines = Vec::with_capacity(128);
+        let fields = edits.fields();
+        fields.for_each(|(name, value)| write_template(&mut lines, name, value, self));
+        lines.into()
+    }
+
     fn header(&self, name: &str) -> Option<&[u8]> {
         self.head.fields().get(self.bytes, name)
     }
@@ -398,16 +415,20 @@ impl Headers for Seen<'_> {
 }
 
 impl Changes {
-    /// Those of a rule, if it has any.
-    fn of(routes: &Routes, matched: Matched<'_>, seen: &Seen<'_>) -> Option<Self> {
-        let Rule { path, request, answer, cors, .. } = matched.rule;
-        if path.is_none() && request.is_empty() && answer.is_empty() && cors.is_none() {
+    /// Those of a rule, with what CORS makes of the response, if it has any.
+    fn of(
+        routes: &Routes,
+        matched: Matched<'_>,
+        (seen, shared): (&Seen<'_>, Option<HeaderEdits>),
+    ) -> Option<Self> {
+        let Rule { path, request, answer, .. } = matched.rule;
+        if path.is_none() && request.is_empty() && answer.is_empty() && shared.is_none() {
             return None;
         }
         let mut filled_in = [request, answer].map(|edits| edits.filled_in(seen).map(Box::new));
-        if let Some(cors) = cors {
+        if let Some(shared) = shared {
             let edits = filled_in[1].get_or_insert_with(|| Box::new(answer.clone()));
-            edits.extend(cors.edits(seen.header("origin")));
+            edits.extend(shared);
         }
         let path = path.as_ref().and_then(|path| path.filled_in(seen));
         Some(Self { routes: routes.clone(), rank: matched.rank, path, filled_in })

@@ -10,7 +10,8 @@ use http::{HeaderMap, StatusCode};
 use loadline_core::{
     decide::ending::Ending,
     fleet::{Fleet, Server},
-    rules::{Authentication, ForwardAuth},
+    rules::{Action, Authentication, Conditions, Cors, ForwardAuth, Origin, Routes, Rule, Split},
+    time::Duration,
 };
 
 use crate::{
@@ -56,6 +57,32 @@ async fn a_request_over_http3_needs_its_token() {
     }
     until(|| proxy.tallies().count(Ending::Unauthorized) == 2).await;
     assert_eq!(asked.requests.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_page_sees_over_http3_that_it_needs_a_token() {
+    let (authority, issuer) = (Authority::new(), Issuer::new());
+    let (server, _asked) = sized(b'a');
+    let cors = Cors {
+        origins: vec![Origin::parse("https://app.test").unwrap()],
+        methods: vec![],
+        headers: None,
+        exposed: vec![],
+        credentials: false,
+        max_age: Duration::from_secs(5),
+    };
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].routes = Routes::new(vec![Rule {
+        cors: Some(cors),
+        authentication: Some(Authentication::Jwt(Arc::new(issuer.jwt()))),
+        ..Rule::new(Conditions::default(), Action::Service(Split::all(0)))
+    }]);
+    let (_proxy, address) = start(&fleet);
+    let client = Client::to(address, &authority).await;
+    let (status, headers, _) = get(&client, &[("origin", "https://app.test")]).await;
+    assert_eq!(status, StatusCode::UNAUTHORIZED);
+    assert_eq!(headers["access-control-allow-origin"], "https://app.test");
+    assert_eq!(headers["vary"], "Origin");
 }
 
 /// A service that lets in who has `session=alice`, and leads others to a login.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod basic_auth;
+mod cors;
 mod forward_auth;
 mod issuer;
 mod jwt;

@@ -161,7 +161,7 @@ impl Attempt<'_, '_> {
             page: of_store
                 .or_else(|| exchange.page(status))
                 .map(|page| (&*page.content_type, &*page.body)),
-            extra: &[&*exchange.own_lines(), &*lines].concat(),
+            extra: &[&*exchange.lines_of_reply(), &*lines].concat(),
         };
         let mut text = Vec::new();
         answer.write(&mut text);

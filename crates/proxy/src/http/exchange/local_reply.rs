@@ -1,5 +1,7 @@
 //! Responses of our own: to a request that has failed, and those of rules.
 
+use std::borrow::Cow;
+
 use loadline_core::{
     decide::ending::{Ending, Fault},
     fleet::Page,
@@ -10,6 +12,15 @@ use super::{Exchange, Next};
 use crate::{http::reply::Reply, io::socket::Socket};
 
 impl Exchange<'_> {
+    /// The lines of a response that nobody else has given.
+    pub(crate) fn lines_of_reply(&self) -> Cow<'_, [u8]> {
+        let own = self.own_lines();
+        match &*self.request.cors {
+            [] => own,
+            cors => Cow::Owned([&own, cors].concat()),
+        }
+    }
+
     /// Tells the client of a failure, if there is something to tell.
     pub(super) async fn tell_failure(&mut self, ending: Ending) -> Next {
         let refused = self.record.refused.map(ParseError::status);
@@ -39,7 +50,7 @@ impl Exchange<'_> {
             close,
             to_head: self.request.method == Method::Head,
             page: self.page(status).map(|page| (&*page.content_type, &*page.body)),
-            extra: &self.own_lines(),
+            extra: &self.lines_of_reply(),
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
@@ -60,15 +71,18 @@ impl Exchange<'_> {
     }
 
     /// Gives the response of a rule.
-    pub(super) async fn reply(&mut self, reply: &Reply) -> (Ending, Next) {
+    pub(super) async fn reply(&mut self, mut reply: Box<Reply>) -> (Ending, Next) {
         if self.would_seem_switched(reply.status) {
             return (Ending::NoUpgrade, self.tell_failure(Ending::NoUpgrade).await);
+        }
+        if !self.request.cors.is_empty() {
+            reply.drop_cors();
         }
         let close = self.must_close();
         let to_head = self.request.method == Method::Head;
         let mut text = self.worker.buffers.take_text();
         let page = self.page(reply.status).filter(|_| reply.gives_way());
-        reply.write((&self.own_lines(), page), (close, to_head), &mut text);
+        reply.write((&self.lines_of_reply(), page), (close, to_head), &mut text);
         let next = self.send_answer(text, reply.status, close).await;
         let told = self.record.status != 0;
         self.record.reason = reply.reason.filter(|_| told);
