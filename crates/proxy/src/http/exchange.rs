@@ -422,14 +422,13 @@ impl<'a> Exchange<'a> {
         let failure = self.driver.failure();
         if failure.ending.is_failure() && !failure.stale {
             self.record.reason = Some(failure.reason);
-            let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
-            failures.note(
-                shared,
-                &route.service_context().cells,
-                route.scene(place),
-                failure.reason,
-            );
+            self.count_failure(place, failure.reason);
         }
+    }
+
+    fn count_failure(&self, place: Option<&Place>, reason: Reason) {
+        let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
+        failures.note(shared, &route.service_context().cells, route.scene(place), reason);
     }
 
     /// Counts why a request has failed that was sent nowhere.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use loadline_core::{
-    decide::ending::Ending,
+    decide::{ending::Ending, reason::Reason},
     fleet::{Forwarded, Server},
     rules::{Action, Authentication, ForwardAuth, Rule, Split},
     time::Duration,
@@ -110,6 +110,9 @@ fn whoever_is_not_let_in_gets_the_response_of_the_service_and_no_server_hears_of
     let broken = proxy.curl(&["-H", "Cookie: session=broken"], "/");
     assert!(broken.contains(" 500") && broken.ends_with("broken"), "{broken}");
     assert_eq!((proxy.count(Ending::Internal), proxy.served()), (1, 0));
+    let reasons = proxy.tally("zero").reasons;
+    assert_eq!(reasons[Reason::AuthServiceFailed as usize], 1, "a failure has a reason");
+    assert_eq!(reasons.iter().sum::<u64>(), 1, "whom the service refuses is no failure");
 }
 
 #[test]
@@ -130,6 +133,7 @@ fn nobody_is_let_in_while_the_service_is_away_and_each_is_told_to_come_again() {
     let seen = proxy.get("/");
     assert!(seen.starts_with("HTTP/1.1 503") && seen.contains("Retry-After: 1\r\n"), "{seen}");
     assert_eq!((proxy.count(Ending::Internal), proxy.served()), (1, 0));
+    assert_eq!(proxy.tally("zero").reasons[Reason::AuthServiceFailed as usize], 1);
 }
 
 #[test]

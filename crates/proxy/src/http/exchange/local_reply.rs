@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 
 use loadline_core::{
-    decide::ending::{Ending, Fault},
+    decide::{
+        ending::{Ending, Fault},
+        reason::Reason,
+    },
     fleet::Page,
 };
 use loadline_http1::{LocalReply, Method, ParseError};
@@ -73,7 +76,12 @@ impl Exchange<'_> {
     /// Gives the response of a rule.
     pub(super) async fn reply(&mut self, mut reply: Box<Reply>) -> (Ending, Next) {
         if self.would_seem_switched(reply.status) {
+            self.count_failure(None, Reason::NoUpgrade);
             return (Ending::NoUpgrade, self.tell_failure(Ending::NoUpgrade).await);
+        }
+        // What an operator wants, as maintenance, has no reason and no warning.
+        if let (Some(reason), true) = (reply.reason, reply.ending.is_failure()) {
+            self.count_failure(None, reason);
         }
         if !self.request.cors.is_empty() {
             reply.drop_cors();
