@@ -483,7 +483,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
         head: &ResponseHead,
     ) -> Result<(), Reason> {
         let delivered = poll_fn(|cx| self.poll_delivery(cx, download)).await;
-        self.exchange.record.bytes += download.written();
         delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         self.connection.large = self.exchange.record.bytes >= LARGE;
         Ok(())
@@ -530,9 +529,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
     ) -> Poll<Result<(), Reason>> {
         let moved = self.upload.bytes;
         self.poll_upload(cx)?;
-        let Exchange { worker, client, timer, listener_context, .. } = &mut *self.exchange;
-        let server = &mut self.connection.peer;
-        match download.poll(cx, &worker.buffers, server, &mut client.socket) {
+        let Exchange { worker, client, timer, listener_context, record, .. } = &mut *self.exchange;
+        let (server, written) = (&mut self.connection.peer, download.written());
+        let polled = download.poll(cx, &worker.buffers, server, &mut client.socket);
+        record.bytes += download.written() - written;
+        match polled {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
             Poll::Ready(Err(Broken::Source(reason))) => {
                 return Poll::Ready(Err(reason.during(Phase::Body)));
@@ -582,10 +583,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let Exchange { worker, client, timer, record, .. } = &mut *self.exchange;
         record.status = head.status();
         client.send(&text, timer).await.map_err(client_gone)?;
+        record.bytes += text.len() as u64;
         // In memory of its own: few requests become tunnels, and all would have room for it.
-        let tunnel = Box::pin(tunnel(&worker.buffers, client, &mut self.connection.peer));
-        let bytes = tunnel.await;
-        record.bytes += text.len() as u64 + bytes;
+        let server = &mut self.connection.peer;
+        Box::pin(tunnel(&worker.buffers, client, server, &mut record.bytes)).await;
         Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
     }
 }

@@ -90,13 +90,23 @@ impl Tunnel {
     }
 }
 
-/// Carries bytes between the peers until the end; how many went to the client.
-pub(crate) async fn tunnel(buffers: &Buffers, client: &mut Peer, server: &mut Peer) -> u64 {
+/// Carries bytes between the peers until the end, and adds up those that go to the client.
+pub(crate) async fn tunnel(
+    buffers: &Buffers,
+    client: &mut Peer,
+    server: &mut Peer,
+    bytes: &mut u64,
+) {
     client.socket.keep_alive();
     server.socket.keep_alive();
     let mut tunnel = Tunnel::between(buffers, client, server);
-    poll_fn(|cx| tunnel.poll(cx, buffers, client, server)).await;
-    tunnel.down.bytes
+    poll_fn(|cx| {
+        let before = tunnel.down.bytes;
+        let end = tunnel.poll(cx, buffers, client, server);
+        *bytes += tunnel.down.bytes - before;
+        end
+    })
+    .await;
 }
 
 /// Moves one direction, and passes its end on.

@@ -10,7 +10,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, LogTarget, Then, WhenFull},
+    fleet::{AccessLog, LogFormat, LogTarget, Then, WhenFull},
     state::ServiceCounter,
     time::Duration,
 };
@@ -153,6 +153,48 @@ fn what_is_left_at_the_end_of_a_drain_is_cut_and_counted() {
     let tallies = tunnels.runtime.stop(SHORT);
     assert_eq!(until_closed(&mut tunnel), "");
     assert_eq!(tallies.count(Ending::Drained), 1);
+}
+
+#[test]
+fn what_is_cut_at_the_end_of_a_drain_has_in_the_access_log_what_its_client_got() {
+    const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
+    let pausing = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        stream.write_all(HEAD.as_bytes()).unwrap();
+        // The second part comes when the first has been passed on with the head.
+        stream.write_all(&[b'x'; 100]).unwrap();
+        until_closed(&mut stream);
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let drained = |name: &str, server: &Scripted, cut: &dyn Fn(&Proxy) -> (TcpStream, usize)| {
+        let path = folder.path().join(name);
+        let target = LogTarget::File(path.display().to_string());
+        let mut fleet = fleet(&[server.address]);
+        fleet.edge.access_log =
+            Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+        let proxy = Proxy::of(fleet);
+        let (_client, got) = cut(&proxy);
+        proxy.runtime.stop(SHORT);
+        let line = fs::read_to_string(path).unwrap();
+        let line: serde_json::Value = serde_json::from_str(line.trim()).unwrap();
+        assert_eq!((&line["ending"], &line["bytes"]), (&"drained".into(), &got.into()), "{line}");
+    };
+    drained("download", &pausing, &|proxy| {
+        let mut client = proxy.connect();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let head = head(&mut client).unwrap();
+        exactly(&mut client, 100);
+        (client, head.len() + 100)
+    });
+    drained("tunnel", &echo(), &|proxy| {
+        let mut client = proxy.connect();
+        let ask = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+        client.write_all(ask).unwrap();
+        let head = head(&mut client).unwrap();
+        client.write_all(b"hello").unwrap();
+        exactly(&mut client, 5);
+        (client, head.len() + 5)
+    });
 }
 
 #[test]
