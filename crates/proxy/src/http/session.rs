@@ -94,9 +94,15 @@ impl Origin {
     }
 }
 
-/// Counts and logs a connection from `address` that has ended before anything was read of it.
-pub(crate) fn end_unread(at: (&Worker, &ListenerHandle), address: SocketAddr, ending: Ending) {
-    record(at, (address, None), Refused { ending, status: 0, error: None }, 0);
+/// Counts and logs a connection from `address` that has ended before anything was read of it, and
+/// what it was told: a status, and in how many bytes.
+pub(crate) fn end_unread(
+    at: (&Worker, &ListenerHandle),
+    address: SocketAddr,
+    ending: Ending,
+    (status, bytes): (u16, usize),
+) {
+    record(at, (address, None), Refused { ending, status, error: None }, bytes);
 }
 
 fn record(

@@ -293,7 +293,7 @@ fn turn_away(
 ) {
     tracing::debug!(%client, %error, "no PROXY header");
     count(worker, handle, |cells| &cells.unintroduced);
-    end_unread((worker, handle), client, error.ending());
+    end_unread((worker, handle), client, error.ending(), (0, 0));
 }
 
 /// Counts something that has to do with a listener rather than with one of its connections.

@@ -16,7 +16,10 @@ use loadline_core::{
 };
 use loadline_http1::LocalReply;
 
-use crate::{io::socket::Socket, listener::handle::ListenerHandle, runtime::worker::Worker};
+use crate::{
+    http::session::end_unread, io::socket::Socket, listener::handle::ListenerHandle,
+    runtime::worker::Worker,
+};
 
 /// The connections of each client of a listener, over all workers.
 #[derive(Debug)]
@@ -57,8 +60,8 @@ impl Clients {
     }
 }
 
-/// Closes and counts a connection that is one too many of its client. That of QUIC has no socket of
-/// its own.
+/// Closes, counts and logs a connection that is one too many of its client. That of QUIC has no
+/// socket of its own.
 #[cold]
 pub(crate) fn refuse(
     worker: &Worker,
@@ -70,10 +73,10 @@ pub(crate) fn refuse(
     let Some(listener) = view.listener(handle) else { return };
     let Some(context) = view.listener_context(handle) else { return };
     let is_readable = listener.protocol.is_http() && listener.tls.is_none();
-    let told = socket.filter(|_| is_readable).is_some_and(tell);
-    let status = if told { TOO_MANY } else { 0 };
+    let bytes = socket.filter(|_| is_readable).and_then(tell);
+    let told = bytes.map_or((0, 0), |bytes| (TOO_MANY, bytes));
     context.cells.over_client_limit.add(1);
-    view.services[listener.service].cells.end(Ending::ClientLimit, status);
+    end_unread((worker, handle), client, Ending::ClientLimit, told);
     if let Some(connections) = handle.clients.note_refusal(worker.shared.clock.now()) {
         let (address, client) = (handle.key.bind, client.ip());
         tracing::warn!(
@@ -83,20 +86,20 @@ pub(crate) fn refuse(
     }
 }
 
-/// Answers a request of HTTP/1 that has come; says whether one has.
-fn tell(mut socket: Socket) -> bool {
-    let Socket::Plain(io) = &mut socket else { return false };
+/// Answers a request of HTTP/1, in so many bytes, if one has come.
+fn tell(mut socket: Socket) -> Option<usize> {
+    let Socket::Plain(io) = &mut socket else { return None };
     let mut bytes = [0; REQUEST_BYTES];
     // Unread, it would have the kernel throw the response away.
-    let Ok(count @ 1..) = io.try_read(&mut bytes) else { return false };
+    let Ok(count @ 1..) = io.try_read(&mut bytes) else { return None };
     if bytes[..count].starts_with(HTTP2) {
-        return false;
+        return None;
     }
     let mut reply = Vec::new();
     LocalReply::closing(TOO_MANY).write(&mut reply);
-    let is_told = io.try_write(&reply).is_ok();
+    let told = io.try_write(&reply).ok();
     socket.shut();
-    is_told
+    told
 }
 
 /// How HTTP/2 begins (RFC 9113, 3.4): such a client would not understand HTTP/1.

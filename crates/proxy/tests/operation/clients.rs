@@ -8,10 +8,11 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Fleet, Listener},
+    fleet::{AccessLog, Fleet, Listener, LogFormat, LogTarget},
     time::Duration,
 };
 use loadline_proxy::{runtime::Runtime, telemetry::meter::ListenerTally};
+use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
 use crate::support::{Client, PATIENCE, anywhere, becomes, fleet, free, listener, server, tcp};
@@ -109,6 +110,36 @@ fn bytes_that_mean_nothing_are_closed_without_a_word() {
     drop(first);
     assert!(becomes(|| first_line(&from([127, 0, 0, 1], address), REQUEST) == "HTTP/1.1 200 OK"));
     proxy.stop(Duration::ZERO);
+}
+
+#[test]
+fn the_access_log_has_a_line_for_each_connection_that_is_one_too_many() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, door, told) in [
+        ("http", listener(anywhere(), 0), "HTTP/1.1 429 Too Many Requests"),
+        ("tcp", tcp(anywhere(), 0), ""),
+    ] {
+        let path = folder.path().join(name);
+        let target = LogTarget::File(path.display().to_string());
+        let mut fleet = limited(door, 1);
+        fleet.edge.access_log =
+            Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+        let (proxy, address) = start(fleet);
+        let first = served(address).unwrap();
+        assert_eq!(asked(address), told);
+        assert!(becomes(|| proxy.tallies().count(Ending::ClientLimit) == 1));
+        drop(first);
+        proxy.stop(Duration::from_secs(5));
+        let log = std::fs::read_to_string(path).unwrap();
+        let lines = log.lines().map(|line| serde_json::from_str(line).unwrap());
+        let refused: Vec<Value> =
+            lines.filter(|it: &Value| it["ending"] == "client-limit").collect();
+        let [line] = &refused[..] else { panic!("one line: {log}") };
+        let status = if told.is_empty() { Value::Null } else { 429.into() };
+        assert_eq!((&line["status"], &line["service"]), (&status, &"service-0".into()), "{line}");
+        assert_eq!(line["bytes"].as_u64().unwrap() > 0, !told.is_empty(), "{line}");
+        assert!(line["client"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
+    }
 }
 
 #[test]
