@@ -41,6 +41,7 @@ fn line(bencher: Bencher<'_, '_>, format: LogFormat) {
             sent: Some(at(10_200)),
             answered: Some(at(48_000)),
             ended: at(48_100),
+            ..Times::default()
         },
         trace: None,
     };

@@ -22,6 +22,7 @@ use crate::{
     http::route::Route,
     io::peer::Peer,
     runtime::{
+        clock::Clock,
         wait_queue::{Displaced, Waiter},
         worker::Worker,
     },
@@ -34,6 +35,13 @@ pub(crate) struct Driver {
     machine: Machine,
     class: Class,
     pub(crate) route: Route,
+}
+
+/// Somebody who waits for room since then.
+struct Waiting<'t> {
+    times: &'t mut Times,
+    clock: Clock,
+    since: Instant,
 }
 
 /// Where a request was sent.
@@ -77,7 +85,8 @@ impl Driver {
         action
     }
 
-    /// Waits for room until the request is sent or has failed.
+    /// Waits for room until the request is sent or has failed; notes for how long, also where the
+    /// wait is cut.
     pub(crate) async fn settle(
         &mut self,
         worker: &Worker,
@@ -85,24 +94,23 @@ impl Driver {
         times: &mut Times,
         mut action: Action,
     ) -> Action {
-        let since = worker.shared.clock.now();
-        let action = loop {
+        let (clock, since) = (worker.shared.clock, worker.shared.clock.now());
+        let _waiting = Waiting { times, clock, since };
+        loop {
             let event = match action {
                 Action::Displace => {
                     Event::Room(self.route.service_context().queue.displace(self.class))
                 }
                 Action::Join { place, until } => {
                     match self.wait(worker, client, place, until).await {
-                        Ok(action) => break action,
+                        Ok(action) => return action,
                         Err(event) => event,
                     }
                 }
-                action => break action,
+                action => return action,
             };
-            action = self.handle(worker, worker.shared.clock.now(), event);
-        };
-        times.wait_again(worker.shared.clock.now().since(since));
-        action
+            action = self.handle(worker, clock.now(), event);
+        }
     }
 
     /// Waits in the queue until there is room, or until something else happens.
@@ -204,6 +212,12 @@ impl Driver {
         let LoadReport { utilization, in_flight } = LoadReport::parse(text);
         utilization.into_iter().for_each(|utilization| permit.report_utilization(now, utilization));
         in_flight.into_iter().for_each(|in_flight| permit.report_in_flight(now, in_flight));
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.times.wait_again(self.clock.now().since(self.since));
     }
 }
 

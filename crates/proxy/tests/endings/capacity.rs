@@ -12,11 +12,15 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Capacity, Fleet, HealthCheck, PolicyKind, Probe, Then, WhenFull},
+    fleet::{
+        AccessLog, Capacity, Fleet, HealthCheck, LogFormat, LogTarget, PolicyKind, Probe, Then,
+        WhenFull,
+    },
     state::ServiceCounter,
     time::Duration,
     units::Ratio,
 };
+use serde_json::Value;
 
 use crate::support::{OK, Proxy, SHORT, Scripted, fleet, head, nobody, until_closed, wait_until};
 
@@ -128,6 +132,39 @@ fn the_queue_has_a_length_and_a_time() {
     assert_eq!((tallies.count(Ending::QueueFull), tallies.count(Ending::QueueTimeout)), (1, 1));
     gate.open();
     all_served(held);
+}
+
+#[test]
+fn the_access_log_has_how_long_a_request_waited_that_never_got_out_of_the_queue() {
+    let folder = tempfile::tempdir().unwrap();
+    for (ending, timeout) in [("queue-timeout", SHORT), ("drained", Duration::from_secs(30))] {
+        let gate = Gate::new();
+        let path = folder.path().join(ending);
+        let target = LogTarget::File(path.display().to_string());
+        let mut fleet = limited(&gate, queue(timeout, 1));
+        fleet.edge.access_log =
+            Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+        let proxy = Proxy::of(fleet);
+        let mut clients = vec![asking(&proxy), asking(&proxy)];
+        gate.holds(2);
+        clients.push(asking(&proxy));
+        let services = || proxy.runtime.tallies().services;
+        let queued = || services().get("web").map_or(0, |it| it.counters[ServiceCounter::Queued]);
+        wait_until(|| queued() == 1, "the third to wait");
+        if timeout == SHORT {
+            proxy.expect(Ending::QueueTimeout, 1);
+        }
+        proxy.runtime.stop(SHORT);
+        let log = std::fs::read_to_string(path).unwrap();
+        let lines = log.lines().map(|line| serde_json::from_str(line).unwrap());
+        let unsent: Vec<Value> = lines.filter(|it: &Value| it["server"].is_null()).collect();
+        let [line] = &unsent[..] else { panic!("one line: {log}") };
+        assert_eq!(line["ending"], ending, "{line}");
+        let waited = line["queue_ms"].as_f64().unwrap_or_default();
+        let total = line["total_ms"].as_f64().unwrap();
+        assert!((SHORT.as_nanos() as f64 / 2e6..=total).contains(&waited), "{line}");
+        gate.open();
+    }
 }
 
 #[test]

@@ -366,6 +366,7 @@ mod tests {
                 sent: None,
                 answered: Some(at(48)),
                 ended: at(49),
+                ..Times::default()
             },
             trace: None,
             came: Came::default(),

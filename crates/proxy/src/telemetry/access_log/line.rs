@@ -81,6 +81,8 @@ pub struct Times {
     pub received: Instant,
     /// A server was picked for the first time; later by what it has waited since.
     pub picked: Option<Instant>,
+    /// How long it has waited for room without a server.
+    pub waited: Duration,
     /// It was sent; only measured for the access log.
     pub sent: Option<Instant>,
     /// The head of the response had come.
@@ -92,12 +94,17 @@ pub struct Times {
 impl Times {
     /// It has waited for room; the first time, no server is picked yet.
     pub(crate) fn wait_again(&mut self, waited: Duration) {
-        self.picked = self.picked.map(|picked| picked + waited);
+        match &mut self.picked {
+            Some(picked) => *picked = *picked + waited,
+            None => self.waited = self.waited + waited,
+        }
     }
 
     /// From the head of the request to the first pick, and after failures: the time in the queue.
+    /// Where no server was picked, as long as it has waited for one.
     pub(crate) fn queue(&self) -> Option<Duration> {
-        self.picked.map(|picked| picked.since(self.received))
+        let in_vain = Some(self.waited).filter(|waited| *waited > Duration::ZERO);
+        self.picked.map(|picked| picked.since(self.received)).or(in_vain)
     }
 
     /// From the first pick until it was sent: connecting, failed attempts included.
@@ -244,8 +251,10 @@ mod tests {
     fn the_time_in_the_queue_is_that_of_all_waits() {
         let ms = Duration::from_millis;
         let mut times = Times { received: Instant::ZERO, ..Times::default() };
-        times.wait_again(ms(250));
-        assert_eq!(times.queue(), None, "it has no server yet");
+        assert_eq!(times.queue(), None, "it has not waited");
+        times.wait_again(ms(200));
+        times.wait_again(ms(50));
+        assert_eq!(times.queue(), Some(ms(250)), "it has no server yet");
         times.picked = Some(Instant::ZERO + ms(250));
         times.wait_again(ms(400));
         assert_eq!(times.queue(), Some(ms(650)));
