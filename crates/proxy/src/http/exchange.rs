@@ -420,7 +420,7 @@ impl<'a> Exchange<'a> {
     /// Counts why an attempt failed, or why there was none, and warns of it.
     fn note(&mut self, place: Option<&Place>) {
         let failure = self.driver.failure();
-        if failure.ending.is_failure() && !failure.stale {
+        if failure.ending.is_failure() {
             self.record.reason = Some(failure.reason);
             self.count_failure(place, failure.reason);
         }

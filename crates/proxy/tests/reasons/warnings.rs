@@ -36,11 +36,16 @@ impl io::Write for Lines {
 }
 
 fn ask(proxy: &Runtime) {
+    expect(proxy, GET, "HTTP/1.1 50");
+}
+
+/// Sends a request on a connection of its own, to which the response begins like this.
+fn expect(proxy: &Runtime, request: &[u8], beginning: &str) {
     let mut client = TcpStream::connect(proxy.local_addrs()[0]).unwrap();
-    client.write_all(GET).unwrap();
+    client.write_all(request).unwrap();
     let mut answer = Vec::new();
     client.read_to_end(&mut answer).unwrap();
-    assert!(answer.starts_with(b"HTTP/1.1 50"), "{}", answer.escape_ascii());
+    assert!(answer.starts_with(beginning.as_bytes()), "{}", answer.escape_ascii());
 }
 
 fn until(proxy: &Runtime, condition: impl Fn(&State) -> bool) -> State {
@@ -76,6 +81,28 @@ fn a_hundred_requests_that_fail_alike_are_one_warning() {
     let warnings: Vec<&str> = of_server.filter(|line| line.contains("server fails")).collect();
     assert_eq!(warnings.len(), 1, "{log}");
     assert!(warnings[0].contains("WARN") && warnings[0].contains(reason), "{log}");
+}
+
+#[test]
+fn a_502_over_a_kept_connection_that_its_server_closes_is_counted_and_told_of() {
+    // Each connection is closed when its second request has been read.
+    let server = scripted(|mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        head(&mut stream);
+    });
+    let proxy = Runtime::start(fleet(server)).unwrap();
+    let post = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    for _ in 0..5 {
+        expect(&proxy, GET, "HTTP/1.1 200 ");
+        expect(&proxy, post, "HTTP/1.1 502 ");
+    }
+    let reason = Reason::EmptyReply.text();
+    let state =
+        until(&proxy, |state| state.services[0].counts.reasons.get(reason).copied() == Some(5));
+    let server = &state.services[0].groups[0].servers[0];
+    assert_eq!(server.last_failure.as_ref().unwrap().reason, reason);
+    assert_eq!(server.condition, Condition::Unchecked, "it may close what it keeps");
 }
 
 #[test]

@@ -136,8 +136,6 @@ pub struct Failure {
     pub ending: Ending,
     /// What was met.
     pub reason: Reason,
-    /// A kept connection had been closed meanwhile: nobody's fault.
-    pub stale: bool,
 }
 
 impl Progress {
@@ -157,7 +155,7 @@ impl Failure {
     /// A failure before anything was sent anywhere.
     #[must_use]
     pub const fn new(reason: Reason) -> Self {
-        Self { ending: reason.ending(), reason, stale: false }
+        Self { ending: reason.ending(), reason }
     }
 }
 

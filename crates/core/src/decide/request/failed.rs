@@ -20,9 +20,10 @@ impl Machine {
     /// An attempt has failed: blames the server if it is its fault, and tries the next if the
     /// request may be sent again.
     pub(super) fn failed(&mut self, at: &At<'_>, failed: &Failed) -> Action {
-        let failure = self.failure_of(at, failed);
+        let failure = Self::failure_of(failed);
+        let is_stale = self.is_stale(at, failed, failure.ending);
         let repeatable = self.is_repeatable(&failed.progress);
-        if failure.stale && repeatable && matches!(self.state, State::Sent(_)) {
+        if is_stale && repeatable && matches!(self.state, State::Sent(_)) {
             self.resent = true;
             return Action::Resend;
         }
@@ -37,7 +38,7 @@ impl Machine {
         if failed.progress.committed && failure.ending.fault() != Fault::Server {
             permit.end_errors();
         }
-        self.blame(at, failure, permit);
+        self.blame(at, (failure, is_stale), permit);
         self.failure = Some(failure);
         let is_charged = self.charge != Charge::Nothing && failure.ending.fault() != Fault::Client;
         let is_free = failed.progress.crowded || is_charged;
@@ -49,7 +50,7 @@ impl Machine {
     }
 
     /// What became of the attempt. What breaks off is told as such, whatever broke it.
-    fn failure_of(&self, at: &At<'_>, failed: &Failed) -> Failure {
+    fn failure_of(failed: &Failed) -> Failure {
         let Failed { reason, progress } = *failed;
         let ending = match reason.ending() {
             Ending::ServerReset | Ending::TlsFailed if progress.committed => Ending::ServerCut,
@@ -57,10 +58,15 @@ impl Machine {
             Ending::TlsFailed if progress.reused => Ending::ServerReset,
             ending => ending,
         };
+        Failure { ending, reason }
+    }
+
+    /// Whether a kept connection had been closed meanwhile, which is nobody's fault.
+    fn is_stale(&self, at: &At<'_>, failed: &Failed, ending: Ending) -> bool {
+        let progress = &failed.progress;
         let unheard = progress.left && !progress.heard && ending == Ending::ServerReset;
         let soon = || self.permit().is_some_and(|permit| permit.may_be_stale(at.now));
-        let stale = unheard && !self.resent && (!progress.sent || soon());
-        Failure { ending, reason, stale }
+        unheard && !self.resent && (!progress.sent || soon())
     }
 
     fn is_repeatable(&self, progress: &Progress) -> bool {
@@ -112,8 +118,8 @@ impl Machine {
     }
 
     /// Gives the permit back, and counts the failure against the server if it is the server's.
-    fn blame(&mut self, at: &At<'_>, failure: Failure, permit: Permit) {
-        if failure.ending.fault() != Fault::Server || failure.stale {
+    fn blame(&mut self, at: &At<'_>, (failure, is_stale): (Failure, bool), permit: Permit) {
+        if failure.ending.fault() != Fault::Server || is_stale {
             return;
         }
         let state = permit.state().clone();
