@@ -158,12 +158,14 @@ impl Arrival {
     }
 
     /// Nothing more will come; has no effect on what is whole, or has failed already.
-    pub(crate) fn fail(&self, failed: Failed) {
+    pub(crate) fn fail(&self, failed: Failed, via: Via) {
         let mut state = self.lock();
         if state.is_whole {
             return;
         }
-        state.begun.get_or_insert(Begun::Failed(failed));
+        if state.begun.is_none() {
+            (state.begun, state.via) = (Some(Begun::Failed(failed)), via);
+        }
         state.failed.get_or_insert(failed);
         state.readers.wake();
     }

@@ -13,8 +13,8 @@ use std::{
 
 use loadline_core::{
     cache::{Fields, Settings},
-    decide::{ending::Ending, reason::Reason},
-    time::{Instant, UnixTime},
+    decide::ending::Ending,
+    time::UnixTime,
 };
 use tokio::task::spawn_local;
 
@@ -30,6 +30,7 @@ use crate::{
     io::{peer::Peer, socket::Socket},
     listener::handle::ListenerHandle,
     runtime::{clock::Clock, timer::Timer, view::View, worker::Worker},
+    telemetry::access_log::Times,
 };
 
 /// What a fetch is for, and what it has brought so far.
@@ -51,14 +52,14 @@ pub(crate) struct Fetch {
     pub(super) range: Option<Box<[u8]>>,
 }
 
-/// Where a response came from.
+/// Where a response came from, or was to come from.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Via {
     /// Index of the group, and the server.
     pub(crate) server: Option<(usize, SocketAddr)>,
-    pub(crate) picked: Option<Instant>,
-    pub(crate) sent: Option<Instant>,
-    pub(crate) answered: Option<Instant>,
+    /// Further attempts.
+    pub(crate) retries: u32,
+    pub(crate) times: Times,
 }
 
 /// A fetch that is about to begin.
@@ -109,6 +110,7 @@ impl Fetch {
             is_copy: start.in_background,
             offer: asked.offer,
             class: asked.class,
+            received: start.worker.shared.clock.now(),
             ..asked.on_behalf(start.worker.buffers.take_text())
         };
         let stored = self.validated().cloned();
@@ -156,17 +158,17 @@ impl Fetch {
         closed.reduce(|first, second| first.filter(|_| second.is_some())).flatten()
     }
 
-    fn end(&self, ending: Ending, reason: Option<Reason>) {
+    fn end(&self, failed: Failed, via: Via) {
         self.close();
         self.release();
-        self.arrival.fail(Failed { ending, reason });
+        self.arrival.fail(failed, via);
     }
 }
 
 impl Drop for Fetch {
     /// Cut on its way, unless it has ended.
     fn drop(&mut self) {
-        self.end(Ending::Drained, None);
+        self.end(Failed { ending: Ending::Drained, reason: None }, Via::default());
     }
 }
 
@@ -187,7 +189,8 @@ async fn run(
     let mut exchange = Exchange::new(at, (&mut nobody, &timer), Box::new(request));
     exchange.run_unless_cut().await;
     let record = &exchange.record;
-    fetch.end(record.ending.unwrap_or(Ending::Drained), record.reason);
+    let ending = record.ending.unwrap_or(Ending::Drained);
+    fetch.end(Failed { ending, reason: record.reason }, exchange.via());
 }
 
 /// The time of the wall clock.

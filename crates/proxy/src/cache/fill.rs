@@ -260,7 +260,7 @@ impl Fetch {
     pub(crate) fn finish(&self, filling: Filling) -> bool {
         if self.part().is_some_and(|range| range.length() != self.arrival.len()) {
             // A body in chunks may have any length.
-            self.arrival.fail(WRONG_RANGE);
+            self.arrival.fail(WRONG_RANGE, Via::default());
             return false;
         }
         let pieces = self.store.kept(self.arrival.finish());

@@ -79,7 +79,7 @@ impl Load {
             }
             let Ok(piece) = body.after(at).await else {
                 self.close();
-                return self.arrival.fail(BROKEN);
+                return self.arrival.fail(BROKEN, Via::default());
             };
             at += piece.len() as u64;
             self.arrival.append(piece);
@@ -103,7 +103,8 @@ impl Drop for Load {
     /// Cut on its way, unless it has ended.
     fn drop(&mut self) {
         self.close();
-        self.arrival.fail(Failed { ending: Ending::Drained, reason: None });
+        let failed = Failed { ending: Ending::Drained, reason: None };
+        self.arrival.fail(failed, Via::default());
     }
 }
 

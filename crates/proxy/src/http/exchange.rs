@@ -86,6 +86,8 @@ pub(crate) struct Record {
     pub(crate) bytes: u64,
     pub(crate) times: Times,
     overflowed: bool,
+    /// Further attempts of the fetch that was begun for it.
+    retries: u32,
     /// Index of the group, and the server.
     pub(crate) server: Option<(usize, SocketAddr)>,
     /// How it ended, once that has been counted.
@@ -527,7 +529,7 @@ impl<'a> Exchange<'a> {
             service: self.driver.route.settings().name.clone(),
             status: self.record.status,
             ending,
-            retries: self.driver.retries(),
+            retries: self.retries(),
             times: self.record.times,
         });
     }
@@ -559,7 +561,7 @@ impl<'a> Exchange<'a> {
             server: self.record.server.map(|(group, address)| (name(group), address)),
             ending,
             reason: reason.unwrap_or_default(),
-            retries: self.driver.retries(),
+            retries: self.retries(),
             times: self.record.times,
             trace: self.request.trace.as_ref().map(|trace| trace.id()),
             came: Came {

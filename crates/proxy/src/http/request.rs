@@ -84,7 +84,7 @@ pub(crate) struct Request {
     pub(crate) key: u64,
     /// Whose it is.
     pub(crate) client: SocketAddr,
-    /// When its head was complete.
+    /// When its head was complete, and what it waited for since was there.
     pub(crate) received: Instant,
     /// What the access log says of it.
     pub(crate) asked: Option<Box<Asked>>,

@@ -9,6 +9,7 @@ mod disk;
 mod hits;
 mod http2;
 mod in_place;
+mod logged;
 mod slices;
 mod stale;
 mod support;

@@ -15,7 +15,7 @@ use loadline_http1::{BodyReader, LocalReply, Method, ResponseHead};
 
 use super::{Attempt, Done};
 use crate::{
-    cache::{Came, Fetch, Filling, Via, unix_now},
+    cache::{Came, Fetch, Filling, unix_now},
     http::exchange::Next,
     io::{buffer::Buffer, peer::Gone},
     store::hide_rest,
@@ -117,13 +117,7 @@ impl Attempt<'_, '_> {
         let record = &self.exchange.record;
         let (now, received) = (self.exchange.worker.shared.clock.now(), unix_now());
         let requested = received - now.since(record.times.picked.unwrap_or(now));
-        let via = Via {
-            server: record.server,
-            picked: record.times.picked,
-            sent: record.times.sent,
-            answered: record.times.answered,
-        };
-        let asked = &self.exchange.request.text;
+        let (asked, via) = (&self.exchange.request.text, self.exchange.via());
         Came { head, bytes, asked, requested, received, via }
     }
 

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     cache::{
-        Begun, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened, Place, Reader,
-        Response, Start, Store, Via, Wanted, What, request_fields, unix_now,
+        Begun, CacheResult, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened,
+        Place, Reader, Response, Start, Store, Via, Wanted, What, request_fields, unix_now,
     },
     telemetry::access_log::Times,
 };
@@ -227,6 +227,8 @@ impl Exchange<'_> {
         let Some((begun, via)) = self.begun(&mut waiting.reader).await else {
             return Round::Over(Ending::ClientGone, Next::Close);
         };
+        // Where it goes on by itself, no server is to answer for the wait.
+        self.request.received = self.worker.shared.clock.now();
         if waiting.is_first {
             self.record.came_by(&via);
         }
@@ -369,7 +371,8 @@ impl Exchange<'_> {
             // It was not let wait, since others had something to use instead.
             return Round::Pass(None);
         }
-        self.record.reason = failed.reason;
+        let result = if waiting.is_first { CacheResult::Miss } else { CacheResult::Collapsed };
+        (self.record.cache, self.record.reason) = (Some(result), failed.reason);
         let next = self.tell_failure(failed.ending).await;
         Round::Over(failed.ending, next)
     }
@@ -388,6 +391,17 @@ impl Exchange<'_> {
         }
     }
 
+    /// Where its response came from, or was to come from.
+    pub(crate) fn via(&self) -> Via {
+        let Record { server, times, .. } = self.record;
+        Via { server, retries: self.retries(), times }
+    }
+
+    /// Further attempts, those of the fetch that was begun for it among them.
+    pub(super) const fn retries(&self) -> u32 {
+        self.driver.retries() + self.record.retries
+    }
+
     async fn over(
         &mut self,
         wanted: &Wanted,
@@ -401,11 +415,11 @@ impl Exchange<'_> {
 }
 
 impl Record {
-    /// What is told of a response that a fetch has brought for this request.
+    /// What is told of a response that a fetch has brought for this request, or has not.
     fn came_by(&mut self, via: &Via) {
-        self.server = via.server;
-        self.times =
-            Times { picked: via.picked, sent: via.sent, answered: via.answered, ..self.times };
+        (self.server, self.retries) = (via.server, via.retries);
+        let Times { received, ended, .. } = self.times;
+        self.times = Times { received, ended, ..via.times };
     }
 }
 
