@@ -111,8 +111,7 @@ fn server(told: &RequestSpan, wall: Wall) -> Span {
     attributes.millis("loadline.queue", outcome.times.queue());
     attributes.millis("loadline.connect", outcome.times.connect());
     attributes.millis("loadline.first_byte", outcome.times.first_byte());
-    let is_whole = outcome.ending.fault() == Fault::None;
-    let error = error(outcome.status, 500, (!is_whole).then_some(outcome.ending));
+    let error = error(outcome.status, 500, failed(outcome.ending, outcome.status));
     attributes.end(outcome.status, error.as_deref());
     let remote = if told.parent.is_some() { PARENT_IS_REMOTE } else { 0 };
     Span {
@@ -192,6 +191,16 @@ fn asked(told: &RequestSpan) -> Attributes {
 /// A method that the conventions know; others could be made up by anybody.
 fn known(method: &str) -> Option<&str> {
     METHODS.contains(&method).then_some(method)
+}
+
+/// The ending of a request, where that is an error of this side: a client that was told what it
+/// did wrong is none, by the conventions for HTTP spans.
+fn failed(ending: Ending, status: u16) -> Option<Ending> {
+    match ending.fault() {
+        Fault::None => None,
+        Fault::Client if ending == Ending::Unauthorized || status / 100 == 4 => None,
+        _ => Some(ending),
+    }
 }
 
 /// The kind of an error, where it is one: a status from `worst` on, or an ending.
@@ -291,5 +300,26 @@ mod tests {
         assert_eq!(error(502, 500, Some(Ending::ServerReset)).as_deref(), Some("502"));
         assert_eq!(error(0, 500, Some(Ending::ClientGone)).as_deref(), Some("client-gone"));
         assert_eq!(error(200, 500, Some(Ending::ServerCut)).as_deref(), Some("server-cut"));
+    }
+
+    #[test]
+    fn what_a_client_is_told_that_it_did_wrong_is_no_error_of_a_server_span() {
+        for (ending, status, expected) in [
+            (Ending::Unauthorized, 401, None),
+            (Ending::Unauthorized, 403, None),
+            // Where a login page stands is a matter of the service that lets clients in.
+            (Ending::Unauthorized, 302, None),
+            (Ending::Unauthorized, 503, Some("503")),
+            (Ending::ClientTimeout, 408, None),
+            (Ending::ClientBad, 413, None),
+            (Ending::ClientBad, 501, Some("501")),
+            (Ending::ClientGone, 0, Some("client-gone")),
+            (Ending::ClientGone, 200, Some("client-gone")),
+            (Ending::ServerCut, 404, Some("server-cut")),
+            (Ending::Complete, 404, None),
+        ] {
+            let told = error(status, 500, failed(ending, status));
+            assert_eq!(told.as_deref(), expected, "{ending:?} {status}");
+        }
     }
 }
