@@ -23,8 +23,6 @@ use crate::{runtime::random::Random, telemetry::access_log::Times};
 pub(crate) struct Trace {
     /// Its own span.
     context: TraceContext,
-    /// Where the head for the server names the span that asks it.
-    place: usize,
     /// What its spans say; none where it is not sampled.
     told: Option<Box<RequestSpan>>,
 }
@@ -95,10 +93,10 @@ impl Trace {
         let context = TraceContext::begin(parent.as_ref(), spans.sampler, draws);
         let has_parent = parent.is_some();
         drop_fields(text, |name| is(name, PARENT) || (!has_parent && is(name, STATE)));
-        let place = write(text, &context);
+        write(text, &context);
         let parent = parent.map(|parent| parent.span);
         let told = || Box::new(RequestSpan::of((head, bytes), (scheme, rule), context, parent));
-        Box::new(Self { context, place, told: context.is_sampled().then(told) })
+        Box::new(Self { context, told: context.is_sampled().then(told) })
     }
 
     /// Which trace it is.
@@ -120,10 +118,7 @@ impl Trace {
         (server, begun): (SocketAddr, Instant),
     ) {
         let span = self.context.child(draw).span;
-        let id = span.to_string();
-        if let Some(place) = text.get_mut(self.place..self.place + id.len()) {
-            place.copy_from_slice(id.as_bytes());
-        }
+        tell(text, span);
         let Some(told) = &mut self.told else { return };
         told.tries.push(AttemptSpan {
             span,
@@ -267,14 +262,22 @@ fn drop_fields(head: &mut Vec<u8>, is_dropped: impl Fn(&[u8]) -> bool) {
     head.truncate(kept);
 }
 
-/// Writes the field into a head: where its span stands.
-fn write(head: &mut Vec<u8>, context: &TraceContext) -> usize {
+/// Writes the field into a head.
+fn write(head: &mut Vec<u8>, context: &TraceContext) {
     head.truncate(head.len() - b"\r\n".len());
     head.extend_from_slice(b"traceparent: ");
-    let place = head.len() + BEFORE_SPAN;
     head.extend_from_slice(context.to_string().as_bytes());
     head.extend_from_slice(b"\r\n\r\n");
-    place
+}
+
+/// Names the span that asks in a head with the field. Where that stands may have changed since it
+/// was written: other fields come and go.
+fn tell(head: &mut [u8], span: SpanId) {
+    let Some(line) = memchr::memmem::find(head, WRITTEN) else { return };
+    let (place, id) = (line + WRITTEN.len() + BEFORE_SPAN, span.to_string());
+    if let Some(place) = head.get_mut(place..place + id.len()) {
+        place.copy_from_slice(id.as_bytes());
+    }
 }
 
 fn is(name: &[u8], other: &str) -> bool {
@@ -283,6 +286,9 @@ fn is(name: &[u8], other: &str) -> bool {
 
 const PARENT: &str = "traceparent";
 const STATE: &str = "tracestate";
+
+/// What stands before its value, the end of the line before included.
+const WRITTEN: &[u8] = b"\ntraceparent: ";
 
 /// Version, trace and their dashes.
 const BEFORE_SPAN: usize = 36;
@@ -303,15 +309,24 @@ mod tests {
     }
 
     #[test]
-    fn the_span_of_the_one_who_asks_stands_where_it_is_said() {
+    fn the_span_of_the_one_who_asks_is_told_also_where_fields_have_come_and_gone_since() {
         let value = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let context = TraceContext::parse(value).unwrap();
         let mut text = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec();
-        let place = write(&mut text, &context);
-        assert_eq!(&text[place..place + 16], b"00f067aa0ba902b7");
+        write(&mut text, &context);
         assert!(text.ends_with(
             b"Host: a\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-\
             00f067aa0ba902b7-01\r\n\r\n"
         ));
+        let asking = context.child(7).span;
+        let text = String::from_utf8(text).unwrap();
+        for (before, after) in [("", ""), ("X-User: mallory\r\n", ""), ("", "X-User: alice\r\n")] {
+            let changed = text.replace("Host: a\r\n", before);
+            let changed = changed.replace("\r\n\r\n", &format!("\r\n{after}\r\n"));
+            let mut told = changed.clone().into_bytes();
+            tell(&mut told, asking);
+            let expected = changed.replace("00f067aa0ba902b7", &asking.to_string());
+            assert_eq!(str::from_utf8(&told), Ok(&*expected));
+        }
     }
 }
