@@ -1,7 +1,7 @@
 //! Bodies whose frames are written by hand, and which of several responses goes first.
 
 use std::{
-    io::{self, BufRead, BufReader, Read as _, Write as _},
+    io::{self, BufRead, BufReader, Write as _},
     net::SocketAddr,
     sync::atomic::Ordering::SeqCst,
     time::{Duration as StdDuration, Instant},
