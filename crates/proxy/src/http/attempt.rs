@@ -573,8 +573,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let mut text = Vec::new();
         let hsts = &self.exchange.listener_context.hsts;
         let options = ResponseOptions { hsts, ..ResponseOptions::default() };
-        let forwarded = write_response(&mut text, buffer.filled(), head, options);
-        if forwarded == Forwarded::Unchanged {
+        if write_response(&mut text, buffer.filled(), head, options) == Forwarded::Unchanged {
             text.extend_from_slice(&buffer.filled()[..head.head_len()]);
         }
         buffer.consume(head.head_len());
