@@ -88,9 +88,7 @@ fn describe_service(service: &Service, here: &str, carried: Carried) -> Vec<Stri
     let width = groups.iter().map(|group| group.name.len()).max().unwrap_or(0);
     for (index, group) in groups.iter().enumerate() {
         let rank = index + 1;
-        let words = describe_group(group);
-        let words =
-            if carried == Carried::Requests { words } else { words.replace(FOUND, NO_LIMIT) };
+        let words = describe_group(group, carried);
         lines.push(format!("  {rank}. {:width$}  {words}", group.name));
     }
     if service.maintenance.as_ref().is_some_and(|it| it.enabled) {

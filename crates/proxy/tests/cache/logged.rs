@@ -47,7 +47,7 @@ fn a_fetch_that_fails_is_a_miss_with_its_server_its_retries_and_its_times() {
     let proxy = Proxy::of(fleet);
     assert!(proxy.get("/a", "").starts_with("HTTP/1.1 502 "));
     proxy.expect(Ending::ServerReset, 1);
-    let counters = proxy.runtime.tallies().services["web"].counters.clone();
+    let counters = proxy.runtime.tallies().services["web"].counters;
     assert_eq!((counters[ServiceCounter::CacheMisses], counters[ServiceCounter::Retries]), (1, 1));
     let lines = lines(proxy, &folder);
     let [line] = &lines[..] else { panic!("one line: {lines:?}") };
