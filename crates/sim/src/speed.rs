@@ -98,9 +98,13 @@ impl Speed {
         if after == 0 { 1.0 } else { self.steps[after - 1].1 }
     }
 
+    /// When it changes next; none where it stays as it is. What stands still has no pauses.
     fn change_after(&self, at: Instant) -> Option<Instant> {
         let step = self.steps.partition_point(|(from, _)| *from <= at);
         let step = self.steps.get(step).map(|(from, _)| *from);
+        if self.at_step(at) == 0.0 {
+            return step;
+        }
         let pause = self.pauses.iter().map(|pauses| pauses.change_after(at));
         pause.chain(step).min()
     }
@@ -173,6 +177,17 @@ mod tests {
         speed.multiply(second(1), None, 0.0);
         assert_eq!(speed.end(second(0), Duration::from_secs(1)), Some(second(1)));
         assert_eq!(speed.end(second(0), Duration::from_secs(2)), None);
+    }
+
+    #[test]
+    fn a_server_with_pauses_that_stands_still_for_ever_ends_nothing() {
+        let mut speed = Speed::default();
+        speed.pause(Pauses { every: second(3).since(second(0)), lasts: Duration::from_secs(1) });
+        speed.multiply(second(4), Some(second(6)), 0.0);
+        speed.multiply(second(10), None, 0.0);
+        assert_eq!(speed.end(second(0), Duration::from_secs(4)), Some(second(7)));
+        assert_eq!(speed.end(second(10), Duration::from_secs(1)), None);
+        assert_eq!(speed.work_between(second(10), second(100)), 0.0);
     }
 
     proptest! {

@@ -202,6 +202,11 @@ mod tests {
                 "[[server]]\ndistribution = \"lognormal\"\nvariation = 1e300",
                 "3:13 expected at most 100",
             ),
+            ("[[server]]\npause = \"1ns\"\npause_every = \"2ns\"", "3:15 expected at least 100us"),
+            (
+                "[[server]]\nantagonist = \"50%\"\nantagonist_every = \"1ns\"",
+                "3:20 more than 100000 shares in one run",
+            ),
             ("step = \"1ns\"", "1:8 more than 100000 points of a timeline"),
         ] {
             let told = read(text, None).unwrap_err();

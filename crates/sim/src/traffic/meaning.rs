@@ -43,6 +43,14 @@ enum Lasts {
     Elsewhere(Duration),
 }
 
+impl Lasts {
+    fn get(self) -> Duration {
+        match self {
+            Self::Here(lasts) | Self::Elsewhere(lasts) => lasts,
+        }
+    }
+}
+
 /// What the file says, which is in this folder, and whose requests come for so long where somebody
 /// else says so. Where something is wrong, `problems` has it.
 pub(super) fn meaning(

@@ -111,6 +111,12 @@ impl Reader<'_> {
             return None;
         }
         let every = every.unwrap_or(Duration::from_secs(1));
+        if let Some(at) = &at.value.antagonist_every
+            && every < self.lasts.get() / MOST_SHARES
+        {
+            let message = format!("more than {MOST_SHARES} shares in one run");
+            self.error(&at.span, message, "a longer `antagonist_every` will do");
+        }
         Some(Antagonist { most: share.value.as_f64(), every })
     }
 
@@ -125,6 +131,10 @@ impl Reader<'_> {
             let help = "`pause_every` is longer than `pause`";
             self.error(&every.span, "the server would never work".to_owned(), help);
             return None;
+        }
+        if every.value < PAUSE_EVERY_MIN {
+            let message = format!("expected at least {PAUSE_EVERY_MIN}");
+            self.error(&every.span, message, "what is shorter makes the server slower: `time`");
         }
         Some(Pauses { every: every.value, lasts: lasts.value })
     }
@@ -147,6 +157,12 @@ const CORES_MAX: u32 = 100_000;
 
 /// Beyond this nearly all times are none, and the mean is that of a few.
 const VARIATION_MAX: f64 = 100.0;
+
+/// All pauses while a request is worked on are gone through, one by one.
+const PAUSE_EVERY_MIN: Duration = Duration::from_micros(100);
+
+/// Each server keeps all that it will have.
+const MOST_SHARES: u64 = 100_000;
 
 /// As [`ServerModel::default`].
 const MEAN: Duration = Duration::from_millis(10);
