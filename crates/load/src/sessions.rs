@@ -8,15 +8,16 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     future::Future,
     rc::Rc,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::oneshot;
 
 use crate::{
-    http1::Failure, http2::Http2Connection, http3::Http3Connection, request::Request,
-    tally::WholeResponse,
+    http1::Failure, http2::Http2Connection, http3::Http3Connection, outcome::Outcome,
+    request::Request, tally::WholeResponse,
 };
 
 /// A connection that takes many requests at a time.
@@ -32,8 +33,9 @@ pub(crate) struct Sessions {
     open: RefCell<Vec<Rc<Shared>>>,
     opening: Cell<usize>,
     waiting: Cell<usize>,
-    /// Told whenever an opening has ended, well or not.
-    ended: Notify,
+    /// Those that wait, first come, first: each is told what its opening failed by, or else, as the
+    /// sender is dropped, that one has ended.
+    waiters: RefCell<VecDeque<oneshot::Sender<Outcome>>>,
 }
 
 /// A connection and how many requests are on it.
@@ -87,16 +89,19 @@ impl Sessions {
             open: RefCell::default(),
             opening: Cell::new(0),
             waiting: Cell::new(0),
-            ended: Notify::new(),
+            waiters: RefCell::default(),
         }
     }
 
     /// A place on the connection with the fewest requests; on a new one, made by `open`, where
     /// another is wanted.
-    pub(crate) async fn place<E>(
+    ///
+    /// # Errors
+    /// What the connection failed by that it opened, or waited for.
+    pub(crate) async fn place(
         &self,
-        open: impl AsyncFn() -> Result<Session, E>,
-    ) -> Result<Place, E> {
+        open: impl AsyncFn() -> Result<Session, Outcome>,
+    ) -> Result<Place, Outcome> {
         loop {
             if let Some(place) = self.least_used() {
                 if place.shared.session.is_open().await {
@@ -106,8 +111,7 @@ impl Sessions {
             } else if self.wants_another() {
                 return self.add(open()).await;
             } else {
-                let _waiting = Raised::new(&self.waiting);
-                self.ended.notified().await;
+                self.wait().await?;
             }
         }
     }
@@ -141,14 +145,40 @@ impl Sessions {
         self.may_open() && self.waiting.get() + self.opening.get() >= enough
     }
 
-    async fn add<E>(&self, opening: impl Future<Output = Result<Session, E>>) -> Result<Place, E> {
+    /// Waits for the end of an opening.
+    async fn wait(&self) -> Result<(), Outcome> {
+        let _waiting = Raised::new(&self.waiting);
+        let (told, failed) = oneshot::channel();
+        self.waiters.borrow_mut().push_back(told);
+        failed.await.map_or(Ok(()), Err)
+    }
+
+    async fn add(
+        &self,
+        opening: impl Future<Output = Result<Session, Outcome>>,
+    ) -> Result<Place, Outcome> {
         let session = {
-            let _opening = Opening(Raised::new(&self.opening), &self.ended);
-            opening.await?
+            let _opening = Opening(Raised::new(&self.opening), &self.waiters);
+            opening.await.inspect_err(|outcome| self.fail_waiting(*outcome))?
         };
         let shared = Rc::new(Shared { session, streams: Cell::new(1) });
         self.open.borrow_mut().push(Rc::clone(&shared));
         Ok(Place { shared, reused: false })
+    }
+
+    /// Lets those fail that waited for an opening that did: of as many openings as are under way,
+    /// an equal part. To open anew for each of them, one after another, would let the last wait
+    /// until they time out, which the server had no part in.
+    fn fail_waiting(&self, outcome: Outcome) {
+        let part = self.waiting.get().div_ceil(self.opening.get().max(1));
+        let waiters = &mut *self.waiters.borrow_mut();
+        let mut failed = 0;
+        while failed < part
+            && let Some(waiter) = waiters.pop_front()
+        {
+            // Whoever was given up meanwhile is not counted.
+            failed += usize::from(waiter.send(outcome).is_ok());
+        }
     }
 }
 
@@ -183,14 +213,54 @@ impl Drop for Raised<'_> {
 
 /// A connection being opened; those who wait are told when it no longer is, even if the request
 /// that opens it is given up.
-struct Opening<'a>(#[expect(dead_code, reason = "held for its drop")] Raised<'a>, &'a Notify);
+struct Opening<'a>(
+    #[expect(dead_code, reason = "held for its drop")] Raised<'a>,
+    &'a RefCell<VecDeque<oneshot::Sender<Outcome>>>,
+);
 
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
-        self.1.notify_waiters();
+        self.1.take();
     }
 }
 
 /// As many requests as every server should take on one connection (RFC 9113, section 6.5.2;
 /// RFC 9114, section 6.1).
 const STREAMS: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_waits_for_a_connection_that_is_refused_is_refused_with_it() {
+        let (sessions, openings) = (Sessions::new(None), Cell::new(0));
+        let open = async || {
+            openings.set(openings.get() + 1);
+            tokio::task::yield_now().await;
+            Err(Outcome::ConnectRefused)
+        };
+        let place = || async { sessions.place(open).await.err() };
+        let all = tokio::join!(place(), place(), place(), place());
+        let refused = Some(Outcome::ConnectRefused);
+        assert_eq!(all, (refused, refused, refused, refused));
+        assert_eq!(openings.get(), 1, "one connection is enough for all of them");
+    }
+
+    #[tokio::test]
+    async fn of_two_openings_the_one_that_fails_takes_half_of_those_that_wait() {
+        let (sessions, openings) = (Sessions::new(Some(2)), Cell::new(0));
+        let failures = [Outcome::ConnectRefused, Outcome::Reset];
+        let open = async || {
+            let number = openings.replace(openings.get() + 1);
+            for _ in 0..=number {
+                tokio::task::yield_now().await;
+            }
+            Err(failures[number.min(1)])
+        };
+        let place = || async { sessions.place(open).await.err() };
+        let all = tokio::join!(place(), place(), place(), place());
+        let count = |of| [all.0, all.1, all.2, all.3].iter().filter(|it| **it == Some(of)).count();
+        assert_eq!((count(failures[0]), count(failures[1])), (2, 2), "{all:?}");
+    }
+}
