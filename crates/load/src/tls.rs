@@ -95,6 +95,9 @@ pub(crate) fn config(
 ) -> Result<Arc<ClientConfig>, TlsError> {
     let tls = &transport.tls;
     let provider = Arc::new(aws_lc_rs::default_provider());
+    // The first random number of a process takes some 100 ms, in which its source is filled: here,
+    // and not in the first handshake, whose time is measured. Where it fails the handshake says so.
+    let _ = provider.secure_random.fill(&mut [0; 32]);
     let only = if protocol == Protocol::Http3 { Some(TlsVersion::V13) } else { tls.version };
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions(only))
