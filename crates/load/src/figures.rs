@@ -43,8 +43,12 @@ pub(crate) struct Figures {
     pub(crate) protocol: String,
     /// How often the generator itself was out of something.
     pub(crate) shortages: BTreeMap<Shortage, u64>,
-    /// The latest planned instant or end of a response: where the run ends in its figures.
+    /// The latest planned instant, end of a response, or failure while the plan went on: where the
+    /// run ends in its figures.
     latest: Duration,
+    /// How long the plan lasts, if that is known.
+    #[serde(skip)]
+    lasts: Option<Duration>,
     /// The latest planned instant.
     last_planned: Duration,
     /// The latest send.
@@ -90,6 +94,7 @@ impl Figures {
             protocol: String::new(),
             shortages: BTreeMap::new(),
             latest: Duration::ZERO,
+            lasts,
             last_planned: Duration::ZERO,
             last_sent: Duration::ZERO,
             not_owed: 0,
@@ -111,6 +116,14 @@ impl Figures {
         outcome.count_in(&mut self.outcomes);
         self.bytes_read += bytes;
         self.moments.end(ended, outcome, bytes);
+        self.go_on(ended);
+    }
+
+    /// Notes that the run went on until then, whatever was answered. After its plan it goes on for
+    /// responses alone: a time-out at its end makes the rate no lower.
+    pub(crate) fn go_on(&mut self, until: Duration) {
+        let until = self.lasts.map_or(until, |lasts| until.min(lasts));
+        self.latest = self.latest.max(until);
     }
 
     /// Counts a send that was so late.
@@ -182,7 +195,8 @@ impl Figures {
     /// The record of a run of `plan` that counted these.
     pub(crate) fn record(mut self, plan: &LoadPlan) -> LoadRecord {
         let (response, spread) = (self.response.latency(), self.response.spread());
-        let of_all = Percentiles::of_all(&response, &spread, self.outcomes.failed());
+        let cut_off = if self.interrupted { self.outcomes.cut_off } else { 0 };
+        let of_all = Percentiles::of_all(&response, &spread, self.outcomes.failed() - cut_off);
         LoadRecord {
             target: plan.targets[0].0.to_string(),
             started_unix_ms: self.started_unix_ms,

@@ -3,8 +3,8 @@
 //! A request is planned in the interval of its planned instant, and ends in the interval in which
 //! it ended, so that both sums over all intervals are those of the run. What is in flight at the
 //! end of an interval is what was planned until then less what ended until then. Requests that
-//! time out after the last response have moments later than the time the record says it took, which
-//! ends with that answer.
+//! time out after the plan and the last response have moments later than the time the record says
+//! it took, which ends with those.
 //!
 //! Memory is bounded: where a run takes longer than [`MOST`] intervals, each two become one and
 //! the interval is twice as long from then on. Percentiles stay those of all times in the merged

@@ -156,6 +156,9 @@ pub(crate) async fn part(
         }
     });
     let interrupted = driven.await.map_err(|source| LoadError::System { what: "timer", source })?;
+    if interrupted && meter.get().is_some() {
+        tally.interrupt(clock::now());
+    }
     // The tasks hold the tickets of what is under way; dropping them settles those as cut off.
     drop(tasks);
     opened.close().await;

@@ -41,6 +41,8 @@ pub(crate) struct Tally {
 
 struct Books {
     start: Instant,
+    /// When the run was interrupted; none before.
+    interrupted: Option<Instant>,
     in_flight: u64,
     figures: Figures,
     recent: Recent,
@@ -66,6 +68,7 @@ impl Tally {
     pub(crate) fn new(lasts: Option<Duration>) -> Rc<Self> {
         let books = Books {
             start: Instant::ZERO,
+            interrupted: None,
             in_flight: 0,
             figures: Figures::new(lasts),
             recent: Recent { since: Instant::ZERO, response: Times::new(RECENT_DIGITS) },
@@ -160,6 +163,14 @@ impl Tally {
         self.books.borrow().figures.planned
     }
 
+    /// Notes that the run ends now, before its plan does: tickets dropped from now on are cut off
+    /// then.
+    pub(crate) fn interrupt(&self, now: Instant) {
+        let books = &mut *self.books.borrow_mut();
+        books.interrupted = Some(now);
+        books.figures.go_on(now.since(books.start));
+    }
+
     /// The books closed: what is still in flight must have been dropped before. `cpu_share` is
     /// what the generator used of its core, if that is known.
     pub(crate) fn close(&self, cpu_share: Option<f64>, interrupted: bool) -> Figures {
@@ -217,7 +228,8 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.settled {
-            self.settle(self.planned, Err(Outcome::CutOff));
+            let interrupted = self.tally.books.borrow().interrupted;
+            self.settle(interrupted.unwrap_or(self.planned), Err(Outcome::CutOff));
         }
     }
 }
@@ -275,8 +287,8 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_timed_out_does_not_stretch_the_run() {
-        let tally = Tally::new(None);
+    fn a_request_that_timed_out_does_not_stretch_the_run_beyond_its_plan() {
+        let tally = Tally::new(Some(Duration::from_millis(100)));
         for planned in [0, 100] {
             let mut ticket = tally.plan(ms(planned));
             ticket.send(ms(planned));
@@ -285,6 +297,39 @@ mod tests {
         let record = tally.close(None, false).record(&plan());
         assert_eq!(record.elapsed, Duration::from_millis(100));
         assert_eq!(record.outcomes.timeout, 2);
+    }
+
+    /// One user is answered at once, and then nothing but time-outs.
+    #[test]
+    fn the_time_in_which_nothing_was_answered_belongs_to_the_run() {
+        let tally = Tally::new(Some(Duration::from_secs(3)));
+        let mut first = tally.plan(ms(0));
+        first.send(ms(0));
+        first.end(ms(1), answer(200));
+        for planned in [1, 1_001, 2_001] {
+            let mut ticket = tally.plan(ms(planned));
+            ticket.send(ms(planned));
+            ticket.end(ms(planned + 1_000), Err(Outcome::Timeout));
+        }
+        let record = tally.close(None, false).record(&plan());
+        assert_eq!(record.elapsed, Duration::from_secs(3));
+        assert!(record.achieved < Rate::per_sec(1), "{}", record.achieved);
+    }
+
+    #[test]
+    fn an_interrupted_run_lasts_until_then_and_cuts_off_what_is_no_failure() {
+        let tally = Tally::new(Some(Duration::from_secs(60)));
+        let mut first = tally.plan(ms(0));
+        first.send(ms(0));
+        first.end(ms(1), answer(200));
+        let mut ticket = tally.plan(ms(1));
+        ticket.send(ms(1));
+        tally.interrupt(ms(2_000));
+        drop(ticket);
+        let record = tally.close(None, true).record(&plan());
+        assert_eq!(record.elapsed, Duration::from_secs(2));
+        assert_eq!((record.outcomes.ok, record.outcomes.cut_off), (1, 1));
+        assert_eq!(record.response_of_all.unwrap().max, Duration::from_millis(1));
     }
 
     #[test]
