@@ -45,6 +45,8 @@ struct HeadRead {
     filled: usize,
     /// When the first of them came.
     first_byte: Instant,
+    /// Whether the last of them came later than that.
+    in_parts: bool,
 }
 
 impl HeadRead {
@@ -87,7 +89,7 @@ impl Connection {
             let value = self.head.fields().get(&self.buffer, name.as_str());
             String::from_utf8_lossy(value.unwrap_or(ABSENT)).into_owned()
         });
-        let (body_bytes, clean, ended) = self.read_body(head_end, read.filled).await?;
+        let (body_bytes, clean, ended) = self.read_body(head_end, &read).await?;
         let phases = PhaseTimes {
             first_byte: Some(read.first_byte.since(sent)),
             body: Some(ended.map_or(Duration::ZERO, |ended| ended.since(read.first_byte))),
@@ -105,7 +107,7 @@ impl Connection {
 
     /// Reads until a final head is at the start of the buffer.
     async fn read_head(&mut self, request: &Request) -> Result<HeadRead, Failure> {
-        let mut read = HeadRead { bytes: 0, filled: 0, first_byte: Instant::ZERO };
+        let mut read = HeadRead { bytes: 0, filled: 0, first_byte: Instant::ZERO, in_parts: false };
         self.head.reset();
         loop {
             let count = match self.wire.read(&mut self.buffer[read.filled..]).await {
@@ -115,6 +117,8 @@ impl Connection {
             };
             if read.first_byte == Instant::ZERO {
                 read.first_byte = clock::now();
+            } else {
+                read.in_parts = true;
             }
             read.filled += count;
             while let Status::Complete(length) = self
@@ -132,17 +136,18 @@ impl Connection {
         }
     }
 
-    /// Reads the body, of which `buffer[start..end]` is already there. Returns its length as sent,
-    /// whether nothing came after it, and when it ended if it did not come with the head.
+    /// Reads the body, of which the buffer holds what there is from `start`. Returns its length as
+    /// sent, whether nothing came after it, and when it ended if it did not come with the first
+    /// byte of all.
     async fn read_body(
         &mut self,
         start: usize,
-        end: usize,
+        head: &HeadRead,
     ) -> Result<(u64, bool, Option<Instant>), Failure> {
         const BAD: Failure = Failure::Ended(Outcome::BadAnswer);
         let mut body = BodyReader::new(self.head.framing());
-        let (mut start, mut end) = (start, end);
-        let (mut bytes, mut apart) = (0, false);
+        let (mut start, mut end) = (start, head.filled);
+        let (mut bytes, mut apart) = (0, head.in_parts);
         loop {
             let progress = body.feed(&self.buffer[start..end]).map_err(|_| BAD)?;
             bytes += progress.consumed as u64;
@@ -167,3 +172,59 @@ pub(crate) const ABSENT: &[u8] = b"(absent)";
 
 /// Holds the longest head that is accepted, and some of a body beside a usual one.
 const BUFFER_BYTES: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{LoadPlan, Until};
+    use tokio::{
+        net::{TcpListener, TcpStream},
+        time::{sleep, timeout},
+    };
+
+    /// The phases of a response whose parts are sent 50 ms apart.
+    async fn phases_of(parts: &[&str]) -> PhaseTimes {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let plan = LoadPlan::closed(&address.to_string(), 1, Until::Requests(1)).unwrap();
+        let request = Request::of(&plan, &plan.targets[0].0).unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut connection = Connection::new(Wire::Plain(stream));
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let _ = stream.read(&mut [0; 1024]).await.unwrap();
+            for (number, part) in parts.iter().enumerate() {
+                if number > 0 {
+                    sleep(APART).await;
+                    // The client has its turn first where both waited.
+                    tokio::task::yield_now().await;
+                }
+                stream.write_all(part.as_bytes()).await.unwrap();
+            }
+            stream
+        };
+        let both = async { tokio::join!(connection.exchange(&request), serve) };
+        let (answered, _) = timeout(std::time::Duration::from_secs(10), both).await.unwrap();
+        answered.unwrap().0.phases
+    }
+
+    /// As curl's time_starttransfer: the first byte of all, of an interim response too.
+    #[tokio::test]
+    async fn the_time_after_the_first_byte_is_the_bodys_also_where_the_rest_of_the_head_is_late() {
+        let whole = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let phases = phases_of(&[whole]).await;
+        assert_eq!(phases.body, Some(Duration::ZERO));
+        for parts in [
+            &["HTTP/1.1 200 OK\r\n", "Content-Length: 2\r\n\r\nok"][..],
+            &["HTTP/1.1 103 Early Hints\r\n\r\n", whole],
+            &["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "ok"],
+        ] {
+            let phases = phases_of(parts).await;
+            let apart = Some(Duration::from_std(APART));
+            assert!(phases.body >= apart, "{parts:?}: {phases:?}");
+        }
+    }
+
+    const APART: std::time::Duration = std::time::Duration::from_millis(50);
+}

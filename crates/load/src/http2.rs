@@ -3,6 +3,12 @@
 //! The h2 crate keeps frames, header compression and flow control. Windows are so wide that they
 //! never hold a response back, since what is read is thrown away at once.
 
+use std::{
+    future::{Future as _, poll_fn},
+    pin::Pin,
+    task::Poll,
+};
+
 use bytes::Bytes;
 use h2::{
     Reason,
@@ -71,13 +77,23 @@ impl Http2Connection {
         request: &Request,
     ) -> Result<WholeResponse, h2::Error> {
         let bodiless = request.body.is_empty();
-        let (response, mut stream) = send.send_request(request.head.clone(), bodiless)?;
+        let (mut response, mut stream) = send.send_request(request.head.clone(), bodiless)?;
         if !bodiless {
             stream.send_data(request.body.clone(), true)?;
         }
         let sent = clock::now();
+        let mut interim = None;
+        let response = poll_fn(|cx| {
+            // As over HTTP/1.1 the first byte may be that of an interim response.
+            if interim.is_none()
+                && let Poll::Ready(Some(Ok(_))) = response.poll_informational(cx)
+            {
+                interim = Some(clock::now());
+            }
+            Pin::new(&mut response).poll(cx)
+        });
         let response = response.await?;
-        let first_byte = clock::now();
+        let first_byte = interim.unwrap_or_else(clock::now);
         let status = response.status().as_u16();
         let counted = request.count_by.as_ref().map(|name| {
             let value = response.headers().get(name).map_or(ABSENT, |value| value.as_bytes());

@@ -14,7 +14,8 @@ pub(crate) struct PhaseTimes {
     pub(crate) connect: Option<Duration>,
     /// The TLS handshake over TCP: on new connections only.
     pub(crate) tls: Option<Duration>,
-    /// From the request's last byte sent to the response's first byte read.
+    /// From the request's last byte sent to the response's first byte read, also where that is one
+    /// of an interim response.
     pub(crate) first_byte: Option<Duration>,
     /// From the response's first byte to its last.
     pub(crate) body: Option<Duration>,

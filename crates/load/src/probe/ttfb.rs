@@ -1,7 +1,7 @@
 //! Times to the first byte of HTTP responses, of several targets in turn.
 //!
 //! The time to first byte is curl's `time_starttransfer`: from before the look-up of the name to
-//! the first byte of the response.
+//! the first byte of the response, or of an interim one (1xx) where one comes before it.
 //!
 //! ```text
 //! |- DNS -|- connect -|- TLS -|- request out -|- first byte -|- body -|
