@@ -52,7 +52,7 @@ pub use config::Config;
 use ladder::Ladder;
 use rates::{at_most, between, nearest, ratio, scale};
 use runs::Run;
-pub use step::{Measured, Observation, Step};
+pub use step::{Measured, NoAnswer, Observation, Step};
 
 /// A search under way.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::{
     objective::{Objective, Spent},
-    record::{CapacityRecord, Criterion, Fault, Latency, LoadRecord, Purpose},
+    record::{CapacityRecord, Criterion, Fault, Latency, LoadRecord, Outcomes, Purpose},
 };
 
 /// What to run next.
@@ -76,6 +76,37 @@ pub struct Measured {
     pub late: Vec<(Duration, f64)>,
 }
 
+/// Why a service cannot be searched: it answered nothing at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{target} answered none of {planned} requests: {class} ({count} of them){reason}")]
+pub struct NoAnswer {
+    target: String,
+    planned: u64,
+    /// What most of them ended in.
+    class: &'static str,
+    count: u64,
+    /// What TLS found wrong, where it did.
+    reason: String,
+}
+
+impl NoAnswer {
+    /// What a valid run says in which not one request was answered, with whatever status. What was
+    /// cut off might have been.
+    #[must_use]
+    pub fn of(run: &LoadRecord) -> Option<Self> {
+        let Outcomes { ok, client_error, server_error, .. } = run.outcomes;
+        if !run.is_valid() || ok + client_error + server_error > 0 {
+            return None;
+        }
+        let failed = Outcomes { cut_off: 0, ..run.outcomes };
+        let (class, count) = failed.classes().into_iter().max_by_key(|(_, count)| *count)?;
+        let reason = run.reasons.iter().max_by_key(|(_, count)| **count);
+        let reason = reason.map(|(reason, _)| format!("; {reason}")).unwrap_or_default();
+        let (target, planned) = (run.target.clone(), run.planned);
+        (count > 0).then_some(Self { target, planned, class, count, reason })
+    }
+}
+
 impl Measured {
     /// What a run says whose record holds its verdict on an objective; a run without one meets it.
     #[must_use]
@@ -91,6 +122,37 @@ impl Measured {
             faults: run.generator.faults.clone(),
             spent: asked.spent(run),
             late: asked.late(run),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_refuses_every_connection_is_told_so() {
+        let of = |outcomes: Outcomes| LoadRecord {
+            target: "http://127.0.0.1:1/".to_owned(),
+            planned: outcomes.total(),
+            outcomes,
+            ..LoadRecord::default()
+        };
+        let refused = Outcomes { connect_refused: 40, reset: 2, cut_off: 1, ..Outcomes::default() };
+        let told = NoAnswer::of(&of(refused)).map(|none| none.to_string());
+        let expected = "http://127.0.0.1:1/ answered none of 43 requests: connect refused (40 of \
+                        them)";
+        assert_eq!(told.as_deref(), Some(expected));
+        let mut secure = of(refused);
+        secure.reasons = [("invalid peer certificate".to_owned(), 40)].into();
+        let told = NoAnswer::of(&secure).map(|none| none.to_string()).unwrap_or_default();
+        assert!(told.ends_with("(40 of them); invalid peer certificate"), "{told}");
+        for outcomes in [
+            Outcomes { server_error: 1, ..refused },
+            Outcomes { cut_off: 1, ..Outcomes::default() },
+            Outcomes::default(),
+        ] {
+            assert_eq!(NoAnswer::of(&of(outcomes)), None, "{outcomes:?}");
         }
     }
 }

@@ -248,9 +248,9 @@ be 5 % of all. At the load line a single trial is about as likely to meet the ob
 leave headroom. A trial that the generator could not carry out decides nothing; three in a row end
 the search, and the output says what to change.
 
-Exit codes: 0 found (or even --max-rate meets the objective), 1 wrong usage, 2 failed or
-interrupted, 98 the generator ran out first, 99 no load meets the objective, or none was
-confirmed in time.";
+Exit codes: 0 found (or even --max-rate meets the objective), 1 wrong usage, 2 failed (as
+where nothing is answered) or interrupted, 98 the generator ran out first, 99 no load meets the
+objective, or none was confirmed in time.";
 
 #[cfg(test)]
 mod tests {

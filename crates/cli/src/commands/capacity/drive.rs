@@ -9,7 +9,7 @@ use std::{
 use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{
     LoadPlan, Pattern, Timetable, Until,
-    search::{Config, Measured, Observation, Search, Step},
+    search::{Config, Measured, NoAnswer, Observation, Search, Step},
 };
 use loadline_measure::{
     objective::Objective,
@@ -94,10 +94,16 @@ impl Driver<'_> {
     fn rung(&self, users: u32, duration: Duration) -> anyhow::Result<Observation> {
         let until = Until::Elapsed(duration);
         let pattern = Pattern::Closed { users, think: Duration::ZERO, until };
-        let measured = match self.measure(pattern, Some(duration))? {
-            Ok(run) => self.judge(run),
+        let run = match self.measure(pattern, Some(duration))? {
+            Ok(run) => run,
             Err(ended) => return Ok(ended),
         };
+        if users == 1
+            && let Some(none) = NoAnswer::of(&run)
+        {
+            return Err(none.into());
+        }
+        let measured = self.judge(run);
         let throughput = per_second(measured.achieved);
         let plural = if users == 1 { "" } else { "s" };
         self.say(&format!("{users} user{plural}: {throughput}, {}", told(&measured)));
