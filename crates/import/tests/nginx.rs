@@ -167,3 +167,28 @@ fn a_file_with_little_text_is_one_of_nginx() {
     let caddy = "a.example {\n  header X \"a; b\"\n  respond \"x\"\n}\n";
     assert_eq!(Kind::of("x.conf", caddy), Some(Kind::Caddy));
 }
+
+#[test]
+fn weights_above_the_highest_stay_in_proportion() {
+    let weights = |servers: &[&str]| {
+        let lines = servers.iter().enumerate();
+        let lines: String = lines.map(|(n, it)| format!("server 10.0.0.{n}:80 {it};\n")).collect();
+        let text = format!(
+            "upstream s {{\n{lines}}}\nserver {{\nlisten 80;\n\
+             location / {{\nproxy_pass http://s;\n}}\n}}\n"
+        );
+        file(&text)
+    };
+    let made = weights(&["weight=5000", "weight=1000", "weight=2000 down"]);
+    for server in ["0:80\", weight = 5 }", "1:80\", weight = 1 }", "2:80\", weight = 0 }"] {
+        assert!(made.text.contains(server), "{server}: {}", made.text);
+    }
+    assert_eq!(why(&made, "upstream"), "");
+    let made = weights(&["weight=5001", "weight=2500", ""]);
+    for server in ["0:80\", weight = 1000 }", "1:80\", weight = 500 }", "2:80\", weight = 1 }"] {
+        assert!(made.text.contains(server), "{server}: {}", made.text);
+    }
+    assert!(why(&made, "upstream").contains("rounded"), "{:?}", made.remarks);
+    let made = weights(&["weight=6", "weight=4"]);
+    assert!(made.text.contains("weight = 6 }") && made.text.contains("weight = 4 }"));
+}

@@ -213,12 +213,12 @@ pub(super) fn address(written: &str, port: Option<u16>) -> Result<String, String
     if digits.is_some_and(|digits| !digits.bytes().all(|byte| byte.is_ascii_digit())) {
         return Err("a server has one port".to_owned());
     }
-    let port = match digits {
-        Some(digits) => {
-            digits.parse::<u16>().map_err(|_| format!("a server has one port, not `{digits}`"))?
-        }
-        None => port.ok_or("a server has a port of its own")?,
-    };
+    let own = digits.map(|digits| {
+        digits.parse::<u16>().map_err(|_| format!("a server has one port, not `{digits}`"))
+    });
+    // Port 0 is that of the client, as none is.
+    let own = own.transpose()?.filter(|own| *own > 0);
+    let port = own.or(port).ok_or("a server has a port of its own")?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
     Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 }
@@ -234,6 +234,8 @@ mod tests {
         assert_eq!(address("2001:db8::1:80", None).as_deref(), Ok("[2001:db8::1]:80"));
         assert_eq!(address("[2001:db8::1]:80", None).as_deref(), Ok("[2001:db8::1]:80"));
         assert!(address("10.0.0.1", None).is_err() && address("/run/x", None).is_err());
+        assert_eq!(address("10.0.0.1:0", Some(8080)).as_deref(), Ok("10.0.0.1:8080"));
+        assert!(address("10.0.0.1:0", None).is_err());
         assert!(address("10.0.0.1:+100", None).is_err() && address("*:80", None).is_err());
     }
 }

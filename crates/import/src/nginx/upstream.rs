@@ -35,6 +35,10 @@ pub(super) fn upstream(import: &mut Import<'_>, block: &Directive) {
         }
     }
     let at = block.at();
+    if !scale_weights(&mut service.servers) {
+        let why = "weights are 1000 at most: they are in proportion, and rounded";
+        service.table.remark(import.lines.differs(import.files, at, why));
+    }
     if service.servers.iter().all(|server| server.keys.is_empty()) {
         let remarks = service.servers.into_iter().flat_map(|server| server.remarks);
         import.made.top.remarks.extend(remarks);
@@ -44,6 +48,41 @@ pub(super) fn upstream(import: &mut Import<'_>, block: &Directive) {
     }
     import.upstreams.insert(block.arg(0).to_owned(), service.clone());
     import.made.services.push(service);
+}
+
+/// Makes weights fit where one is above the most there is, in proportion; false where they had to
+/// be rounded. A server without one has 1, and 0 is one that is down.
+fn scale_weights(servers: &mut [Table]) -> bool {
+    let weight = |server: &Table| server.get("weight").map_or(1, |it| it.parse().unwrap_or(1));
+    let weights: Vec<u64> = servers
+        .iter()
+        .map(|server| if server.keys.is_empty() { 0 } else { weight(server) })
+        .collect();
+    let most = weights.iter().copied().max().unwrap_or(0);
+    if most <= MOST_WEIGHT {
+        return true;
+    }
+    let common = weights.iter().copied().fold(0, common_factor);
+    let is_exact = most / common <= MOST_WEIGHT;
+    let scaled = |weight: u64| match is_exact {
+        true => weight / common,
+        false => {
+            let (part, all) = (u128::from(weight) * u128::from(MOST_WEIGHT), u128::from(most));
+            (((part + all / 2) / all) as u64).max(1)
+        }
+    };
+    for (server, weight) in servers.iter_mut().zip(weights).filter(|(_, weight)| *weight > 0) {
+        server.set("weight", scaled(weight).to_string());
+    }
+    is_exact
+}
+
+/// The largest factor of both (Euclid).
+fn common_factor(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
 }
 
 fn hashed(import: &mut Import<'_>, directive: &Directive, key: &str, table: &mut Table) {
@@ -84,7 +123,7 @@ fn server(import: &mut Import<'_>, directive: &Directive) -> Table {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let number = value.parse::<u64>();
         match (name, number) {
-            ("weight", Ok(weight)) => entry.set("weight", weight.min(1000).to_string()),
+            ("weight", Ok(weight)) => entry.set("weight", weight.to_string()),
             ("max_conns", Ok(most)) if most > 0 => entry.set("max_in_flight", most.to_string()),
             ("backup", _) => entry.set("priority", "1"),
             ("down", _) => entry.set("weight", "0"),
@@ -107,7 +146,9 @@ fn address(written: &str, port: u16) -> Option<String> {
         return None;
     }
     let has_port = match written.rsplit_once(':') {
-        Some((_, digits)) if !written.ends_with(']') => digits.parse::<u16>().is_ok(),
+        Some((_, digits)) if !written.ends_with(']') => {
+            digits.parse::<u16>().is_ok_and(|it| it > 0)
+        }
         _ => false,
     };
     let is_named = written.rsplit_once(':').is_some() && !written.ends_with(']');
@@ -259,6 +300,9 @@ fn settings(target: &Target, scope: &Scope<'_>, is_grpc: bool, said: &mut Table)
     }
 }
 
+/// The highest weight that a server of ours may have.
+const MOST_WEIGHT: u64 = 1000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,5 +325,6 @@ mod tests {
         assert_eq!(address("[::1]", 80).as_deref(), Some("[::1]:80"));
         assert_eq!(address("10.0.0.1:81", 80).as_deref(), Some("10.0.0.1:81"));
         assert_eq!(address("unix:/run/x", 80), None);
+        assert_eq!(address("10.0.0.1:0", 80), None);
     }
 }
