@@ -1,10 +1,10 @@
 //! `Retry-After`: when whoever is refused may come back.
 //!
 //! What waits leaves the queue at the rate at which requests end, `mu`, as it is measured: places
-//! over the time a permit is held, or the `max_rate` where that is less. With `q` requests waiting
-//! the queue is empty after `D = (q + 1) / mu`. Refused clients that all came back at that instant
-//! would be the next wave, so each is told a time of its own, even between `D` and `2 D`, in whole
-//! seconds, 1 to [`RETRY_AFTER_MAX`].
+//! over the time a permit is held, or the `max_rate` of groups or servers where that is less. With
+//! `q` requests waiting the queue is empty after `D = (q + 1) / mu`. Refused clients that all came
+//! back at that instant would be the next wave, so each is told a time of its own, even between `D`
+//! and `2 D`, in whole seconds, 1 to [`RETRY_AFTER_MAX`].
 
 use crate::{
     decide::plan::{GroupPlan, ServicePlan},

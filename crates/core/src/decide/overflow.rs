@@ -3,7 +3,7 @@
 //!
 //! With `q` requests waiting, the next one near waits `W = (q + 1) / mu`, where `mu` is the rate
 //! at which the full near groups end requests: places over the time a permit is held, or their
-//! `max_rate` where that is less. Its own wait is not the whole cost: it also delays those that
+//! `max_rate`, or the sum of their servers', where that is less. Its own wait is not the whole cost: it also delays those that
 //! come while the near groups stay full. With `rho` the arrival rate over `mu`, the cost is
 //! `W / (1 - rho^4)`, and waiting goes on without end from `rho = 1`. So a request goes far when
 //!
@@ -101,9 +101,9 @@ impl GroupPlan {
         let held = self.state.held.get().as_secs_f64();
         let places = f64::from(self.places());
         let by_places = if held > 0.0 { places / held } else { 0.0 };
-        match &self.limits.rate {
-            Some(rate) if self.places() == u32::MAX => 1.0 / rate.interval().as_secs_f64(),
-            Some(rate) => by_places.min(1.0 / rate.interval().as_secs_f64()),
+        match self.rate_per_sec {
+            Some(rate) if self.places() == u32::MAX => rate,
+            Some(rate) => by_places.min(rate),
             None if self.places() == u32::MAX => 0.0,
             None => by_places,
         }

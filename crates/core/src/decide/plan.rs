@@ -92,6 +92,9 @@ pub struct GroupPlan {
     /// Whether too few of its servers are healthy, so that it comes after the others.
     pub yields: bool,
     pub(crate) limits: Limits,
+    /// Requests per second that it may be given: by its own rate, or the sum of its servers' where
+    /// each has one and that is less. None where neither limits it.
+    pub(crate) rate_per_sec: Option<f64>,
     /// Those of the whole group, where they are shared and this edge has a part of them.
     pub(crate) whole: Option<Limits>,
     pub(crate) auto: Option<Auto>,

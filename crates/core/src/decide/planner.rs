@@ -160,13 +160,16 @@ fn group_plan(
         return None;
     }
     let part = turn.part(group.scaler);
+    let limits_of = |share| limits(&group.capacity, group.scaler, part, share);
+    let limits = limits_of(share);
     Some(GroupPlan {
         index: index as u16,
         distance: status.distance,
         yields: status.yields,
         auto: group.finds_limit().then(|| auto(service, &group.capacity, turn.configured(), part)),
-        limits: limits(&group.capacity, group.scaler, part, share),
-        whole: share.map(|_| limits(&group.capacity, group.scaler, part, None)),
+        rate_per_sec: rate_per_sec(&limits, &servers),
+        limits,
+        whole: share.map(|_| limits_of(None)),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
         compares_5xx: service.ejection.is_some_and(|rules| rules.excess_5xx.is_some()),
@@ -175,6 +178,16 @@ fn group_plan(
         state: status.state.clone(),
         servers,
     })
+}
+
+/// The rate of a group, or the sum of its servers' where each has one and that is less.
+fn rate_per_sec(limits: &Limits, servers: &[ServerPlan]) -> Option<f64> {
+    let per_sec = |limits: &Limits| {
+        let allowance = limits.rate.as_ref()?;
+        Some(1.0 / allowance.interval().as_secs_f64())
+    };
+    let of_servers: Option<f64> = servers.iter().map(|server| per_sec(&server.limits)).sum();
+    per_sec(limits).into_iter().chain(of_servers).reduce(f64::min)
 }
 
 /// The terms of a limit that is found: it is found for the group as configured, and this part of

@@ -46,10 +46,10 @@ impl GroupPlan {
         Some(self.permit(server, ask.now, overflow))
     }
 
-    /// The group's `max_rate`, in requests per thousand seconds.
+    /// The `max_rate` of the group or of its servers, in requests per thousand seconds, so that
+    /// shares of rates from 0.001/s are whole numbers.
     fn rate_limit(&self) -> Option<u64> {
-        let allowance = self.limits.rate.as_ref()?;
-        Some(PER_THOUSAND_SECONDS / allowance.interval().as_nanos().max(1) + 1)
+        self.rate_per_sec.map(|per_sec| (per_sec * 1e3) as u64 + 1)
     }
 
     /// The requests it may have in flight.
@@ -75,6 +75,3 @@ type Unit = fn(&GroupPlan) -> Option<u64>;
 /// By what groups are compared that are all full: the first that is said of each of them.
 const SPREAD_UNITS: [Unit; 3] =
     [GroupPlan::rate_limit, GroupPlan::place_limit, GroupPlan::throughput];
-
-/// Nanoseconds in a thousand seconds, so that shares of rates from 0.001/s are whole numbers.
-const PER_THOUSAND_SECONDS: u64 = 1_000_000_000_000;

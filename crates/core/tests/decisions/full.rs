@@ -8,7 +8,7 @@ use loadline_core::{
         plan::{Decision, PickContext, Plan},
         request::{self, Action, Event, Kind, Machine, Subject},
     },
-    fleet::{Capacity, Class, Overflow, Service, Then, WhenFull},
+    fleet::{Capacity, Class, Group, Overflow, Service, Then, WhenFull},
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -130,6 +130,39 @@ fn spread_gives_equal_groups_equal_shares_whether_rates_or_places_say_it() {
     assert!(shares[0].abs_diff(750) <= 20, "places alone: {shares:?}");
     let shares = spread(rate(300), rate(100)).shares([100, 100]);
     assert!(shares[0].abs_diff(750) <= 20, "rates alone: {shares:?}");
+}
+
+/// These groups of two servers, of which each server may be given so much.
+fn of_servers(per_sec: [u64; 2]) -> Vec<Group> {
+    let mut groups =
+        vec![group("near", 0, 2, Capacity::default()), group("far", 30, 2, Capacity::default())];
+    for (group, per_sec) in groups.iter_mut().zip(per_sec) {
+        group.servers.iter_mut().for_each(|server| server.capacity = rate(per_sec));
+    }
+    groups
+}
+
+#[test]
+fn spread_is_in_proportion_to_the_rates_of_servers() {
+    let groups = of_servers([150, 50]);
+    let service = Service { groups, when_full: WhenFull::Spread, ..Service::named("web") };
+    let shares = Full(started(service).1).shares([100, 100]);
+    assert!(shares[0].abs_diff(750) <= 20, "{shares:?}");
+}
+
+#[test]
+fn who_is_refused_is_told_how_long_the_rates_of_servers_take_for_the_queue() {
+    let when_full =
+        WhenFull::Queue { timeout: Duration::from_secs(10), length: 10, then: Then::Shed };
+    let mut groups = of_servers([1, 1]);
+    groups.truncate(1);
+    let (_, plan) = started(Service { groups, when_full, ..Service::named("web") });
+    let decide = |n| plan.services[0].pick(&ask(at(0), n));
+    let decisions: Vec<Decision> = (0..13).map(decide).collect();
+    let sent = decisions.iter().filter(|it| matches!(it, Decision::Send(_))).count();
+    let refused = decisions.iter().filter(|it| matches!(it, Decision::Refuse(_))).count();
+    assert_eq!((sent, refused), (2, 1));
+    assert_eq!(plan.services[0].retry_after(at(0), 0), 6, "eleven at two a second");
 }
 
 #[test]

@@ -95,6 +95,28 @@ fn soonest_keeps_random_arrivals_near_at_half_load() {
 }
 
 #[test]
+fn soonest_knows_the_rate_of_servers_as_it_knows_that_of_their_group() {
+    let rate =
+        Capacity { max_rate: Some(Rate::per_sec(20)), burst: Some(1), ..Capacity::default() };
+    let web = |of_group, of_server| {
+        let mut near = crate::fleets::group("near", 0, 1, of_group);
+        near.servers[0].capacity = of_server;
+        let far = crate::fleets::group("far", 200, 1, Capacity::default());
+        let groups = vec![near, far];
+        Service { overflow: Overflow::Soonest, groups, ..Service::named("web") }
+    };
+    let far = |of_group, of_server| {
+        let service = web(of_group, of_server);
+        let far = |seed| run(&service, Rate::per_sec(12), true, seed).far;
+        (0..10).map(far).sum::<usize>()
+    };
+    let of_group = far(rate, Capacity::default());
+    let of_server = far(Capacity::default(), rate);
+    assert_eq!(of_server, of_group, "of 5000");
+    assert!(of_server <= 1_000, "{of_server} of 5000 sent far");
+}
+
+#[test]
 fn soonest_is_ahead_of_every_peer_at_a_quarter_over_the_near_capacity() {
     let at = |seed| run(&soonest(), Rate::per_sec(200), true, seed);
     let runs: Vec<Run> = (0..101).map(at).collect();
