@@ -45,6 +45,7 @@ use crate::{
     decide::{
         census::{Condition, EnrolledGroup, EnrolledServer},
         ledger::ServerId,
+        limits,
         plan::{self, GroupPlan, Plan, ServerPlan},
     },
     fleet::{self, WhenFull},
@@ -512,7 +513,7 @@ impl Limits {
     const NOTHING: Self = Self { rate_per_s: Some(0.0), in_flight: Some(0), utilization: None };
 }
 
-impl plan::Limits {
+impl limits::Limits {
     fn as_told(&self) -> Limits {
         let per_s = |rate: &crate::decide::budget::Allowance| 1.0 / rate.interval().as_secs_f64();
         Limits {

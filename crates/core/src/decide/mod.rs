@@ -15,6 +15,7 @@ pub mod discovery;
 pub(crate) mod drain;
 pub mod ending;
 pub mod ledger;
+pub(crate) mod limits;
 pub mod linger;
 pub(crate) mod management;
 pub mod manager;

@@ -7,14 +7,18 @@
 //! `JSON {"named_metrics": {"rif": 12}, ...}`.
 //!
 //! A report says what the traffic of the last moments has cost, so a gate that closes at the
-//! target would open and close in turn. Instead the share `p` of requests that may enter is moved,
-//! at most once a second: `p = p * target / utilization`, within 1 % and 100 %. Where nothing has
-//! been reported for ten seconds, everything may enter, and the next report begins anew.
+//! target would open and close in turn. Instead the rate at which requests may enter is moved, at
+//! most once a second: `limit = entered per second * target / utilization`, at least 1/s; where
+//! requests had to wait for the limit it takes the place of what entered, and where none had to and
+//! utilization is below its target there is none. It is a rate, not a share of requests, since who
+//! waits in a queue asks more than once. It is kept as a [`Budget`](super::budget::Budget) keeps
+//! one, with what comes in 100 ms as its burst. Where nothing has been reported for ten seconds,
+//! everything may enter, and the next report begins anew.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
-    decide::atomic::{AtomicU32, AtomicU64},
+    decide::atomic::AtomicU32,
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -59,30 +63,40 @@ impl LoadReport {
     }
 }
 
-/// The utilization of a server or a group, and the share of requests that may enter for it.
+/// The utilization of a server or a group, and the rate at which requests may enter for it. Small,
+/// since each server has one.
 #[derive(Clone, Debug, Default)]
 pub struct Utilization {
     /// Smoothed reports, in millionths.
     ppm: AtomicU32,
-    reported_at: AtomicU64,
-    /// What may not enter, in millionths: zero, the initial state, lets everything in.
-    kept_out: AtomicU32,
-    adjusted_at: AtomicU64,
+    /// In milliseconds; zero before the first report.
+    reported_at: AtomicU32,
+    /// Requests per second that may enter, as the bits of an `f32`; zero, the initial state, lets
+    /// everything in.
+    limit: AtomicU32,
+    /// The theoretical arrival time of what has entered, in [`TICK`]s.
+    empty_at: AtomicU32,
+    /// When the limit was moved last, in milliseconds.
+    adjusted_at: AtomicU32,
+    /// Twice the requests that have entered since, and one more if any could not.
+    entered: AtomicU32,
 }
 
 impl Utilization {
-    /// Takes a report in; with a target, adjusts the share that may enter.
+    /// Takes a report in; with a target, adjusts the rate at which requests may enter.
     pub fn record(&self, now: Instant, report: Ratio, target: Option<Ratio>) {
         let fresh = self.mean(now);
         if fresh.is_none() {
-            // What was kept out then says nothing of what everything, let in since, comes to.
-            self.kept_out.store(0, Relaxed);
+            // The limit of then says nothing of what everything, let in since, comes to.
+            self.limit.store(0, Relaxed);
+            self.entered.store(0, Relaxed);
+            self.adjusted_at.store(millis(now), Relaxed);
         }
         let next = fresh.map_or(report.as_ppm(), |old| {
             old.as_ppm() - old.as_ppm() / SAMPLES + report.as_ppm() / SAMPLES
         });
         self.ppm.store(next, Relaxed);
-        self.reported_at.store(now.as_nanos().max(1), Relaxed);
+        self.reported_at.store(millis(now).max(1), Relaxed);
         if let Some(target) = target {
             self.adjust(now, Ratio::ppm(next), target);
         }
@@ -92,47 +106,124 @@ impl Utilization {
     #[must_use]
     pub fn mean(&self, now: Instant) -> Option<Ratio> {
         let at = self.reported_at.load(Relaxed);
-        let fresh = at > 0 && now.since(Instant::from_nanos(at)) <= REPORT_LIFE;
+        let fresh = at > 0 && millis(now).wrapping_sub(at) <= REPORT_LIFE;
         fresh.then(|| Ratio::ppm(self.ppm.load(Relaxed)))
     }
 
-    /// Whether a request with this draw (uniform over all of `u64`) may enter.
+    /// The first instant at which a request may enter.
     #[must_use]
-    pub fn admits(&self, now: Instant, draw: u64) -> bool {
-        let kept_out = self.kept_out.load(Relaxed);
-        if kept_out == 0 || self.mean(now).is_none() {
-            return true;
+    pub fn ready_at(&self, now: Instant) -> Instant {
+        let Some(_) = self.interval(now) else { return now };
+        let wait = self.debt(now, self.empty_at.load(Relaxed)).saturating_sub(TOLERANCE);
+        now + Duration::from_nanos(u64::from(wait) * TICK)
+    }
+
+    /// Whether a request may enter; notes that one could not.
+    #[must_use]
+    pub fn lets_in(&self, now: Instant) -> bool {
+        let open = self.ready_at(now) <= now;
+        if !open && self.entered.load(Relaxed).is_multiple_of(2) {
+            self.entered.fetch_or(1, Relaxed);
         }
-        let mark = u128::from(draw) * u128::from(Ratio::ONE.as_ppm());
-        (mark >> 64) >= u128::from(kept_out)
+        open
+    }
+
+    /// Lets a request in if it may enter.
+    #[must_use]
+    pub fn take(&self, now: Instant) -> bool {
+        let Some(interval) = self.interval(now) else { return true };
+        let take = |empty_at: u32| {
+            let debt = self.debt(now, empty_at);
+            (debt <= TOLERANCE).then(|| ticks(now).wrapping_add(debt + interval))
+        };
+        self.empty_at.fetch_update(Relaxed, Relaxed, take).is_ok()
+    }
+
+    /// Gives back a request that was let in and is not sent.
+    pub fn give_back(&self) {
+        let interval = interval(self.limit()).unwrap_or(0);
+        self.empty_at.fetch_sub(interval, Relaxed);
+    }
+
+    /// Counts a request that has entered, whether or not it was to wait for the limit.
+    pub fn count(&self) {
+        self.entered.fetch_add(2, Relaxed);
+    }
+
+    fn limit(&self) -> f32 {
+        f32::from_bits(self.limit.load(Relaxed))
+    }
+
+    /// Ticks from one request to the next; none where everything may enter.
+    fn interval(&self, now: Instant) -> Option<u32> {
+        interval(self.limit()).filter(|_| self.mean(now).is_some())
+    }
+
+    /// Ticks until what has entered has had its time. What is farther ahead than a limit can make
+    /// it is of an earlier turn of the ticks, and over.
+    fn debt(&self, now: Instant, empty_at: u32) -> u32 {
+        let ahead = empty_at.wrapping_sub(ticks(now));
+        if ahead <= DEBT_MAX { ahead } else { 0 }
     }
 
     fn adjust(&self, now: Instant, measured: Ratio, target: Ratio) {
-        let last = self.adjusted_at.load(Relaxed);
-        let due = now.since(Instant::from_nanos(last)) >= ADJUST_INTERVAL;
-        let now = now.as_nanos();
-        if !due || self.adjusted_at.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
+        let (last, now) = (self.adjusted_at.load(Relaxed), millis(now));
+        let passed = now.wrapping_sub(last);
+        let is_due = passed >= ADJUST_INTERVAL;
+        if !is_due || self.adjusted_at.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
             return;
         }
-        let one = Ratio::ONE.as_ppm();
-        let entering = f64::from(one - self.kept_out.load(Relaxed).min(one));
-        let wanted = entering * target.as_f64() / measured.as_f64().max(1e-6);
-        let entering = wanted.clamp(ENTERING_MIN, f64::from(one)) as u32;
-        self.kept_out.store(one - entering, Relaxed);
+        let entered = self.entered.swap(0, Relaxed);
+        let (entered, some_waited) = (entered / 2, entered % 2 == 1);
+        let room = (target.as_f64() / measured.as_f64().max(1e-6)) as f32;
+        let before = self.limit();
+        let limit = match before > 0.0 && some_waited {
+            true => (before * room).max(LIMIT_MIN),
+            false if room >= 1.0 => 0.0,
+            false => (entered as f32 * 1e3 / passed as f32 * room).max(LIMIT_MIN),
+        };
+        self.limit.store(limit.to_bits(), Relaxed);
     }
+}
+
+/// Ticks from one request to the next at so many a second; none where everything may enter.
+fn interval(limit: f32) -> Option<u32> {
+    (limit > 0.0).then(|| ((TICKS_PER_SEC / limit + 0.5) as u32).max(1))
+}
+
+/// A tick of the clock, which is at this one again after 18 minutes.
+const fn ticks(now: Instant) -> u32 {
+    (now.as_nanos() / TICK) as u32
+}
+
+/// A millisecond, of 49 days.
+const fn millis(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000) as u32
 }
 
 /// Weight of the past in reports.
 const SAMPLES: u32 = 8;
 
-/// A server that has reported nothing for so long is not limited by what it said last.
-const REPORT_LIFE: Duration = Duration::from_secs(10);
+/// Milliseconds: a server that has reported nothing for so long is not limited by what it said
+/// last.
+const REPORT_LIFE: u32 = 10_000;
 
-/// Long enough for a change of traffic to show in the reports (they average over about a second).
-const ADJUST_INTERVAL: Duration = Duration::from_secs(1);
+/// Milliseconds, long enough for a change of traffic to show in the reports (they average over
+/// about a second).
+const ADJUST_INTERVAL: u32 = 1_000;
 
-/// One request in a hundred always enters, so that reports go on coming.
-const ENTERING_MIN: f64 = 10_000.0;
+/// One request a second always enters, so that reports go on coming.
+const LIMIT_MIN: f32 = 1.0;
+
+/// Nanoseconds.
+const TICK: u64 = 256;
+const TICKS_PER_SEC: f32 = 1e9 / TICK as f32;
+
+/// 100 ms in ticks: what timers and chance let pass is not lost.
+const TOLERANCE: u32 = (100_000_000 / TICK) as u32;
+
+/// In ticks: the tolerance, and the second of a request at the least limit.
+const DEBT_MAX: u32 = TOLERANCE + (1_001_000_000 / TICK) as u32;
 
 #[cfg(test)]
 mod tests {
@@ -172,52 +263,92 @@ mod tests {
         }
     }
 
+    const TARGET: Option<Ratio> = Some(Ratio::percent(80));
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    /// How many of a thousand requests enter in the second that begins at `from`, of which each
+    /// reports that `used` is in use.
+    fn second(group: &Utilization, from: u64, used: f64) -> u64 {
+        let enters = |millis: &u64| {
+            let now = at(from + millis);
+            let enters = group.lets_in(now) && group.take(now);
+            if enters {
+                group.count();
+                group.record(now, Ratio::from_f64(used), TARGET);
+            }
+            enters
+        };
+        (0..1_000).filter(enters).count() as u64
+    }
+
     /// A group whose utilization is proportional to what enters settles at its target.
     #[test]
-    fn the_share_that_enters_settles_where_utilization_meets_its_target() {
+    fn the_rate_that_enters_settles_where_utilization_meets_its_target() {
         let group = Utilization::default();
-        let target = Ratio::percent(80);
-        let mut draw = 1u64;
-        let mut entered_late = 0;
-        let mut used = 1.6;
-        for second in 1..=40 {
-            let mut entered = 0;
-            for step in 0..1_000 {
-                let now = Instant::from_nanos(second * 1_000_000_000 + step * 1_000_000);
-                draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                if group.admits(now, draw) {
-                    entered += 1;
-                    group.record(now, Ratio::from_f64(used), Some(target));
-                }
-            }
-            used = 1.6 * f64::from(entered) / 1_000.0;
-            entered_late = entered;
+        let (mut used, mut entered) = (1.6, 0);
+        for n in 1..=40 {
+            entered = second(&group, n * 1_000, used);
+            used = 1.6 * entered as f64 / 1_000.0;
         }
-        assert!((450..=550).contains(&entered_late), "{entered_late} of 1000 enter");
+        assert!((450..=550).contains(&entered), "{entered} of 1000 enter");
+    }
+
+    #[test]
+    fn who_asks_often_does_not_enter_sooner() {
+        let group = Utilization::default();
+        (1..=3).for_each(|n| drop(second(&group, n * 1_000, 1.6)));
+        let mut entered = 0;
+        for millis in 4_000..5_000 {
+            let now = at(millis);
+            let enters = (0..50).any(|_| group.lets_in(now) && group.take(now));
+            if !enters {
+                let ready = group.ready_at(now);
+                assert!(ready > now && ready.since(now) <= Duration::from_millis(5), "{ready:?}");
+            }
+            entered += u64::from(enters);
+        }
+        assert!((225..=400).contains(&entered), "{entered}: a quarter, and what comes in 100 ms");
+    }
+
+    #[test]
+    fn what_is_not_sent_is_given_back() {
+        let group = Utilization::default();
+        (1..=2).for_each(|n| drop(second(&group, n * 1_000, 1.6)));
+        let now = at(4_000);
+        while group.take(now) {}
+        let ready = group.ready_at(now);
+        group.give_back();
+        assert!(group.take(now) && !group.take(now));
+        assert_eq!(group.ready_at(now), ready);
+    }
+
+    #[test]
+    fn below_its_target_nothing_waits() {
+        let group = Utilization::default();
+        (1..=2).for_each(|n| drop(second(&group, n * 1_000, 1.6)));
+        (3..=20).for_each(|n| drop(second(&group, n * 1_000, 0.4)));
+        assert_eq!(second(&group, 21_000, 0.4), 1_000);
     }
 
     #[test]
     fn without_reports_everything_enters_again() {
         let group = Utilization::default();
-        let start = Instant::from_nanos(5_000_000_000);
-        group.record(start, Ratio::percent(400), Some(Ratio::percent(80)));
-        assert!(!group.admits(start, 0));
-        assert!(group.admits(start + Duration::from_secs(11), 0));
+        (1..=2).for_each(|n| drop(second(&group, n * 1_000, 4.0)));
+        let entered = |from: u64| (0..1_000u64).filter(|n| group.take(at(from + n))).count();
+        assert!(entered(4_000) < 1_000);
+        assert_eq!(entered(15_000), 1_000);
     }
 
     #[test]
-    fn after_a_silence_the_share_of_before_is_not_applied_again() {
+    fn after_a_silence_the_limit_of_before_is_not_applied_again() {
         let group = Utilization::default();
-        let (start, target) = (Instant::from_nanos(5_000_000_000), Some(Ratio::percent(80)));
-        for second in 0..5 {
-            group.record(start + Duration::from_secs(second), Ratio::percent(400), target);
-        }
-        assert!(!group.admits(start + Duration::from_secs(5), 0));
-        let later = start + Duration::from_secs(60);
-        group.record(later, Ratio::percent(40), target);
-        assert!(group.admits(later, 0), "it reports half of its target");
-        group.record(later + Duration::from_secs(60), Ratio::percent(160), target);
-        let entering = |mark: u64| group.admits(later + Duration::from_secs(60), mark);
-        assert!(!entering(u64::MAX / 100 * 45) && entering(u64::MAX / 100 * 55), "half enters");
+        (1..=5).for_each(|n| drop(second(&group, n * 1_000, 4.0)));
+        assert!(second(&group, 6_000, 4.0) < 100);
+        assert_eq!(second(&group, 60_000, 1.6), 1_000, "what it comes to is not known yet");
+        let entered = second(&group, 61_000, 1.6);
+        assert!((500..=610).contains(&entered), "{entered}: half, and what comes in 100 ms");
     }
 }

@@ -9,10 +9,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
     decide::{
-        budget::Allowance,
         census::EnrolledGroup,
         concurrency::Auto,
         ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
+        limits::{Gates, Limits},
         permit::{Permit, PermitContext},
         policy::Chooser,
         service_plans::ServicePlans,
@@ -20,7 +20,6 @@ use crate::{
     fleet::{Ejection, Fleet, Overflow, PolicyKind, Retry, WhenFull},
     rules::RouteLimiters,
     time::{Duration, Instant},
-    units::Ratio,
 };
 
 /// What all services of an edge are decided by, at one time.
@@ -120,21 +119,6 @@ pub struct ServerPlan {
     pub weight: u32,
     pub(crate) limits: Limits,
     pub(crate) state: Arc<ServerState>,
-}
-
-/// What a group or a server may be given now: the capacity times scaler and health.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub rate: Option<Allowance>,
-    /// [`u32::MAX`] where not limited.
-    pub in_flight: u32,
-    pub utilization: Option<Ratio>,
-}
-
-impl Limits {
-    /// No limit at all.
-    #[cfg(test)]
-    pub(crate) const NONE: Self = Self { rate: None, in_flight: u32::MAX, utilization: None };
 }
 
 /// What a decision depends on besides the plan and the ledger.
@@ -424,8 +408,7 @@ impl GroupPlan {
             return None;
         }
         let permit = choose().and_then(|server| {
-            let rate = self.limits.rate.as_ref();
-            if rate.is_none_or(|allowance| self.state.budget.take(allowance, ask.now)) {
+            if self.limits.take(self.gates(), ask.now) {
                 return Some(server);
             }
             server.give_back();
@@ -445,11 +428,12 @@ impl GroupPlan {
 
     /// Whether rate and utilization would let a request in, and the share has not ended.
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
-        let rate = self.limits.rate.as_ref();
-        let utilization = &self.state.utilization;
         (self.whole.is_none() || !self.state.share_has_ended(ask.now))
-            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
-            && (self.limits.utilization.is_none() || utilization.admits(ask.now, ask.draw))
+            && self.limits.let_in(self.gates(), ask.now)
+    }
+
+    fn gates(&self) -> Gates<'_> {
+        (&self.state.budget, &self.state.utilization)
     }
 
     /// Chooses a server and reserves a place on it. Between the choice and the reservation another
@@ -481,23 +465,23 @@ impl GroupPlan {
             group_utilization: self.limits.utilization,
         };
         server.state.requests.fetch_add(1, Relaxed);
+        if terms.server_utilization.is_some() {
+            server.state.utilization.count();
+        }
+        if terms.group_utilization.is_some() {
+            self.state.utilization.count();
+        }
         if overflow {
             self.state.overflowed.fetch_add(1, Relaxed);
         }
         Permit::new(server.state.clone(), now, terms)
     }
 
-    /// When a rate budget makes room, if one is what the group waits for.
+    /// When a limit of rate or utilization makes room, if one is what the group waits for.
     pub(crate) fn ready_at(&self, now: Instant) -> Option<Instant> {
-        let own = self.limits.rate.as_ref().map(|rate| self.state.budget.ready_at(rate));
-        if own.is_some_and(|ready| ready > now) {
-            return own;
-        }
-        let of_server = |server: &ServerPlan| {
-            let rate = server.limits.rate.as_ref()?;
-            Some(server.state.budget.ready_at(rate)).filter(|ready| *ready > now)
-        };
-        self.servers.iter().filter_map(of_server).min()
+        let of_server = |server: &ServerPlan| server.limits.ready_at(server.gates(), now);
+        let of_servers = || self.servers.iter().filter_map(of_server).min();
+        self.limits.ready_at(self.gates(), now).or_else(of_servers)
     }
 
     /// Whether the group as a whole could take a request at `now`, as far as rate and requests in
@@ -520,20 +504,20 @@ impl GroupPlan {
 impl ServerPlan {
     /// Whether the server could take this request; nothing is taken yet.
     pub(crate) fn has_room(&self, ask: &PickContext<'_>) -> bool {
-        let rate = self.limits.rate.as_ref();
         self.state.in_flight.load(Relaxed) < self.limits.in_flight
-            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= ask.now)
-            && (self.limits.utilization.is_none()
-                || self.state.utilization.admits(ask.now, ask.draw.rotate_left(32)))
+            && self.limits.let_in(self.gates(), ask.now)
             && !ask.tried.contains(&self.state.id())
+    }
+
+    fn gates(&self) -> Gates<'_> {
+        (&self.state.budget, &self.state.utilization)
     }
 
     pub(crate) fn reserve(&self, now: Instant) -> bool {
         if !self.state.reserve(self.limits.in_flight) {
             return false;
         }
-        let rate = self.limits.rate.as_ref();
-        let taken = rate.is_none_or(|allowance| self.state.budget.take(allowance, now));
+        let taken = self.limits.take(self.gates(), now);
         if !taken {
             self.state.release();
         }
@@ -543,9 +527,7 @@ impl ServerPlan {
     /// Gives back what [`ServerPlan::reserve`] took, for a request that is not sent.
     fn give_back(&self) {
         self.state.release();
-        if let Some(allowance) = &self.limits.rate {
-            self.state.budget.give_back(allowance);
-        }
+        self.limits.give_back(self.gates());
     }
 
     /// What is counted of the server.
@@ -571,7 +553,7 @@ mod tests {
     use crate::{
         decide::controller::{Controller, Output},
         fleet::{Capacity, Edge, Group, Server, Service, forwarding::Forwarding},
-        units::Rate,
+        units::{Rate, Ratio},
     };
 
     #[test]

@@ -20,4 +20,5 @@ mod shares;
 mod simulation;
 mod state;
 mod two_regions;
+mod utilization;
 mod waiting;

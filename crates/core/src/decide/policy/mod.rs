@@ -217,7 +217,7 @@ impl Chooser {
         open: impl Fn(&ServerPlan) -> bool,
     ) -> Option<&'a ServerPlan> {
         let servers = &group.servers;
-        // The limits on utilization have used the draw: among the requests they let in it is no
+        // A group may have been drawn by it (`spread`): among the requests of the group it is no
         // longer uniform.
         let draw = draw::splitmix64(ask.draw);
         match self {

@@ -7,11 +7,7 @@ use core::{
 };
 
 use crate::{
-    decide::{
-        ledger::Ledger,
-        plan::{Limits, ServerPlan},
-        policy::draw::splitmix64,
-    },
+    decide::{ledger::Ledger, limits::Limits, plan::ServerPlan, policy::draw::splitmix64},
     time::Duration,
 };
 

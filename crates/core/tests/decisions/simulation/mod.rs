@@ -26,6 +26,7 @@ use loadline_core::{
     },
     fleet::{Class, Service},
     time::{Duration, Instant},
+    units::Ratio,
 };
 use station::{Station, instant};
 
@@ -44,6 +45,8 @@ pub(crate) struct Simulation {
     pub(crate) changes: Vec<(Instant, Change)>,
     /// What a server answers.
     statuses: Box<dyn FnMut(Instant, SocketAddr) -> u16>,
+    /// Whether responses tell the utilization of their server.
+    reports: bool,
     pub(crate) now: Instant,
     draws: Draws,
 }
@@ -103,6 +106,7 @@ impl Simulation {
             ended: 0,
             changes: Vec::new(),
             statuses: Box::new(|_, _| 200),
+            reports: false,
             now: Instant::ZERO,
             draws: Draws(seed),
         }
@@ -114,6 +118,11 @@ impl Simulation {
         statuses: impl FnMut(Instant, SocketAddr) -> u16 + 'static,
     ) {
         self.statuses = Box::new(statuses);
+    }
+
+    /// Lets each response tell the utilization of its server.
+    pub(crate) fn report_utilization(&mut self) {
+        self.reports = true;
     }
 
     /// Plans a request that comes to an edge.
@@ -208,6 +217,10 @@ impl Simulation {
     fn answer(&mut self, index: usize) {
         let permit = self.requests[index].machine.permit().expect("a server answers");
         let (place, server) = (permit.place(), permit.address());
+        if self.reports {
+            let station = self.stations.get_mut(&server).expect("a station each");
+            permit.report_utilization(self.now, Ratio::from_f64(station.utilization(self.now)));
+        }
         let status = (self.statuses)(self.now, server);
         self.tell(index, Event::Head { status, untouched: true });
         let goes_elsewhere = self.requests[index].machine.permits().count() > 1;

@@ -1,5 +1,7 @@
 //! A server: cores, one queue before them, and what goes wrong with it.
 
+use std::collections::VecDeque;
+
 use loadline_core::time::{Duration, Instant};
 
 /// A server.
@@ -7,6 +9,8 @@ use loadline_core::time::{Duration, Instant};
 pub(crate) struct Station {
     /// When each core is free, in seconds.
     free: Vec<f64>,
+    /// From when to when a core was busy, of late.
+    busy: VecDeque<(f64, f64)>,
     weather: Weather,
 }
 
@@ -23,7 +27,7 @@ pub(crate) struct Weather {
 
 impl Station {
     pub(crate) fn new(cores: usize, weather: Weather) -> Self {
-        Self { free: vec![0.0; cores], weather }
+        Self { free: vec![0.0; cores], busy: VecDeque::new(), weather }
     }
 
     /// When a request is answered that comes at `now`, with so many seconds of work.
@@ -35,7 +39,19 @@ impl Station {
         let core = self.free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
         let begin = core.max(now);
         *core = self.weather.end(begin, work);
+        self.busy.push_back((begin, *core));
         instant(*core)
+    }
+
+    /// The part of its cores that was busy in the last second.
+    pub(crate) fn utilization(&mut self, now: Instant) -> f64 {
+        let now = seconds(now);
+        let from = now - 1.0;
+        while self.busy.front().is_some_and(|(_, end)| *end < from) {
+            self.busy.pop_front();
+        }
+        let within = |(begin, end): &(f64, f64)| (end.min(now) - begin.max(from)).max(0.0);
+        self.busy.iter().map(within).sum::<f64>() / self.free.len() as f64
     }
 
     /// Keeps every core busy until then.

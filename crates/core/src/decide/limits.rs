@@ -1,0 +1,65 @@
+//! What a group or a server may be given now, and what of that is taken.
+
+use crate::{
+    decide::{
+        budget::{Allowance, Budget},
+        orca::Utilization,
+    },
+    time::Instant,
+    units::Ratio,
+};
+
+/// What a group or a server may be given now: the capacity times scaler and health.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub rate: Option<Allowance>,
+    /// [`u32::MAX`] where not limited.
+    pub in_flight: u32,
+    pub utilization: Option<Ratio>,
+}
+
+/// What is counted for the limits that time opens again: of rate and of utilization.
+pub(crate) type Gates<'a> = (&'a Budget, &'a Utilization);
+
+impl Limits {
+    /// No limit at all.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self { rate: None, in_flight: u32::MAX, utilization: None };
+
+    /// Whether rate and utilization let a request in; nothing is taken yet.
+    pub(crate) fn let_in(&self, (budget, utilization): Gates<'_>, now: Instant) -> bool {
+        self.rate.as_ref().is_none_or(|allowance| budget.ready_at(allowance) <= now)
+            && (self.utilization.is_none() || utilization.lets_in(now))
+    }
+
+    /// When they let the next request in, if that is later than `now`.
+    pub(crate) fn ready_at(
+        &self,
+        (budget, utilization): Gates<'_>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let by_rate = self.rate.as_ref().map(|allowance| budget.ready_at(allowance));
+        let by_utilization = self.utilization.map(|_| utilization.ready_at(now));
+        by_rate.max(by_utilization).filter(|ready| *ready > now)
+    }
+
+    /// Takes a request out of both, if both let it in.
+    pub(crate) fn take(&self, (budget, utilization): Gates<'_>, now: Instant) -> bool {
+        if self.rate.as_ref().is_some_and(|allowance| !budget.take(allowance, now)) {
+            return false;
+        }
+        if self.utilization.is_none() || utilization.take(now) {
+            return true;
+        }
+        self.rate.iter().for_each(|allowance| budget.give_back(allowance));
+        false
+    }
+
+    /// Gives back what [`Limits::take`] took, for a request that is not sent.
+    pub(crate) fn give_back(&self, (budget, utilization): Gates<'_>) {
+        self.rate.iter().for_each(|allowance| budget.give_back(allowance));
+        if self.utilization.is_some() {
+            utilization.give_back();
+        }
+    }
+}
