@@ -193,33 +193,6 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         ("{ method = \"get\", service = \"api\" }", "`get` is not a method"),
         ("{ header = { A = \"~(\" }, service = \"api\" }", "does not compile"),
         ("{ redirect = { status = 304, scheme = \"https\" } }", "304 is no redirect"),
-        ("{ service = \"api\", basic_auth = {} }", "nobody could come in"),
-        ("{ service = \"api\", basic_auth = { users = { a = \"pw\" } } }", "no hash of a password"),
-        ("{ service = \"api\", basic_auth = true }", "`true` says nothing here"),
-        (
-            "{ service = \"api\", cache = true, request_headers = { set = { A = \"$user\" } } }",
-            "others get what is cached",
-        ),
-        (
-            "{ service = \"api\", cache = true, \
-             forward_auth = { service = \"web\", copy_headers = \"A\" } }",
-            "others get what is cached",
-        ),
-        (
-            "{ service = \"api\", forward_auth = { service = \"web\", \
-             copy_headers = [\"Remote-User\", \"content-length\"] } }",
-            "`content-length` is not to be copied",
-        ),
-        (
-            "{ service = \"api\", forward_auth = { service = \"web\", copy_headers = \"Host\" } }",
-            "`Host` is not to be copied",
-        ),
-        ("{ service = \"api\", forward_auth = {} }", "`forward_auth` without `service`"),
-        ("{ service = \"api\", forward_auth = { service = \"wep\" } }", "no service `wep`"),
-        (
-            "{ service = \"api\", jwt = { keys = \"a\" }, forward_auth = { service = \"web\" } }",
-            "`jwt` and `forward_auth` at once",
-        ),
         ("{ redirect = {} }", "to where the request came"),
         ("{ deny = 200 }", "out of range"),
         ("{ service = \"api\", limit = { burst = 2 } }", "without `rate`"),
@@ -250,6 +223,41 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         (
             "{ service = \"api\", answer_headers = { set = { A = \"a\\r\\nB: c\" } } }",
             "not allowed in a header",
+        ),
+    ] {
+        assert_told(route, message);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_who_may_ask_is_said_at_its_place() {
+    for (route, message) in [
+        ("{ service = \"api\", basic_auth = {} }", "nobody could come in"),
+        ("{ service = \"api\", basic_auth = { users = { a = \"pw\" } } }", "no hash of a password"),
+        ("{ service = \"api\", basic_auth = true }", "`true` says nothing here"),
+        (
+            "{ service = \"api\", cache = true, request_headers = { set = { A = \"$user\" } } }",
+            "others get what is cached",
+        ),
+        (
+            "{ service = \"api\", cache = true, \
+             forward_auth = { service = \"web\", copy_headers = \"A\" } }",
+            "others get what is cached",
+        ),
+        (
+            "{ service = \"api\", forward_auth = { service = \"web\", \
+             copy_headers = [\"Remote-User\", \"content-length\"] } }",
+            "`content-length` is not to be copied",
+        ),
+        (
+            "{ service = \"api\", forward_auth = { service = \"web\", copy_headers = \"Host\" } }",
+            "`Host` is not to be copied",
+        ),
+        ("{ service = \"api\", forward_auth = {} }", "`forward_auth` without `service`"),
+        ("{ service = \"api\", forward_auth = { service = \"wep\" } }", "no service `wep`"),
+        (
+            "{ service = \"api\", jwt = { keys = \"a\" }, forward_auth = { service = \"web\" } }",
+            "`jwt` and `forward_auth` at once",
         ),
     ] {
         assert_told(route, message);
