@@ -105,6 +105,13 @@ impl Simulation {
         let Some(edge) = edge else {
             return self.fail(client, Ended::Unreachable);
         };
+        let source = &self.scenario.sources[client.source as usize];
+        // The response has to be on its way before the client goes.
+        let gives_up = source.gives_up.map(|after| after.saturating_sub(source.distance));
+        if gives_up == Some(Duration::ZERO) {
+            self.note(client, Step::GivesUp);
+            return self.fail(client, Ended::GaveUp);
+        }
         let cached =
             if self.caches.is_empty() { Lookup::Passes } else { self.look_up(edge, client) };
         if cached == Lookup::Hit {
@@ -119,7 +126,6 @@ impl Simulation {
             stick,
             idempotent: true,
         };
-        let gives_up = source.gives_up.map(|after| after.saturating_sub(source.distance / 2));
         let request = Request {
             machine: Machine::new(subject),
             client,
@@ -195,7 +201,8 @@ impl Simulation {
 
     /// A request has failed: its client tries once more, or has failed.
     pub(super) fn fail(&mut self, client: Client, how: Ended) {
-        let retry = self.scenario.sources[client.source as usize].retry;
+        let source = &self.scenario.sources[client.source as usize];
+        let (retry, distance) = (source.retry, source.distance);
         if client.tries >= retry.times {
             self.observer.failed(client.source as usize, (client.since, self.now), how);
             let outcome = match how {
@@ -212,7 +219,8 @@ impl Simulation {
         let mut random = Random::stream(client.work, RETRIES + u64::from(client.tries));
         let wait = longest.scale(0.5 + 0.5 * random.uniform());
         let waits = self.retries.insert(Client { tries: client.tries + 1, ..client });
-        self.events.plan(self.now + wait.max(Duration::from_nanos(1)), Event::Retry(waits));
+        let after = distance + wait.max(Duration::from_nanos(1));
+        self.events.plan(self.now + after, Event::Retry(waits));
     }
 
     /// A client is done: a user of a closed loop thinks, then sends the next request.

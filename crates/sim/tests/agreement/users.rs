@@ -5,7 +5,7 @@ use loadline_core::{
     units::{Bytes, Rate},
 };
 use loadline_sim::{
-    Arrivals, OutageKind, Scenario, ServiceTime, Simulation,
+    Arrivals, OutageKind, Pauses, Scenario, ServiceTime, Simulation,
     scenario::{Cache, ClientRetry, Fault, Objects, Selector, ServerModel, Trouble},
     trace::{Fact, Step, What},
 };
@@ -31,6 +31,74 @@ fn users_whose_requests_a_cache_answers_do_not_keep_the_run_from_its_end() {
     let record = Simulation::new(scenario).run();
     assert_eq!(record.outcomes.ok, record.planned);
     assert!((99_000..=100_010).contains(&record.planned), "{}", record.planned);
+}
+
+/// 100 ms of work behind 60 ms of way: 160 ms.
+#[test]
+fn a_response_that_comes_when_its_client_has_gone_is_no_success() {
+    for (gives_up, ok) in [(150, false), (170, true)] {
+        let model = ServerModel {
+            time: ServiceTime::Constant(Duration::from_millis(100)),
+            cores: 100,
+            ..ServerModel::default()
+        };
+        let mut scenario = one_server(model, Rate::per_sec(10), 10, 1);
+        scenario.sources[0].distance = Duration::from_millis(60);
+        scenario.sources[0].gives_up = Some(Duration::from_millis(gives_up));
+        let record = Simulation::new(scenario).run();
+        let expected = if ok { record.planned } else { 0 };
+        assert_eq!(record.outcomes.ok, expected, "gives up after {gives_up} ms");
+    }
+}
+
+#[test]
+fn a_client_that_is_too_far_away_for_its_patience_gets_nothing_of_a_cache_either() {
+    let mut scenario = users(10, Duration::from_millis(10));
+    scenario.objects = vec![Some(Objects::new((1, 1.0), (Bytes::new(1_000), 0.0), None))];
+    scenario.caches = vec![Cache { edge: 0, size: Bytes::new(1_000_000), warm: 10 }];
+    scenario.sources[0].distance = Duration::from_millis(60);
+    scenario.sources[0].gives_up = Some(Duration::from_millis(50));
+    let record = Simulation::new(scenario.clone()).run();
+    assert_eq!(record.outcomes.ok, 0);
+    assert!(record.planned > 0);
+    scenario.sources[0].gives_up = Some(Duration::from_millis(70));
+    let record = Simulation::new(scenario).run();
+    assert_eq!(record.outcomes.ok, record.planned);
+}
+
+/// Twice 10 ms of work and 200 ms of way, and 50 to 100 ms in between.
+#[test]
+fn what_a_client_tries_again_goes_there_and_back_again() {
+    let model = ServerModel {
+        time: ServiceTime::Constant(Duration::from_millis(10)),
+        ..ServerModel::default()
+    };
+    let mut scenario = one_server(model, Rate::per_sec(1), 10, 1);
+    scenario.warm_up = Duration::ZERO;
+    scenario.sources[0].arrivals = Arrivals::Listed([Duration::ZERO].into());
+    scenario.sources[0].distance = Duration::from_millis(200);
+    scenario.sources[0].retry = ClientRetry { times: 1, after: Duration::from_millis(100) };
+    let errors = Trouble::Errors(1.0);
+    let lasts = Some(Duration::from_millis(50));
+    scenario.faults = vec![Fault { lasts, ..from_the_beginning(errors) }];
+    let record = Simulation::new(scenario).run();
+    assert_eq!(record.outcomes.ok, 1);
+    let took = record.response.max;
+    let expected = Duration::from_millis(469)..=Duration::from_millis(521);
+    assert!(expected.contains(&took), "{took}");
+}
+
+/// The server pauses now and then until it stands still for ever.
+#[test]
+fn a_server_with_pauses_that_stalls_to_the_end_does_not_keep_the_run_from_it() {
+    let pauses = Pauses { every: Duration::from_secs(3), lasts: Duration::from_millis(200) };
+    let model = ServerModel { pauses: Some(pauses), ..server() };
+    let mut scenario = one_server(model, Rate::per_sec(10), 10, 1);
+    scenario.warm_up = Duration::ZERO;
+    let at = Instant::ZERO + Duration::from_millis(500);
+    scenario.faults = vec![Fault { at, ..from_the_beginning(Trouble::Stall) }];
+    let record = Simulation::new(scenario).run();
+    assert!(record.outcomes.ok < record.planned, "{:?}", record.outcomes);
 }
 
 /// Who thinks for longer than that is not held up further.
