@@ -19,7 +19,8 @@
 //! is `never`, whatever the others took. A mean and a maximum are so as soon as one failed.
 //!
 //! A run without a successful response meets no criterion of time, and one without a planned
-//! request meets none at all: there is nothing that would show it.
+//! request meets none at all: there is nothing that would show it. One that was interrupted before
+//! anything came of a request cannot be judged.
 //!
 //! A percentile of few requests is judged all the same, and its verdict says how far it goes
 //! ([`Criterion::confidence`](crate::record::Criterion)): by order statistics, 95 % on the side
@@ -120,7 +121,7 @@ impl Objective {
     /// interrupted are not judged.
     #[must_use]
     pub fn judge(&self, record: &LoadRecord) -> ObjectiveRecord {
-        let record = &*judge::without_cut_off(record);
+        let record = &*record.without_cut_off();
         let criteria = self.criteria.iter().map(|criterion| criterion.judge(record)).collect();
         ObjectiveRecord { text: self.to_string(), criteria }
     }

@@ -46,7 +46,9 @@ pub fn compare_runs(
     limits: Limits,
 ) -> ComparisonRecord {
     let warnings = warnings(a, b);
-    let (first, second) = (Side::new(a.1), Side::new(b.1));
+    // What an interrupted run cut off was no failure of its service.
+    let (rest_of_a, rest_of_b) = (a.1.without_cut_off(), b.1.without_cut_off());
+    let (first, second) = (Side::new(&rest_of_a), Side::new(&rest_of_b));
     let times = ["mean", "p50", "p90", "p99", "max"];
     let mut figures = vec![
         judge("rate", "per_s", [first.rate(), second.rate()], limits),
@@ -582,6 +584,21 @@ mod tests {
         ] {
             assert!(warnings.contains(told), "{told:?} is not in {warnings:?}");
         }
+    }
+
+    /// As the first, with 600 requests under way when somebody had seen enough.
+    #[test]
+    fn a_run_that_was_interrupted_is_no_regression() {
+        let (a, mut b) = (run(10.0, 0), run(10.0, 0));
+        (b.interrupted, b.outcomes.cut_off, b.planned) = (true, 600, 6_600);
+        let last = b.moments.last_mut().unwrap();
+        last.outcomes.cut_off = 600;
+        let record = compare_runs(("a", &a), ("b", &b), Limits::default());
+        assert!(!record.regressed, "{:?}", record.figures);
+        assert!(record.figures.iter().all(|it| it.b.value != Some(f64::INFINITY)));
+        b.interrupted = false;
+        let record = compare_runs(("a", &a), ("b", &b), Limits::default());
+        assert!(record.regressed, "what a whole run cut off did fail");
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn exit_code(record: &LoadRecord) -> ExitCode {
     let lost = record.agents.iter().any(|agent| agent.lost.is_some());
     match &record.objective {
         _ if lost => ExitCode::from(EXIT_INVALID),
-        Some(_) if !record.is_valid() => ExitCode::from(EXIT_INVALID),
+        Some(_) if !record.is_valid() || record.shows_nothing() => ExitCode::from(EXIT_INVALID),
         Some(objective) if !objective.is_met() => ExitCode::from(EXIT_BREACHED),
         _ => ExitCode::SUCCESS,
     }
@@ -115,5 +115,6 @@ fn is_usage(error: &anyhow::Error) -> bool {
 /// The objective was not met; as k6 has it.
 pub(crate) const EXIT_BREACHED: u8 = 99;
 
-/// The generator was the bottleneck: there is no verdict on the objective.
+/// The generator was the bottleneck, or the run interrupted before anything came of it: there is
+/// no verdict on the objective.
 const EXIT_INVALID: u8 = 98;

@@ -1,7 +1,5 @@
 //! A criterion beside the record of a run.
 
-use std::borrow::Cow;
-
 use super::{
     Criterion, Figure, Of, Relation, Statistic,
     confidence::{self, Times},
@@ -22,6 +20,7 @@ struct Finding {
 impl Criterion {
     pub(super) fn judge(&self, record: &LoadRecord) -> record::Criterion {
         let finding = match self.figure {
+            _ if record.shows_nothing() => missing("nothing had ended when the run did"),
             _ if record.planned == 0 => missing("nothing was planned"),
             Figure::Time { of, statistic, bound } => {
                 time(self.relation, statistic, bound, of, record)
@@ -39,19 +38,6 @@ impl Criterion {
         let Finding { measured, met, confidence } = finding;
         record::Criterion { text: self.text.clone(), measured, met, confidence }
     }
-}
-
-/// The record of an interrupted run without what the run itself cut off: nobody knows what would
-/// have become of it.
-pub(super) fn without_cut_off(record: &LoadRecord) -> Cow<'_, LoadRecord> {
-    let cut_off = record.outcomes.cut_off;
-    if !record.interrupted || cut_off == 0 {
-        return Cow::Borrowed(record);
-    }
-    let mut rest = record.clone();
-    rest.outcomes.cut_off = 0;
-    rest.planned = rest.planned.saturating_sub(cut_off);
-    Cow::Owned(rest)
 }
 
 fn missing(measured: &str) -> Finding {
@@ -302,7 +288,10 @@ mod tests {
             interrupted: true,
             ..LoadRecord::default()
         };
-        assert!(!judge("errors<1%", &none).met, "nothing is known");
+        let unknown = judge("errors<1%", &none);
+        assert!(!unknown.met && none.shows_nothing(), "nothing is known");
+        assert_eq!(unknown.measured, "nothing had ended when the run did");
+        assert!(!ended_early(true).shows_nothing());
     }
 
     /// Of 1,000 requests 900 time out, and the others are answered at once.

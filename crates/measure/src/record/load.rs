@@ -1,6 +1,6 @@
 //! A load run: the plan, what became of every request, three latencies, and how they went in time.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,8 @@ pub struct LoadRecord {
     pub started_unix_ms: u64,
     /// How requests were planned.
     pub model: LoadModel,
-    /// From the first planned instant to the last response.
+    /// From the first planned instant to the last response, or to the last failure while the plan
+    /// went on.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
@@ -96,10 +97,35 @@ impl LoadRecord {
         Count::new(self.outcomes.ok) / self.elapsed
     }
 
-    /// Percentiles of the response time of all requests, one that failed infinitely late.
+    /// Percentiles of the response time of all requests, one that failed infinitely late. What an
+    /// interrupted run itself cut off is none of them.
     #[must_use]
     pub fn response_of_all(&self) -> Percentiles {
-        Percentiles::of_all(&self.response, &self.spreads.response, self.outcomes.failed())
+        let cut_off = if self.interrupted { self.outcomes.cut_off } else { 0 };
+        let failed = self.outcomes.failed().saturating_sub(cut_off);
+        Percentiles::of_all(&self.response, &self.spreads.response, failed)
+    }
+
+    /// The record of an interrupted run without what the run itself cut off: nobody knows what
+    /// would have become of it.
+    #[must_use]
+    pub fn without_cut_off(&self) -> Cow<'_, Self> {
+        let cut_off = self.outcomes.cut_off;
+        if !self.interrupted || cut_off == 0 {
+            return Cow::Borrowed(self);
+        }
+        let mut rest = self.clone();
+        rest.outcomes.cut_off = 0;
+        rest.planned = rest.planned.saturating_sub(cut_off);
+        rest.moments.iter_mut().for_each(|moment| moment.outcomes.cut_off = 0);
+        rest.response_of_all = rest.response_of_all.is_some().then(|| self.response_of_all());
+        Cow::Owned(rest)
+    }
+
+    /// Whether the run was interrupted before anything came of a request: nothing can be judged.
+    #[must_use]
+    pub fn shows_nothing(&self) -> bool {
+        self.interrupted && self.planned <= self.outcomes.cut_off
     }
 
     /// Whether the figures can be believed: nothing in the generator stood in their way.

@@ -99,13 +99,14 @@ fn objective(record: &LoadRecord) -> Cell {
     match &record.objective {
         None => "-".into(),
         Some(objective) if objective.is_met() => Cell::Good("met".into()),
+        Some(_) if record.shows_nothing() => "not judged".into(),
         Some(_) => Cell::Bad("breached".into()),
     }
 }
 
 /// Which criteria were not met, and by what figures.
 fn breaches(label: &str, record: &LoadRecord) -> Option<Block> {
-    let objective = record.objective.as_ref()?;
+    let objective = record.objective.as_ref().filter(|_| !record.shows_nothing())?;
     let breached = objective.criteria.iter().filter(|criterion| !criterion.met);
     let sure = |confidence: &str| match confidence {
         "" => String::new(),

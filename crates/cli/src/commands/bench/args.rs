@@ -290,7 +290,8 @@ rate also with the planned one, `rate>=0.99*target`.
 
 Exit codes: 0 ran, every planned request accounted for, the objective met; 1 wrong usage; 2 could
 not run at all; 98 an agent was lost; with --slo: 99 the objective was breached, 98 the run cannot
-be judged by (the generator was the bottleneck; the page says in what, and what to change).";
+be judged by (the generator was the bottleneck, and the page says in what and what to change; or
+it was interrupted before anything came of a request).";
 
 #[cfg(test)]
 mod tests {

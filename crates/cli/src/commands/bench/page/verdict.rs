@@ -52,7 +52,11 @@ pub(super) fn objective(page: &mut String, record: &LoadRecord) {
     let Some(objective) = &record.objective else { return };
     line(page, format_args!("Objective"));
     for criterion in &objective.criteria {
-        let verdict = if criterion.met { "met" } else { "BREACHED" };
+        let verdict = match criterion.met {
+            true => "met",
+            false if record.shows_nothing() => "unknown",
+            false => "BREACHED",
+        };
         let comma = if criterion.confidence.is_empty() { "" } else { "; " };
         let start = format!("  {verdict:<10}{:<17} ", criterion.text);
         let text = format!("{}{comma}{}", criterion.measured, criterion.confidence);
