@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, num::NonZeroU32};
 
-use loadline_core::{time::Duration, units::Bytes};
+use loadline_core::{
+    time::Duration,
+    units::{Bytes, Ratio},
+};
 
 use crate::{
     fault::Fault,
@@ -79,6 +82,11 @@ impl Config {
             && !(200..=599).contains(&status)
         {
             return Err(ConfigError::Status { status });
+        }
+        if let Some(Fault::Reset(share)) = self.fault
+            && share > Ratio::ONE
+        {
+            return Err(ConfigError::Reset { share });
         }
         self.check_forwarding()?;
         match self.content {
@@ -215,6 +223,12 @@ pub enum ConfigError {
         /// Name and value given.
         text: String,
     },
+    /// More resets than responses.
+    #[error("a share of {share} of the responses is too large: at most 100%")]
+    Reset {
+        /// The share given.
+        share: Ratio,
+    },
     /// A response that would not fit memory.
     #[error("an answer of {size} is too large: at most {LARGEST}")]
     Size {
@@ -294,6 +308,15 @@ mod tests {
         for status in [0, 100, 199, 600] {
             assert_eq!(with(status).check(), Err(ConfigError::Status { status }));
         }
+    }
+
+    #[test]
+    fn more_resets_than_responses_are_refused() {
+        let with =
+            |share| Config { fault: Some(Fault::Reset(share)), ..Config::new(Content::Json) };
+        assert_eq!(with(Ratio::ONE).check(), Ok(()));
+        let share = Ratio::ppm(1_010_000);
+        assert_eq!(with(share).check(), Err(ConfigError::Reset { share }));
     }
 
     #[test]

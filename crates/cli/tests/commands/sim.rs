@@ -91,6 +91,16 @@ fn a_lost_region_costs_what_the_other_has_no_capacity_for() {
 }
 
 #[test]
+fn a_time_at_which_nothing_is_lost_is_wrong_usage() {
+    for time in ["--at", "--for"] {
+        let output = sim(&["what-if", TWO_REGIONS, time, "1s"]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{time}: {error}");
+        assert!(error.contains("--lose") && error.contains("--slow"), "{time}: {error}");
+    }
+}
+
+#[test]
 fn a_cache_that_is_lost_leaves_its_load_to_the_servers() {
     let folder = tempfile::tempdir().unwrap();
     let (file, page) = (folder.path().join("traffic.toml"), folder.path().join("cache.html"));

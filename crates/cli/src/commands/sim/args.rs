@@ -75,22 +75,22 @@ impl Common {
 
 /// Simulate the same traffic with a change, beside itself without it
 #[derive(clap::Args)]
-#[command(after_help = WHAT_IF_HELP)]
+#[command(after_help = WHAT_IF_HELP, group(clap::ArgGroup::new("change").multiple(true)))]
 pub(super) struct WhatIf {
     #[command(flatten)]
     pub(super) common: Common,
     /// Servers that do not respond, and the edge of a region: region=, service=, group=, server=;
     /// what is in the caches of edges: cache, or cache=REGION; or the store of the cluster: store
-    #[arg(long, value_name = "KEY=NAME,...")]
+    #[arg(long, value_name = "KEY=NAME,...", group = "change")]
     pub(super) lose: Vec<Losing>,
     /// Servers that take so many times as long: server=10.0.0.1:80,factor=3
-    #[arg(long, value_name = "KEY=NAME,...,factor=N")]
+    #[arg(long, value_name = "KEY=NAME,...,factor=N", group = "change")]
     pub(super) slow: Vec<Slowing>,
     /// When it begins; a third of the duration if omitted
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", requires = "change")]
     pub(super) at: Option<Duration>,
     /// How long it lasts; to the end if omitted
-    #[arg(long = "for", value_name = "TIME", value_parser = some_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = some_time, requires = "change")]
     pub(super) lasts: Option<Duration>,
     #[command(flatten)]
     pub(super) threads: Threads,
