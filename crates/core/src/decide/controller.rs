@@ -212,6 +212,8 @@ enum Due {
     Return(ServerId),
     /// What a server does that could not be ejected may be told again.
     HearAgain(ServerId),
+    /// A server that has joined its group counts as one of it, whether it serves or not.
+    Joined(ServerId),
     /// A group may have been well for long enough.
     Regain(usize, usize),
     /// A slow start moves on.
@@ -336,6 +338,7 @@ impl Controller {
             Due::HearAgain(server) => {
                 self.roster.get(server).into_iter().for_each(|member| member.state.hear_again());
             }
+            Due::Joined(server) => self.end_joining(server),
             Due::Regain(service, _) | Due::Step(service) => {
                 self.touched.insert(service);
             }
@@ -384,6 +387,7 @@ impl Controller {
         let member = &mut known.members[place.server];
         let first = member.health == Health::Starting;
         let (was_healthy, was_far) = (member.health.is_healthy(), member.round_trip.get());
+        let counted = member.counts();
         let health = turn(member.health, passed.is_ok(), check);
         let is_news = member.checked(passed.map(|passed| passed.round_trip), health);
         let next = match first {
@@ -393,6 +397,7 @@ impl Controller {
         self.timers.set(Due::Check(server), Some(next));
         self.timers.set(Due::Return(server), member.returns_at());
         let turned = member.health.is_healthy() != was_healthy;
+        let has_joined = member.counts() != counted;
         if turned {
             if !was_healthy {
                 member.up_since = now;
@@ -410,7 +415,7 @@ impl Controller {
         // Once all of a service are known, what is told of its servers is out of date.
         let all_known =
             first && !self.roster.members(place.service).any(ServerEntry::awaits_first_check);
-        if turned || is_news || moved || all_known {
+        if turned || has_joined || is_news || moved || all_known {
             self.touched.insert(place.service);
         }
     }
@@ -501,6 +506,13 @@ impl Controller {
             self.outputs.push_back(notice(service, group, Change::Returned(member.address())));
         }
         self.touched.insert(place.service);
+    }
+
+    fn end_joining(&mut self, server: ServerId) {
+        let Some(place) = self.roster.place(server) else { return };
+        if core::mem::take(&mut self.roster.at_mut(place).joins) {
+            self.touched.insert(place.service);
+        }
     }
 
     /// Cuts what is left at servers that drained for long enough. Where there is any, the plan that

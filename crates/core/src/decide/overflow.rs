@@ -3,9 +3,10 @@
 //!
 //! With `q` requests waiting, the next one near waits `W = (q + 1) / mu`, where `mu` is the rate
 //! at which the full near groups end requests: places over the time a permit is held, or their
-//! `max_rate`, or the sum of their servers', where that is less. Its own wait is not the whole cost: it also delays those that
-//! come while the near groups stay full. With `rho` the arrival rate over `mu`, the cost is
-//! `W / (1 - rho^4)`, and waiting goes on without end from `rho = 1`. So a request goes far when
+//! `max_rate`, or the sum of their servers', where that is less. Its own wait is not the whole
+//! cost: it also delays those that come while the near groups stay full. With `rho` the arrival
+//! rate over `mu`, the cost is `W / (1 - rho^4)`, and waiting goes on without end from `rho = 1`.
+//! So a request goes far when
 //!
 //! `W > D * (1 - rho^4)`, with `D` the extra round trip to the nearest group with room.
 //!

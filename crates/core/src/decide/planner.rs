@@ -39,6 +39,8 @@ pub(crate) struct ServerStatus<'a> {
     pub state: &'a Arc<ServerState>,
     /// The part of its weight it is given; zero keeps it out.
     pub share: Ratio,
+    /// Whether the capacity of its group is meant for it too.
+    pub counts: bool,
     pub condition: Condition,
     /// Why it is so.
     pub reason: Option<Arc<str>>,
@@ -142,9 +144,9 @@ fn group_plan(
         return None;
     }
     let takes_part = |server: &Server| server.weight > 0;
-    let given = || group.servers.iter().zip(&status.servers).filter(|(it, _)| takes_part(it));
+    let counted = group.servers.iter().zip(&status.servers).filter(|(_, it)| it.counts);
     let turn =
-        PriorityTier::of(given().map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
+        PriorityTier::of(counted.map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
     let share = status.state.share().filter(|_| group.capacity.is_shared());
     let in_use = group.servers.iter().zip(&status.servers).enumerate();
     let servers: Box<[ServerPlan]> = in_use
@@ -279,7 +281,9 @@ mod tests {
             Service { groups: vec![group], when_full: WhenFull::Shed, ..Service::named("web") };
         let (state, server) = (ledger.group("web", "near"), ledger.server("web", "near", address));
         let (share, condition) = (Ratio::ONE, Condition::Up);
-        let servers = vec![ServerStatus { state: &server, share, condition, reason: None }];
+        let (state_of, counts) = (&server, true);
+        let servers =
+            vec![ServerStatus { state: state_of, share, counts, condition, reason: None }];
         let status =
             GroupStatus { state: &state, distance: Duration::ZERO, yields: false, servers };
         service_plan(&service, &ledger.service("web"), &[status])

@@ -246,16 +246,29 @@ impl OfGroup {
         let Self { members, standing, mut watch, distance, .. } = known;
         let mut known: BTreeMap<SocketAddr, ServerEntry> =
             members.into_iter().map(|member| (member.address(), member)).collect();
-        let members = group.servers.iter().map(|server| {
-            let new = || {
+        let (mut new, mut serves) = (Vec::new(), false);
+        let members = group.servers.iter().enumerate().map(|(at, server)| {
+            let member = known.remove(&server.address);
+            let is_new = member.is_none();
+            let mut member = member.unwrap_or_else(|| {
                 let state = ledger.server(&service.name, &group.name, server.address);
                 ServerEntry::new(state, up_since)
-            };
-            let mut member = known.remove(&server.address).unwrap_or_else(new);
+            });
             member.configure(server, service.health.as_ref());
+            match is_new {
+                true if member.takes_part => new.push(at),
+                true => {}
+                false => serves |= member.takes_part && member.is_healthy(),
+            }
             member
         });
-        let members = members.collect();
+        let mut members: Vec<ServerEntry> = members.collect();
+        // As many as have gone take the places of those: the few that stay are not given what was
+        // meant for all.
+        let gone = known.values().filter(|member| member.counts()).count();
+        if serves {
+            new.into_iter().skip(gone).for_each(|at| members[at].joins = true);
+        }
         for gone in known.values() {
             watch.iter_mut().for_each(|watch| watch.forget(gone.id()));
             // What it told last may not be heard any more.
@@ -277,7 +290,7 @@ impl OfGroup {
 
     /// The healthy share of the group, as far as its servers take part.
     pub(crate) fn healthy_share(&self) -> Ratio {
-        let members = self.members.iter().filter(|member| member.takes_part);
+        let members = self.members.iter().filter(|member| member.counts());
         PriorityTier::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
     }
 

@@ -83,7 +83,8 @@ impl Controller {
             let share = ServerEntry::share(member, known.planned_at, slow_start);
             let (condition, reason) = member.condition();
             let share = share * self.management.factor(member.id());
-            ServerStatus { state: &member.state, share, condition, reason }
+            let counts = member.counts();
+            ServerStatus { state: &member.state, share, counts, condition, reason }
         };
         let groups = of.groups.iter().zip(&known.groups).map(|(group, known)| GroupStatus {
             state: &known.state,

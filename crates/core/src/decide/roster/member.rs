@@ -34,6 +34,8 @@ pub(crate) struct ServerEntry {
     ejected: Option<Box<Ejected>>,
     /// Whether its weight lets it take part at all.
     pub takes_part: bool,
+    /// It has joined a group that serves, and has not been up by its checks yet.
+    pub joins: bool,
     pub priority: u16,
 }
 
@@ -59,6 +61,7 @@ impl ServerEntry {
             up_since,
             ejected: None,
             takes_part: true,
+            joins: false,
             priority: 0,
         }
     }
@@ -103,6 +106,12 @@ impl ServerEntry {
         self.health.is_healthy() && !self.is_ejected()
     }
 
+    /// Whether it is one of those that the group has by its file: one that joins and does not serve
+    /// yet takes nothing from what the others can do.
+    pub(crate) fn counts(&self) -> bool {
+        self.takes_part && (self.is_healthy() || !self.joins)
+    }
+
     /// Whether it is still to be checked for the first time.
     pub(crate) fn awaits_first_check(&self) -> bool {
         self.checks != Checks::Off && self.health == Health::Starting
@@ -125,6 +134,7 @@ impl ServerEntry {
     /// Takes the result of a check in; true if a server is down for another reason than before.
     pub(crate) fn checked(&mut self, passed: Result<Duration, String>, health: Health) -> bool {
         self.health = health;
+        self.joins &= !matches!(health, Health::Up { .. });
         self.checks = Checks::Waiting;
         match passed {
             Ok(round_trip) => {
