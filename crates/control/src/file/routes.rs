@@ -200,8 +200,8 @@ pub(crate) struct PathChange {
     pub(crate) prefix: Key<Text<PathPrefix>>,
     /// The expression of which the first match is replaced.
     pub(crate) regex: Key<Text<Expression>>,
-    /// The replacement; `$1` stands for a group of the expression, `${1}` where a letter, a digit or
-    /// `_` follows, `$$` for a dollar sign.
+    /// The replacement; `$1` stands for a group of the expression, `${1}` where a letter, a digit
+    /// or `_` follows, `$$` for a dollar sign.
     pub(crate) to: Key<Text<NewPath>>,
     /// The map whose value is the new path; where it has none the path stays, and a redirect that
     /// changes the path alone does not match.
