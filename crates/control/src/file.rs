@@ -514,7 +514,9 @@ pub(crate) struct Group {
     /// Requests per second for the group as a whole. No limit if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
     /// Requests that may come at once on top of an even `max_rate`. Default: 12, or the rate over
-    /// 100 ms where that is more, and up to 128 where requests come in batches.
+    /// 100 ms where that is more, and up to 128 where requests come in batches. In any time `W` at
+    /// most `max_rate * W + burst` requests are sent, so with a burst of 1 the rate loses the 1 to
+    /// 2 ms by which requests leave the queue late.
     pub(crate) burst: Key<Burst>,
     /// Requests in flight at a time for the group as a whole. No limit if omitted.
     pub(crate) max_in_flight: Key<InFlight>,
