@@ -118,6 +118,16 @@ impl Permit {
         }
     }
 
+    /// Records that nothing was sent, since the server has all the connections it may have: that is
+    /// no failure. Gives the server where a limit is found that must hear of it if the request is
+    /// refused.
+    pub(crate) fn crowded(&self) -> Option<Arc<ServerState>> {
+        self.awaits.replace(false).then(|| {
+            self.server.group.auto.leave();
+            self.server.clone()
+        })
+    }
+
     /// Records that the head of a 5xx came. Such answers are often fast, and would make a broken
     /// server look like the best one: their latency counts only where it is longer than usual. True
     /// if the controller is to be told

@@ -235,7 +235,7 @@ impl ServicePlan {
                 return;
             }
             if group.auto.is_some() {
-                group.state.auto.turn_away();
+                group.state.auto.turn_away(self.state.queued());
             }
         }
     }
@@ -254,7 +254,8 @@ impl ServicePlan {
         match permit {
             Some(permit) => {
                 if permit.terms.finds_limit && ask.tried.is_empty() {
-                    permit.server.group.auto.take_back();
+                    let others = self.state.queued().saturating_sub(1);
+                    permit.server.group.auto.take_back(others);
                 }
                 QueuedDecision::Send(permit)
             }

@@ -60,14 +60,19 @@ impl Case {
 
     /// Through an edge that finds the limit of its group.
     fn simulation(&self, when_full: WhenFull, seed: u64) -> Simulation {
-        let capacity = Capacity { auto: Some(true), ..Capacity::default() };
-        let groups = vec![group("near", 0, self.servers, capacity)];
-        let service = Service { groups, when_full, ..Service::named("web") };
-        let mut simulation = Simulation::new(&service, 1, &self.station(), seed);
+        let mut simulation = self.edge(when_full, seed);
         for (at, work) in self.jobs(seed) {
             simulation.arrive(at, 0, work);
         }
         simulation
+    }
+
+    /// The same before anything comes.
+    fn edge(&self, when_full: WhenFull, seed: u64) -> Simulation {
+        let capacity = Capacity { auto: Some(true), ..Capacity::default() };
+        let groups = vec![group("near", 0, self.servers, capacity)];
+        let service = Service { groups, when_full, ..Service::named("web") };
+        Simulation::new(&service, 1, &self.station(), seed)
     }
 
     /// Response times in seconds without anything between clients and the one server.
@@ -339,4 +344,102 @@ fn the_log_says_of_every_limit_that_it_began_and_that_it_ended() {
     assert_eq!(told.last(), Some(&false), "{told:?}");
     let turns = (0..told.len()).all(|n| told[n] == n.is_multiple_of(2));
     assert!(turns, "a beginning and an end by turns: {told:?}");
+}
+
+/// Servers of two cores and 10 ms get so many times what they can carry. Six seconds later they
+/// stop for three: they stand still, or work on and keep what they have to say to themselves.
+fn stopped(times: f64, withholds: bool, when_full: WhenFull) -> (Simulation, f64) {
+    const STOP: (f64, f64) = (6.0, 9.0);
+    let mut case = overload(2, 2, Work::Constant(0.01), times);
+    let capacity = case.capacity();
+    case.arrivals = Arrivals::Poisson(vec![(capacity / 4.0, 2.0), (capacity * times, 47.0)]);
+    case.weather.withholds = withholds.then_some(STOP);
+    let mut simulation = case.simulation(when_full, 1);
+    simulation.stations.values_mut().for_each(|station| station.connections = 1_024);
+    simulation.run_until(instant(STOP.0));
+    if !withholds {
+        simulation.stations.values_mut().for_each(|station| station.pause_until(STOP.1));
+    }
+    (simulation, STOP.1)
+}
+
+#[test]
+fn a_limit_is_found_again_after_the_servers_stopped_for_three_seconds_in_overload() {
+    for (times, withholds) in [1.2, 1.5, 2.0].into_iter().flat_map(|it| [(it, true), (it, false)]) {
+        for when_full in [WhenFull::Shed, Service::named("web").when_full] {
+            let name = format!("{times} times, withholds: {withholds}, {when_full:?}");
+            let (mut simulation, begin) = stopped(times, withholds, when_full);
+            let found = (1..=100).find(|tenths| {
+                simulation.run_until(instant(begin + f64::from(*tenths) * 0.1));
+                let plan = simulation.plan_of(0);
+                plan.services[0].groups[0].state().auto().stage().limits()
+            });
+            assert!(found.is_some(), "{name}: no limit in ten seconds");
+            let outcomes = simulation.run();
+            let is_late = |it: &&Outcome| seconds(it.came) > begin + 15.0;
+            let late: Vec<Outcome> = outcomes.iter().filter(is_late).copied().collect();
+            let times = response_times(&late);
+            assert!(quantile(&times, 0.5) < 0.03, "{name}: {}", quantile(&times, 0.5));
+            assert!(quantile(&times, 0.99) < 0.1, "{name}: {}", quantile(&times, 0.99));
+        }
+    }
+}
+
+/// Load and latency that rise for a while, evenly, of a server that works on all it gets at a time.
+#[derive(Clone, Copy, Debug)]
+struct Growth {
+    per_sec: (f64, f64),
+    latency: (f64, f64),
+    lasts: f64,
+}
+
+impl Growth {
+    /// Between two values, as it is at a time.
+    fn at(&self, (from, to): (f64, f64), at: f64) -> f64 {
+        from + (to - from) * ((at - 5.0) / self.lasts).clamp(0.0, 1.0)
+    }
+
+    /// Requests that were refused, and by how many seconds the others were kept waiting.
+    fn harm(&self, when_full: WhenFull, seed: u64) -> (usize, Vec<f64>) {
+        let phases = (0..).map(|n| f64::from(n) * 0.1).take_while(|at| *at < self.lasts + 25.0);
+        let phases = phases.map(|at| (self.at(self.per_sec, at), 0.1)).collect();
+        let case = case("growth", 1, Work::Constant(0.02), Arrivals::Poisson(phases));
+        let (mut simulation, mut draws) = (case.edge(when_full, seed), Draws(!seed));
+        let mut works = Vec::new();
+        for at in case.arrivals.times(&mut Draws(seed)) {
+            let work = self.at(self.latency, at) * (0.7 + 0.6 * draws.uniform());
+            simulation.arrive(at, 0, (work, false));
+            works.push(work);
+        }
+        let outcomes = simulation.run();
+        let waited = |(outcome, work): (&Outcome, &f64)| {
+            outcome.answered.map(|(at, _)| at.since(outcome.came).as_secs_f64() - work)
+        };
+        let refused = outcomes.iter().filter(|outcome| outcome.refused.is_some()).count();
+        (refused, outcomes.iter().zip(&works).filter_map(waited).collect())
+    }
+}
+
+#[test]
+fn a_service_whose_load_and_latency_grow_together_is_neither_refused_nor_kept_waiting() {
+    for (per_sec, latency, lasts) in [
+        ((50.0, 800.0), (0.02, 0.06), 10.0),
+        ((20.0, 200.0), (0.02, 0.2), 30.0),
+        ((50.0, 800.0), (0.02, 0.03), 10.0),
+        ((50.0, 400.0), (0.02, 0.2), 10.0),
+        ((20.0, 100.0), (0.1, 1.0), 20.0),
+        ((100.0, 2_000.0), (0.02, 0.1), 20.0),
+        ((300.0, 330.0), (0.02, 0.2), 5.0),
+        ((100.0, 800.0), (0.02, 0.04), 1.0),
+    ] {
+        let growth = Growth { per_sec, latency, lasts };
+        for seed in 1..=3 {
+            for when_full in [WhenFull::Shed, Service::named("web").when_full] {
+                let (refused, waited) = growth.harm(when_full, seed);
+                assert_eq!(refused, 0, "{growth:?}, seed {seed}, {when_full:?}");
+                let (p99, longest) = (quantile(&waited, 0.99), f64::max(0.03, latency.1 / 20.0));
+                assert!(p99 < longest, "{growth:?}, seed {seed}, {when_full:?}: {p99} s");
+            }
+        }
+    }
 }

@@ -18,10 +18,12 @@
 //! ```
 //!
 //! *Holding* lets no more in flight than there are while the proof is awaited; what is more waits
-//! here in place of there. *Confirming* halves what is in flight as long as that brings as many
-//! answers: then `k = X * B` are at work, with `X` answers a second when full and `B` the time of
-//! one by Little's law, and `1.25 k + 1.5 sqrt(k) + 0.5` may be in flight: all cores busy, no
-//! answer twice as slow. If they do not come sooner with half in flight, it was no queue, and there
+//! here in place of there, and is let in step by step, within a second or two, since it may be the
+//! load that has grown and not a queue. *Confirming* halves what is in flight as long as that
+//! brings as many answers: then `k = X * B` are at work, with `X` answers a second when full and
+//! `B` the time of one by Little's law, and `1.25 k + 1.5 sqrt(k) + 0.5` may be in flight: all
+//! cores busy, no answer twice as slow. If they do not come sooner with half in flight, it was no
+//! queue, and there
 //! is no limit. *Probing* does the same again now and then, so that what is trusted follows the
 //! service. The limit ends when as many could be answered as come.
 //!
@@ -76,8 +78,12 @@ pub struct Window {
     pub awaiting: f64,
     /// The same at the end.
     pub awaiting_now: f64,
+    /// Requests that wait here to be let in at the end, of all groups of the service.
+    pub held: f64,
     /// Whether a request was turned away because the limit was reached.
     pub was_full: bool,
+    /// Whether a request found no connection left to any server.
+    pub was_crowded: bool,
 }
 
 /// What the search does.
@@ -126,6 +132,7 @@ pub struct AutoLimit {
     /// More is in flight than may be: answers are not counted until it is less.
     drains: AtomicBool,
     was_full: AtomicBool,
+    was_crowded: AtomicBool,
     /// The controller has been told that there is a limit.
     told: AtomicBool,
     /// Of the window: answers in the upper 24 bits, sixteenths of their logarithms below.
@@ -135,6 +142,8 @@ pub struct AutoLimit {
     failures: AtomicU32,
     /// Newcomers that were not let in at once, less those that were later.
     turned_away: AtomicI32,
+    /// How many waited when the last of these came or was let in.
+    held: AtomicU32,
     /// When the window began, and how many waited for a response.
     begins: AtomicU64,
     awaiting_at_first: AtomicU32,
@@ -218,14 +227,22 @@ impl AutoLimit {
         }
     }
 
-    /// Counts a newcomer that was not let in.
-    pub(crate) fn turn_away(&self) {
+    /// Counts a newcomer that was not let in, while so many wait.
+    pub(crate) fn turn_away(&self, waiting: u32) {
         self.turned_away.fetch_add(1, Relaxed);
+        self.held.store(waiting, Relaxed);
     }
 
-    /// Counts that one of those was let in after all.
-    pub(crate) fn take_back(&self) {
+    /// Counts that one of those was let in after all, and so many wait yet.
+    pub(crate) fn take_back(&self, waiting: u32) {
         self.turned_away.fetch_sub(1, Relaxed);
+        self.held.store(waiting, Relaxed);
+    }
+
+    /// Counts a request that was let in, and refused since no server could take a connection more.
+    pub(crate) fn crowd_out(&self) {
+        self.turned_away.fetch_add(1, Relaxed);
+        self.was_crowded.store(true, Relaxed);
     }
 
     /// A request has failed, or was answered with a 5xx.
@@ -305,7 +322,9 @@ impl AutoLimit {
             log_latency: per_answer(tally & (ONE_ANSWER - 1)) / 16.0,
             awaiting: per_answer(self.awaited.swap(0, Relaxed)),
             awaiting_now: self.awaiting().into(),
+            held: self.held.load(Relaxed).into(),
             was_full: self.was_full.load(Relaxed),
+            was_crowded: self.was_crowded.load(Relaxed),
         };
         (answers > 0 && seconds > 0.0).then_some(window)
     }
@@ -326,7 +345,9 @@ impl AutoLimit {
         self.awaited.store(0, Relaxed);
         self.failures.store(0, Relaxed);
         self.turned_away.store(0, Relaxed);
+        self.held.store(0, Relaxed);
         self.was_full.store(false, Relaxed);
+        self.was_crowded.store(false, Relaxed);
         self.begins.store(now.as_nanos(), Relaxed);
         let stale_at = now.as_nanos().saturating_add(self.patience.load(Relaxed));
         self.stale_at.store(stale_at, Relaxed);

@@ -115,7 +115,7 @@ impl Search {
         let shift = if young { Shift::None } else { self.usual.shift(window.log_latency) };
         let is_slow = shift > Shift::None;
         let is_queue = is_slow && (self.was_slow || shift == Shift::Clear);
-        self.count(window, per_sec);
+        let pauses = self.count(window, per_sec);
         let per_sec = per_sec.max(self.usual_per_sec);
         if !is_queue {
             self.excess.discount(per_sec);
@@ -134,8 +134,11 @@ impl Search {
             self.service_time = time;
         } else if is_slow {
             self.usual.concede(window.log_latency, window.seconds);
-            self.service_time +=
-                (time - self.service_time) * weight(window.seconds, 30.0).min(0.05);
+            // Little's law does not hold over a pause.
+            if !pauses {
+                self.service_time +=
+                    (time - self.service_time) * weight(window.seconds, 30.0).min(0.05);
+            }
         } else {
             self.usual.learn(window.log_latency, window.seconds);
             self.service_time += (time - self.service_time) * weight(window.seconds, 5.0).min(0.2);
@@ -145,10 +148,14 @@ impl Search {
         }
     }
 
-    /// Counts what came beyond what was answered, but not where the responses became fewer: then
-    /// the servers pause, and what comes meanwhile proves nothing.
-    fn count(&mut self, window: &Window, per_sec: f64) {
-        let pauses = self.recent.0 / self.recent.1 < PAUSE * self.usual_per_sec;
+    /// Counts what came beyond what was answered. True where the responses became fewer: then the
+    /// servers pause, and neither what comes meanwhile nor how much of it stands there proves
+    /// anything.
+    fn count(&mut self, window: &Window, per_sec: f64) -> bool {
+        let recent = self.recent.0 / self.recent.1;
+        let pauses = recent < PAUSE * self.usual_per_sec;
+        // What a pause kept back may come all at once, and says nothing of what is usual.
+        let per_sec = per_sec.min(recent.max(BURST * self.usual_per_sec));
         let memory = if per_sec > self.usual_per_sec { 2.0 } else { 10.0 };
         self.watched += window.seconds;
         let weight = weight(window.seconds, memory).max(window.seconds / self.watched);
@@ -157,22 +164,30 @@ impl Search {
         if !pauses || window.asked < ended {
             self.excess.add(window.asked, ended, per_sec);
         }
-        self.in_flight = match self.stage {
-            SearchState::Open => window.awaiting_now,
-            _ => self.in_flight + window.asked - ended,
-        };
-        self.excess.level(self.in_flight, window.seconds);
+        let held = if self.stage == SearchState::Open { 0.0 } else { window.held };
+        self.in_flight = window.awaiting_now + held;
+        if !pauses {
+            self.excess.level(self.in_flight, window.seconds);
+        }
+        pauses
     }
 
-    /// A queue stands in the servers: more in flight brings no more answers.
+    /// A queue stands in the servers: more in flight brings no more answers. Where that is not
+    /// proven what is held back is let in step by step: it may be the load that has grown.
     fn suspect(&mut self, window: &Window, per_sec: f64, time: f64) {
-        if self.excess.is_proof(self.in_flight, per_sec) {
+        // Servers that can take no more are full, however many requests there were before.
+        let in_flight = if window.was_crowded { f64::INFINITY } else { self.in_flight };
+        if self.excess.is_proof(in_flight, per_sec) {
             self.before = time;
             self.per_sec = self.recent.0 / self.recent.1;
             self.debt = DEBT_MAX;
             self.probe_gap = PROBE_GAP_MIN;
             self.set_limit();
+            // Half of what is in flight at most, else it would be no test.
+            self.limit = self.limit.min(window.awaiting_now);
             self.stage = SearchState::Confirming;
+        } else if self.stage == SearchState::Holding && window.held > 0.0 {
+            self.limit *= 1.0 + window.seconds.min(STEP_MAX) / HOLD;
         } else if self.excess.is_hint(per_sec) && self.stage == SearchState::Open {
             self.stage = SearchState::Holding;
             self.limit = window.awaiting_now.max(limit(self.usual_per_sec * self.service_time));
@@ -247,6 +262,17 @@ const PROBE_ANSWERS: u32 = 16;
 /// The responses of a group that has become slower, as a part of the usual ones.
 const PAUSE: f64 = 0.85;
 
+/// Responses a second of a window, over the usual ones, that count only as far as the last windows
+/// had as many.
+const BURST: f64 = 2.0;
+
+/// Seconds in which a limit becomes nearly three times as large while more requests are held back
+/// than are proven to be too many.
+const HOLD: f64 = 1.0;
+
+/// Seconds of one step of it at most: a pause is no time in which more were let in.
+const STEP_MAX: f64 = 0.25;
+
 /// As many responses: what a probe of sixteen does not tell from all of them for sure.
 const SAME: f64 = 0.75;
 
@@ -283,7 +309,9 @@ mod tests {
                     log_latency,
                     awaiting,
                     awaiting_now,
+                    held: awaiting,
                     was_full,
+                    was_crowded: false,
                 }
             })
     }
@@ -316,8 +344,13 @@ mod tests {
         log_latency: 24.25,
         awaiting: 1.6,
         awaiting_now: 1.6,
+        held: 0.0,
         was_full: false,
+        was_crowded: false,
     };
+
+    /// As many answers, all of them late, while many more requests come.
+    const FULL: Window = Window { asked: 40.0, log_latency: 27.0, awaiting: 30.0, ..CALM };
 
     fn seen(windows: impl IntoIterator<Item = Window>) -> Search {
         let (mut search, mut now) = (Search::default(), Instant::ZERO);
@@ -344,7 +377,7 @@ mod tests {
 
     #[test]
     fn both_are_but_not_while_the_servers_pause() {
-        let full = Window { asked: 40.0, log_latency: 27.0, awaiting: 30.0, ..CALM };
+        let full = Window { awaiting_now: 30.0, ..FULL };
         let confirms = |windows: usize| {
             let then = core::iter::repeat_n(full, windows);
             seen([CALM; 20].into_iter().chain(then)).stage() == SearchState::Confirming
@@ -353,5 +386,43 @@ mod tests {
         let pause = Window { seconds: 0.4, ..full };
         let search = seen([CALM; 20].into_iter().chain([pause; 5]));
         assert!(!search.stage().refuses(), "{search:?}");
+    }
+
+    #[test]
+    fn as_many_in_flight_as_before_are_evidence_where_no_server_takes_a_connection_more() {
+        let confirms = |was_crowded: bool, windows: usize| {
+            let many = Window { awaiting: 100.0, awaiting_now: 100.0, ..CALM };
+            let full = Window { awaiting_now: 100.0, was_crowded, ..FULL };
+            let windows = [many; 20].into_iter().chain(core::iter::repeat_n(full, windows));
+            seen(windows).stage() == SearchState::Confirming
+        };
+        assert!((2..=5).any(|windows| confirms(true, windows)), "within half a second");
+        assert!(!(2..=50).any(|windows| confirms(false, windows)), "they may be the same users");
+    }
+
+    #[test]
+    fn what_is_held_back_is_let_in_after_a_second_or_two_without_proof() {
+        let more = Window { asked: 22.0, awaiting_now: 30.0, held: 10.0, ..FULL };
+        let many = Window { awaiting_now: 100.0, ..CALM };
+        let allowed = |windows: usize| {
+            let search = seen([many; 20].into_iter().chain(core::iter::repeat_n(more, windows)));
+            assert!(!search.stage().refuses(), "{search:?}");
+            search.allowed(Bounds { floor: 2, ceiling: 10_000 })
+        };
+        let (at_first, later) = (allowed(4), allowed(16));
+        assert!(at_first < 50, "{at_first}");
+        assert!((3 * at_first..5 * at_first).contains(&later), "{at_first}, then {later}");
+    }
+
+    #[test]
+    fn a_pause_says_neither_how_long_responses_take_nor_how_many_there_are_a_second() {
+        let pause = Window { seconds: 3.0, log_latency: 31.0, awaiting: 600.0, ..CALM };
+        let release = Window { seconds: 0.01, answers: 600, asked: 600.0, ..FULL };
+        let before = seen([CALM; 200]);
+        let after = seen([CALM; 200].into_iter().chain([pause, release]));
+        let ratio = after.service_time / before.service_time;
+        assert!((0.9..1.1).contains(&ratio), "{ratio} times as long");
+        let ratio = after.usual_per_sec / before.usual_per_sec;
+        assert!((0.5..3.0).contains(&ratio), "{ratio} times as many");
     }
 }

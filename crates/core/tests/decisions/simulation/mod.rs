@@ -22,7 +22,7 @@ use loadline_core::{
         plan::{Plan, QueuePlace},
         queue::{Left, Next, Position, WaitQueue},
         reason::Reason,
-        request::{Action, At, Event, Kind, Machine, Subject},
+        request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject},
     },
     fleet::{Class, Service},
     time::{Duration, Instant},
@@ -297,6 +297,11 @@ impl Simulation {
         let distance = groups.iter().find(|it| usize::from(it.index) == group);
         let way = distance.map_or(Duration::ZERO, |group| group.distance) / 2;
         let station = self.stations.get_mut(&permit.address()).expect("a station each");
+        if permit.state().in_flight() > station.connections {
+            let progress = Progress { crowded: true, ..Progress::NOTHING };
+            let failed = Failed { reason: Reason::NoConnection, progress };
+            return self.tell(index, Event::Failed(failed));
+        }
         let end = station.serve(self.now + way, request.work) + way;
         self.plan(end, What::IsAnswered(index));
     }

@@ -12,6 +12,8 @@ pub(crate) struct Station {
     /// From when to when a core was busy, of late.
     busy: VecDeque<(f64, f64)>,
     weather: Weather,
+    /// Connections that it may have.
+    pub(crate) connections: u32,
 }
 
 /// What makes a server slower or faster than its cores.
@@ -19,6 +21,8 @@ pub(crate) struct Station {
 pub(crate) struct Weather {
     /// It stands still for so many seconds at the end of every so many.
     pub(crate) pause: Option<(f64, f64)>,
+    /// From these seconds to those it works, and answers nothing before the end.
+    pub(crate) withholds: Option<(f64, f64)>,
     /// From these seconds on it is so many times as fast.
     pub(crate) speeds: Vec<(f64, f64)>,
     /// In its first seconds it becomes as fast as it is, from a third of that.
@@ -27,7 +31,11 @@ pub(crate) struct Weather {
 
 impl Station {
     pub(crate) fn new(cores: usize, weather: Weather) -> Self {
+<<<<<<< HEAD
         Self { free: vec![0.0; cores], busy: VecDeque::new(), weather }
+=======
+        Self { free: vec![0.0; cores], weather, connections: u32::MAX }
+>>>>>>> 5df65a9b (A limit is found again after servers stopped in overload, and a load that grows is not taken for one)
     }
 
     /// When a request is answered that comes at `now`, with so many seconds of work.
@@ -39,8 +47,12 @@ impl Station {
         let core = self.free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
         let begin = core.max(now);
         *core = self.weather.end(begin, work);
+<<<<<<< HEAD
         self.busy.push_back((begin, *core));
         instant(*core)
+=======
+        instant(self.weather.sent(*core))
+>>>>>>> 5df65a9b (A limit is found again after servers stopped in overload, and a load that grows is not taken for one)
     }
 
     /// The part of its cores that was busy in the last second.
@@ -68,6 +80,12 @@ impl Weather {
         let end = begin + work / self.speed(begin);
         let pauses = ((end + long) / every).floor() - ((begin + long) / every).floor();
         end + pauses * long
+    }
+
+    /// When an answer is given that is ready by then.
+    fn sent(&self, ready: f64) -> f64 {
+        let withheld = self.withholds.filter(|(from, until)| (*from..*until).contains(&ready));
+        withheld.map_or(ready, |(_, until)| until)
     }
 
     fn speed(&self, at: f64) -> f64 {
