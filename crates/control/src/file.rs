@@ -338,8 +338,8 @@ pub(crate) struct Service {
     #[schemars(extend("default" = { "queue": "1s", "length": 200, "then": "shed" }))]
     pub(crate) when_full: Key<TextOr<Word<WhenFull>, Queue>>,
     /// Healthy share of a group's servers below which the next group goes first, until it has been
-    /// reached again for 3 s. A server that joins a group in use counts once it is healthy, or after
-    /// 60 s.
+    /// reached again for 3 s. A server that joins a group in use counts once it is healthy, or
+    /// after 60 s.
     #[schemars(extend("default" = "70%"))]
     pub(crate) failover_threshold: Key<Share<0, { 100 * PERCENT }>>,
     /// Time over which the weight of a server that came up rises to its full value; 0s switches it

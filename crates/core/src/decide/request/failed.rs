@@ -38,12 +38,8 @@ impl Machine {
         if failed.progress.committed && failure.ending.fault() != Fault::Server {
             permit.end_errors();
         }
-<<<<<<< HEAD
-        self.blame(at, (failure, is_stale), permit);
-=======
         let crowded = if failed.progress.crowded { permit.crowded() } else { None };
-        self.blame(at, failure, permit);
->>>>>>> 5df65a9b (A limit is found again after servers stopped in overload, and a load that grows is not taken for one)
+        self.blame(at, (failure, is_stale), permit);
         self.failure = Some(failure);
         let is_charged = self.charge != Charge::Nothing && failure.ending.fault() != Fault::Client;
         let is_free = failed.progress.crowded || is_charged;

@@ -31,11 +31,8 @@ pub(crate) struct Weather {
 
 impl Station {
     pub(crate) fn new(cores: usize, weather: Weather) -> Self {
-<<<<<<< HEAD
-        Self { free: vec![0.0; cores], busy: VecDeque::new(), weather }
-=======
-        Self { free: vec![0.0; cores], weather, connections: u32::MAX }
->>>>>>> 5df65a9b (A limit is found again after servers stopped in overload, and a load that grows is not taken for one)
+        let busy = VecDeque::new();
+        Self { free: vec![0.0; cores], busy, weather, connections: u32::MAX }
     }
 
     /// When a request is answered that comes at `now`, with so many seconds of work.
@@ -47,12 +44,8 @@ impl Station {
         let core = self.free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
         let begin = core.max(now);
         *core = self.weather.end(begin, work);
-<<<<<<< HEAD
         self.busy.push_back((begin, *core));
-        instant(*core)
-=======
         instant(self.weather.sent(*core))
->>>>>>> 5df65a9b (A limit is found again after servers stopped in overload, and a load that grows is not taken for one)
     }
 
     /// The part of its cores that was busy in the last second.
