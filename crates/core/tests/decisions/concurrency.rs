@@ -378,10 +378,24 @@ fn a_limit_is_found_again_after_the_servers_stopped_for_three_seconds_in_overloa
             let outcomes = simulation.run();
             let is_late = |it: &&Outcome| seconds(it.came) > begin + 15.0;
             let late: Vec<Outcome> = outcomes.iter().filter(is_late).copied().collect();
-            let times = response_times(&late);
-            assert!(quantile(&times, 0.5) < 0.03, "{name}: {}", quantile(&times, 0.5));
-            assert!(quantile(&times, 0.99) < 0.1, "{name}: {}", quantile(&times, 0.99));
+            let late = response_times(&late);
+            assert!(quantile(&late, 0.5) < 0.03, "{name}: {}", quantile(&late, 0.5));
+            assert!(quantile(&late, 0.99) < 0.1, "{name}: {}", quantile(&late, 0.99));
         }
+    }
+}
+
+#[test]
+fn a_limit_is_found_of_servers_that_take_no_more_connections_before_their_queue_proves_it() {
+    for when_full in [WhenFull::Shed, Service::named("web").when_full] {
+        let case = overload(2, 2, Work::Constant(0.01), 1.2);
+        let mut simulation = case.simulation(when_full, 1);
+        simulation.stations.values_mut().for_each(|station| station.connections = 40);
+        let outcomes = simulation.run();
+        let is_late = |it: &&Outcome| (21.0..31.0).contains(&seconds(it.came));
+        let late: Vec<Outcome> = outcomes.iter().filter(is_late).copied().collect();
+        let median = quantile(&response_times(&late), 0.5);
+        assert!(median < 0.03, "{when_full:?}: {median} s");
     }
 }
 
