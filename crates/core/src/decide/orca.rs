@@ -284,6 +284,11 @@ mod tests {
         (0..1_000).filter(enters).count() as u64
     }
 
+    /// The same in each of these seconds.
+    fn seconds(group: &Utilization, mut numbers: core::ops::RangeInclusive<u64>, used: f64) {
+        assert!(numbers.all(|n| second(group, n * 1_000, used) > 0), "some enter in each");
+    }
+
     /// A group whose utilization is proportional to what enters settles at its target.
     #[test]
     fn the_rate_that_enters_settles_where_utilization_meets_its_target() {
@@ -299,7 +304,7 @@ mod tests {
     #[test]
     fn who_asks_often_does_not_enter_sooner() {
         let group = Utilization::default();
-        (1..=3).for_each(|n| drop(second(&group, n * 1_000, 1.6)));
+        seconds(&group, 1..=3, 1.6);
         let mut entered = 0;
         for millis in 4_000..5_000 {
             let now = at(millis);
@@ -316,7 +321,7 @@ mod tests {
     #[test]
     fn what_is_not_sent_is_given_back() {
         let group = Utilization::default();
-        (1..=2).for_each(|n| drop(second(&group, n * 1_000, 1.6)));
+        seconds(&group, 1..=2, 1.6);
         let now = at(4_000);
         while group.take(now) {}
         let ready = group.ready_at(now);
@@ -328,15 +333,15 @@ mod tests {
     #[test]
     fn below_its_target_nothing_waits() {
         let group = Utilization::default();
-        (1..=2).for_each(|n| drop(second(&group, n * 1_000, 1.6)));
-        (3..=20).for_each(|n| drop(second(&group, n * 1_000, 0.4)));
+        seconds(&group, 1..=2, 1.6);
+        seconds(&group, 3..=20, 0.4);
         assert_eq!(second(&group, 21_000, 0.4), 1_000);
     }
 
     #[test]
     fn without_reports_everything_enters_again() {
         let group = Utilization::default();
-        (1..=2).for_each(|n| drop(second(&group, n * 1_000, 4.0)));
+        seconds(&group, 1..=2, 4.0);
         let entered = |from: u64| (0..1_000u64).filter(|n| group.take(at(from + n))).count();
         assert!(entered(4_000) < 1_000);
         assert_eq!(entered(15_000), 1_000);
@@ -345,7 +350,7 @@ mod tests {
     #[test]
     fn after_a_silence_the_limit_of_before_is_not_applied_again() {
         let group = Utilization::default();
-        (1..=5).for_each(|n| drop(second(&group, n * 1_000, 4.0)));
+        seconds(&group, 1..=5, 4.0);
         assert!(second(&group, 6_000, 4.0) < 100);
         assert_eq!(second(&group, 60_000, 1.6), 1_000, "what it comes to is not known yet");
         let entered = second(&group, 61_000, 1.6);
