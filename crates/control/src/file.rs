@@ -337,9 +337,8 @@ pub(crate) struct Service {
     /// What happens when every group is full: a word, or a table for a queue.
     #[schemars(extend("default" = { "queue": "1s", "length": 200, "then": "shed" }))]
     pub(crate) when_full: Key<TextOr<Word<WhenFull>, Queue>>,
-    /// Healthy share of a group's servers below which the next group goes first, until it has been
-    /// reached again for 3 s. A server that joins a group in use counts once it is healthy, or
-    /// after 60 s.
+    /// Healthy share of a group's servers below which the next group goes first, until it holds for
+    /// 3 s again. A server that joins a group in use counts once it is healthy, or after 60 s.
     #[schemars(extend("default" = "70%"))]
     pub(crate) failover_threshold: Key<Share<0, { 100 * PERCENT }>>,
     /// Time over which the weight of a server that came up rises to its full value; 0s switches it
@@ -513,10 +512,8 @@ pub(crate) struct Group {
     pub(crate) capacity: Key<Text<Word<Found>>>,
     /// Requests per second for the group as a whole. No limit if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`. Default: 12, or the rate over
-    /// 100 ms where that is more, and up to 128 where requests come in batches. In any time `W` at
-    /// most `max_rate * W + burst` requests are sent, so with a burst of 1 the rate loses the 1 to
-    /// 2 ms by which requests leave the queue late.
+    /// Requests at once on top of an even `max_rate`; of 1, each that waits loses 1 to 2 ms of it.
+    /// Default: 12, or the rate over 100 ms if more, and up to 128 where requests come in batches.
     pub(crate) burst: Key<Burst>,
     /// Requests in flight at a time for the group as a whole. No limit if omitted.
     pub(crate) max_in_flight: Key<InFlight>,

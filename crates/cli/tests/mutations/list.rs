@@ -70,9 +70,9 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the survivors of a group inherit the load of the dead",
         file: "decide/planner.rs",
-        old: "limits: limits(&group.capacity, group.scaler, part, share),",
-        new: "limits: limits(&group.capacity, group.scaler, \
-              if FAULT { Part::scaled(group.scaler) } else { part }, share),",
+        old: "|share| limits(&group.capacity, group.scaler, part, share);",
+        new: "|share| limits(&group.capacity, group.scaler, \
+              if FAULT { Part::scaled(group.scaler) } else { part }, share);",
     },
     Mutation {
         name: "the retry budget is ignored",
