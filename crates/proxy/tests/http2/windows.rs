@@ -12,7 +12,9 @@ use loadline_core::{decide::ending::Ending, units::Bytes as Size};
 use tokio::sync::Notify;
 
 use crate::{
-    frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw, SETTINGS},
+    frames::{
+        ACK, DATA, END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE,
+    },
     scripted::Scripted,
     support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server},
 };
@@ -114,6 +116,7 @@ fn small_messages_within_the_window_wait_for_a_server_that_is_slow() {
     let proxy = server.proxy();
     let mut client = Raw::connect(proxy.address);
     client.until(SETTINGS);
+    client.until(WINDOW_UPDATE);
     client.send(SETTINGS, ACK, 0, b"").unwrap();
     client.send(HEADERS, END_HEADERS, 1, POST).unwrap();
     for number in 0..12_000 {
@@ -135,6 +138,8 @@ fn a_client_that_sends_more_than_its_window_has_not_left() {
     let proxy = Proxy::of(fleet);
     let mut client = Raw::connect(proxy.address);
     client.until(SETTINGS);
+    // It has that of the connection, which has as many bytes as all streams may then.
+    client.until(WINDOW_UPDATE);
     client.send(HEADERS, END_HEADERS, 1, POST).unwrap();
     // What the server and the proxy take is given back; the rest is more than the window.
     for _ in 0..40 {
