@@ -53,4 +53,4 @@ fn is_as_promised(lab: &Lab, [from, to]: [usize; 2], asked: Duration) -> bool {
 }
 
 /// So often a lab is made.
-const LABS: usize = 6;
+const LABS: usize = 12;
