@@ -43,13 +43,18 @@ fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
         Action::Redirect(Redirect { path: Some(PathChange::Map(map)), .. }) => {
             format!("there is no value for ${}", map.name())
         }
-        Action::Redirect(Redirect { path: Some(PathChange::Regex { pattern, .. }), .. }) => {
+        Action::Redirect(Redirect { path: Some(PathChange::Regex { pattern, .. }), .. })
+            if !pattern.matches(request.path) =>
+        {
             format!("{} does not match the path, which would stay", pattern.as_str())
         }
         Action::Redirect(Redirect { path: Some(PathChange::Prefix { from, .. }), .. }) => {
             format!("the path is not below {from}, and would stay")
         }
-        _ => format!("it leads to {}, by which the request came", request.scheme),
+        Action::Redirect(Redirect { host: None, path: None, .. }) => {
+            format!("it leads to {}, by which the request came", request.scheme)
+        }
+        _ => "it leads to where the request came".to_owned(),
     }
 }
 

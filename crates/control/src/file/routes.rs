@@ -106,20 +106,18 @@ pub(crate) struct Mirror {
     pub(crate) in_flight: Key<Whole<1, 100_000>>,
 }
 
-/// A redirect.
+/// A redirect. The route does not match what came where it leads, so it makes no loop.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {
     /// 301, 302, 303, 307 or 308.
     #[schemars(extend("default" = 302))]
     pub(crate) status: Key<Whole<301, 308>>,
-    /// The scheme. If nothing else is given, the route matches only requests that came by the other
-    /// one, as `trusted_proxies` report it for clients behind them.
+    /// The scheme. Requests came by the one that `trusted_proxies` report for clients behind them.
     pub(crate) scheme: Key<Text<Word<Scheme>>>,
     /// The host, with a port if need be.
     pub(crate) host: Key<Text<Host>>,
-    /// Changes the path. Where it would stay and `host` and another `scheme` are not given, the
-    /// route does not match.
+    /// Changes the path.
     pub(crate) rewrite: Key<PathChange>,
     /// All of where to, with variables, instead of the parts. Where a map in it has no value the
     /// route does not match.

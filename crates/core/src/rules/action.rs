@@ -2,7 +2,7 @@
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
-use super::{Map, Regex, Replacement, Request, Template, Variables, normal, pattern::is_under};
+use super::{Map, Redirect, Regex, Replacement, Template, Variables, normal, pattern::is_under};
 
 /// What is done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,77 +66,6 @@ impl Split {
     pub fn shares(&self) -> &[Share] {
         &self.shares
     }
-}
-
-/// A response that sends the client elsewhere. What is not given stays as it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirect {
-    /// 301, 302, 303, 307 or 308.
-    pub status: u16,
-    /// `http` or `https`.
-    pub scheme: Option<String>,
-    /// The host, with its port where it has one.
-    pub host: Option<String>,
-    /// What becomes of the path.
-    pub path: Option<PathChange>,
-    /// All of where to, instead of the parts. It decides as well: where a map in it has no value,
-    /// the redirect is for nobody.
-    pub location: Option<Template>,
-}
-
-impl Redirect {
-    /// Whether it leads somewhere else than to where the request came.
-    pub(super) fn leads<H: ?Sized>(&self, request: &Request<'_, H>) -> bool {
-        if let Some(location) = &self.location {
-            return location.maps().all(|map| !map.value(request).is_empty());
-        }
-        self.host.is_some()
-            || self.scheme.as_deref().is_some_and(|it| it != request.scheme)
-            || self.path.as_ref().is_some_and(|path| path.changes(request))
-    }
-
-    /// Writes where to: `raw` is the path as it was asked for, `path` its normal form, `query`
-    /// goes along. A port goes with the host that was asked for, but not to another scheme.
-    pub fn location(&self, asked: &Asked<'_>, variables: &dyn Variables, out: &mut Vec<u8>) {
-        if let Some(location) = &self.location {
-            return location.write(variables, out);
-        }
-        let scheme = self.scheme.as_deref().unwrap_or(asked.scheme);
-        out.extend_from_slice(scheme.as_bytes());
-        out.extend_from_slice(b"://");
-        match &self.host {
-            Some(host) => out.extend_from_slice(host.as_bytes()),
-            None if scheme == asked.scheme => out.extend_from_slice(asked.authority),
-            None => out.extend_from_slice(asked.host),
-        }
-        let mapped = self.path.as_ref().and_then(|path| path.filled_in(variables));
-        let path = mapped.as_ref().or(self.path.as_ref());
-        let changed = path.is_some_and(|path| path.write(asked.path, out));
-        if !changed {
-            out.extend_from_slice(asked.raw_path);
-        }
-        if !asked.query.is_empty() {
-            out.push(b'?');
-            out.extend_from_slice(asked.query);
-        }
-    }
-}
-
-/// The parts of the address that a client asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// `http` or `https`.
-    pub scheme: &'a str,
-    /// Host and port as they came.
-    pub authority: &'a [u8],
-    /// The host in its normal form.
-    pub host: &'a [u8],
-    /// The path as it came.
-    pub raw_path: &'a [u8],
-    /// The path in its normal form.
-    pub path: &'a [u8],
-    /// Without the question mark.
-    pub query: &'a [u8],
 }
 
 /// A response that is made here.
@@ -231,16 +160,6 @@ pub enum PathChange {
 }
 
 impl PathChange {
-    /// Whether it is for the path of this request; another one stays.
-    fn changes<H: ?Sized>(&self, request: &Request<'_, H>) -> bool {
-        match self {
-            Self::Whole(_) => true,
-            Self::Prefix { from, .. } => is_under(request.path, from),
-            Self::Regex { pattern, .. } => pattern.matches(request.path),
-            Self::Map(map) => !map.value(request).is_empty(),
-        }
-    }
-
     /// What a map makes of it for one request; none where it is by no map, or that says nothing.
     #[must_use]
     pub fn filled_in(&self, variables: &dyn Variables) -> Option<Self> {
@@ -328,34 +247,6 @@ mod tests {
         assert_eq!(whole("/b c/\u{e9}/100%"), "/b%20c/%C3%A9/100%25");
         let change = PathChange::Prefix { from: "/a".into(), to: "/b%20c".into() };
         assert_eq!(changed(&change, "/a/%20").as_deref(), Some("/b%20c/%2520"));
-    }
-
-    #[test]
-    fn a_redirect_to_https_keeps_host_path_and_query_but_not_the_port() {
-        let redirect = |host: Option<&str>, path| Redirect {
-            status: 308,
-            scheme: Some("https".into()),
-            host: host.map(Into::into),
-            path,
-            location: None,
-        };
-        let asked = Asked {
-            scheme: "http",
-            authority: b"example.com:8080",
-            host: b"example.com",
-            raw_path: b"/a%2fb",
-            path: b"/a/b",
-            query: b"x=1",
-        };
-        let location = |redirect: Redirect| {
-            let mut out = vec![];
-            redirect.location(&asked, &Nothing, &mut out);
-            String::from_utf8(out).expect("ASCII")
-        };
-        assert_eq!(location(redirect(None, None)), "https://example.com/a%2fb?x=1");
-        let moved = PathChange::Prefix { from: "/a".into(), to: "/c".into() };
-        let moved = location(redirect(Some("new.example:8443"), Some(moved)));
-        assert_eq!(moved, "https://new.example:8443/c/b?x=1");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use alloc::{format, string::String, vec::Vec};
 
-use super::{Action, Conditions, Host, Path, PathChange, Rule, Table};
+use super::{Action, Conditions, Host, Path, Rule, Table};
 
 /// A rule that never decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,17 +64,8 @@ fn shadow(table: &Table, rank: usize) -> Option<usize> {
 /// Whether the action is for every request that meets `conditions`: a redirect is not for one that
 /// it leads to where it came.
 fn takes_all(action: &Action, conditions: &Conditions) -> bool {
-    let Action::Redirect(redirect) = action else { return true };
-    if let Some(location) = &redirect.location {
-        return location.maps().next().is_none();
+    match action {
+        Action::Redirect(redirect) => redirect.always_leads_elsewhere(conditions),
+        Action::Service(_) | Action::Respond(_) => true,
     }
-    let is_elsewhere = match &redirect.path {
-        Some(PathChange::Whole(_)) => true,
-        Some(PathChange::Prefix { from, .. }) => {
-            let paths = [Path::Prefix(from.clone())].into();
-            Conditions { paths, ..Conditions::default() }.cover(conditions)
-        }
-        Some(PathChange::Regex { .. } | PathChange::Map(_)) | None => false,
-    };
-    redirect.host.is_some() || is_elsewhere
 }

@@ -30,6 +30,7 @@ mod mirror;
 mod networks;
 pub mod normal;
 mod pattern;
+mod redirect;
 mod replacement;
 mod routes;
 mod table;
@@ -43,7 +44,7 @@ use core::net::IpAddr;
 
 use crate::{fleet::Class, units::Bytes};
 
-pub use action::{Action, Asked, DirectResponse, HeaderEdits, PathChange, Redirect, Share, Split};
+pub use action::{Action, DirectResponse, HeaderEdits, PathChange, Share, Split};
 pub use authentication::Authentication;
 pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, PasswordHashError};
 pub use caching::{Caching, QueryKey};
@@ -61,6 +62,7 @@ pub use pattern::{
     Field, Host, Network, PATH_LENGTH_MAX, Path, PatternError, REGEX_SIZE_MAX, Regex, Text,
     any_cookie,
 };
+pub use redirect::{Asked, Redirect};
 pub use replacement::{Replacement, UnknownGroup};
 pub use routes::Routes;
 pub use table::{Matched, Table};

@@ -111,7 +111,7 @@ impl Table {
         conditions.others_hold(request)
             && entry.regex.is_none_or(|at| conditions.paths[at].matches(request.path))
             && match &rule.action {
-                Action::Redirect(redirect) => redirect.leads(request),
+                Action::Redirect(redirect) => redirect.leads_elsewhere(request),
                 Action::Service(_) | Action::Respond(_) => true,
             }
     }

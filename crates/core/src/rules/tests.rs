@@ -239,7 +239,8 @@ fn the_linter_knows_that_a_redirect_is_not_for_those_who_are_there_already() {
         (with(prefix("/b")), false),
         (with(prefix("/a")), true),
         (with(PathChange::Whole("/c".into())), true),
-        (Redirect { host: Some("b.test".into()), ..https.clone() }, true),
+        (with(PathChange::Whole("/a/b/c".into())), false),
+        (Redirect { host: Some("b.test".into()), ..https.clone() }, false),
     ] {
         let first = Conditions { paths: vec![path("/a")], ..Conditions::default() };
         let second = Conditions { paths: vec![path("/a/b")], ..Conditions::default() };
@@ -372,6 +373,9 @@ fn a_redirect_that_does_not_change_the_path_leads_nobody_to_where_he_is() {
     let to = Replacement::read("/posts/$1", &pattern).unwrap();
     let blog = PathChange::Regex { pattern, to };
     let old = PathChange::Prefix { from: "/old".into(), to: "/new".into() };
+    let pattern = Regex::part("^/(en/)?(.*)$").unwrap();
+    let to = Replacement::read("/en/$2", &pattern).unwrap();
+    let same = PathChange::Regex { pattern, to };
     let redirect = |scheme: Option<&str>, host: Option<&str>, path: &PathChange| Redirect {
         status: 301,
         scheme: scheme.map(Into::into),
@@ -387,12 +391,44 @@ fn a_redirect_that_does_not_change_the_path_leads_nobody_to_where_he_is() {
         (redirect(Some("http"), None, &old), "/older", false),
         (redirect(Some("https"), None, &old), "/older", true),
         (redirect(None, Some("b.test"), &blog), "/about", true),
+        (redirect(None, Some("a.test"), &blog), "/about", false),
+        (redirect(None, Some("A.test"), &blog), "/blog/17", true),
+        (redirect(None, Some("a.test:8443"), &blog), "/about", true),
+        (redirect(None, None, &PathChange::Whole("/new%20page".into())), "/new page", false),
+        (redirect(None, None, &PathChange::Whole("/new%20page".into())), "/", true),
+        (redirect(None, None, &same), "/en/x", false),
+        (redirect(None, None, &same), "/x", true),
     ] {
         let told = std::format!("{redirect:?} {asked}");
         let to_redirect = Rule::new(Conditions::default(), Action::Redirect(redirect));
         let rules = [to_redirect, rule(Conditions::default())];
         assert_eq!(found(&rules, &get("a.test", asked)), Some(usize::from(!first)), "{told}");
     }
+}
+
+#[test]
+fn a_redirect_to_a_host_is_for_its_other_ports_and_hides_no_route_from_it() {
+    let redirect = Redirect {
+        status: 301,
+        scheme: None,
+        host: Some("a.test".into()),
+        path: None,
+        location: None,
+    };
+    let on = |names: &[&str]| {
+        let when = Conditions { hosts: hosts(names), ..Conditions::default() };
+        [Rule::new(when, Action::Redirect(redirect.clone())), rule(Conditions::default())]
+    };
+    let rules = on(&[]);
+    let at = |authority| Made { headers: vec![("Host", authority)], ..get("a.test", "/") };
+    assert_eq!(found(&rules, &at("a.test:8080")), Some(0));
+    assert_eq!(found(&rules, &at("a.test")), Some(1));
+    let of_one = |names: &[&str]| {
+        let when = Conditions { hosts: hosts(names), ..Conditions::default() };
+        let [to_a, _] = on(names);
+        lint(&[to_a, rule(when)]).len()
+    };
+    assert_eq!((of_one(&["a.test"]), of_one(&["*.test"]), of_one(&["b.test"])), (0, 0, 1));
 }
 
 #[test]
@@ -433,7 +469,9 @@ fn a_redirect_by_a_map_is_only_for_those_that_the_map_has() {
     assert_eq!(out, b"https://b.test/new?from=a.test");
     let path = Some(PathChange::Map(map));
     let only_path = Redirect { location: None, path, ..redirect };
-    assert!(only_path.leads(&request) && !only_path.leads(&get("b", "/").request()));
+    assert!(
+        only_path.leads_elsewhere(&request) && !only_path.leads_elsewhere(&get("b", "/").request())
+    );
     out.clear();
     only_path.location(&parts, &request, &mut out);
     assert_eq!(out, b"http://a.test:80/https://b.test/new", "a path begins with a slash");

@@ -1,0 +1,167 @@
+//! Redirects, and who is led elsewhere by them.
+
+use alloc::{string::String, vec::Vec};
+
+use super::{Conditions, Headers, Path, PathChange, Request, Template, Variables, normal};
+
+/// A response that sends the client elsewhere. What is not given stays as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    /// `http` or `https`.
+    pub scheme: Option<String>,
+    /// The host, with its port where it has one.
+    pub host: Option<String>,
+    /// What becomes of the path.
+    pub path: Option<PathChange>,
+    /// All of where to, instead of the parts. It decides as well: where a map in it has no value,
+    /// the redirect is for nobody.
+    pub location: Option<Template>,
+}
+
+impl Redirect {
+    /// Whether it leads somewhere else than to where the request came.
+    pub(super) fn leads_elsewhere<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> bool {
+        if let Some(location) = &self.location {
+            return location.maps().all(|map| !map.value(request).is_empty());
+        }
+        self.scheme.as_deref().is_some_and(|it| it != request.scheme)
+            || self.host.as_deref().is_some_and(|host| !asks_for(request, host))
+            || self.path.as_ref().is_some_and(|path| {
+                path.filled_in(request).as_ref().unwrap_or(path).changes(request.path)
+            })
+    }
+
+    /// Whether it does so with every request that meets `conditions`. A yes is certain, a no is not.
+    pub(super) fn always_leads_elsewhere(&self, conditions: &Conditions) -> bool {
+        if let Some(location) = &self.location {
+            return location.maps().next().is_none();
+        }
+        let Conditions { hosts, paths, .. } = conditions;
+        let is_elsewhere = match &self.path {
+            Some(PathChange::Whole(to)) => {
+                let (mut path, mut scratch) = (Vec::new(), Vec::new());
+                normal::encode_written(to.as_bytes(), &mut path);
+                let path = normal::path(&path, &mut scratch);
+                !paths.is_empty() && !paths.iter().any(|it| it.matches(path))
+            }
+            Some(change @ PathChange::Prefix { from, .. }) => {
+                let paths = [Path::Prefix(from.clone())].into();
+                let is_below = Conditions { paths, ..Conditions::default() }.cover(conditions);
+                is_below && change.changes(from.as_bytes())
+            }
+            Some(PathChange::Regex { .. } | PathChange::Map(_)) | None => false,
+        };
+        let is_another = |host: &str| {
+            let mut scratch = Vec::new();
+            let name = normal::host(host.as_bytes(), &mut scratch);
+            !hosts.is_empty() && !hosts.iter().any(|it| it.matches(name))
+        };
+        is_elsewhere || self.host.as_deref().is_some_and(is_another)
+    }
+
+    /// Writes where to: `raw` is the path as it was asked for, `path` its normal form, `query`
+    /// goes along. A port goes with the host that was asked for, but not to another scheme.
+    pub fn location(&self, asked: &Asked<'_>, variables: &dyn Variables, out: &mut Vec<u8>) {
+        if let Some(location) = &self.location {
+            return location.write(variables, out);
+        }
+        let scheme = self.scheme.as_deref().unwrap_or(asked.scheme);
+        out.extend_from_slice(scheme.as_bytes());
+        out.extend_from_slice(b"://");
+        match &self.host {
+            Some(host) => out.extend_from_slice(host.as_bytes()),
+            None if scheme == asked.scheme => out.extend_from_slice(asked.authority),
+            None => out.extend_from_slice(asked.host),
+        }
+        let mapped = self.path.as_ref().and_then(|path| path.filled_in(variables));
+        let path = mapped.as_ref().or(self.path.as_ref());
+        let changed = path.is_some_and(|path| path.write(asked.path, out));
+        if !changed {
+            out.extend_from_slice(asked.raw_path);
+        }
+        if !asked.query.is_empty() {
+            out.push(b'?');
+            out.extend_from_slice(asked.query);
+        }
+    }
+}
+
+/// The parts of the address that a client asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Host and port as they came.
+    pub authority: &'a [u8],
+    /// The host in its normal form.
+    pub host: &'a [u8],
+    /// The path as it came.
+    pub raw_path: &'a [u8],
+    /// The path in its normal form.
+    pub path: &'a [u8],
+    /// Without the question mark.
+    pub query: &'a [u8],
+}
+
+/// Whether a request came to this host, with this port where it has one.
+fn asks_for<H: Headers + ?Sized>(request: &Request<'_, H>, host: &str) -> bool {
+    let mut authority = None;
+    request.headers.any("host", &mut |value| {
+        authority = Some(value.eq_ignore_ascii_case(host.as_bytes()));
+        true
+    });
+    authority.unwrap_or_else(|| request.host.eq_ignore_ascii_case(host.as_bytes()))
+}
+
+impl PathChange {
+    /// Whether a path becomes another.
+    fn changes(&self, path: &[u8]) -> bool {
+        let (mut to, mut from) = (Vec::new(), Vec::new());
+        normal::encode(path, &mut from);
+        self.write(path, &mut to) && to != from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::rules::Variable;
+
+    struct Nothing;
+
+    impl Variables for Nothing {
+        fn write(&self, _: Variable, _: &mut Vec<u8>) {}
+    }
+
+    #[test]
+    fn a_redirect_to_https_keeps_host_path_and_query_but_not_the_port() {
+        let redirect = |host: Option<&str>, path| Redirect {
+            status: 308,
+            scheme: Some("https".into()),
+            host: host.map(Into::into),
+            path,
+            location: None,
+        };
+        let asked = Asked {
+            scheme: "http",
+            authority: b"example.com:8080",
+            host: b"example.com",
+            raw_path: b"/a%2fb",
+            path: b"/a/b",
+            query: b"x=1",
+        };
+        let location = |redirect: Redirect| {
+            let mut out = vec![];
+            redirect.location(&asked, &Nothing, &mut out);
+            String::from_utf8(out).expect("ASCII")
+        };
+        assert_eq!(location(redirect(None, None)), "https://example.com/a%2fb?x=1");
+        let moved = PathChange::Prefix { from: "/a".into(), to: "/c".into() };
+        let moved = location(redirect(Some("new.example:8443"), Some(moved)));
+        assert_eq!(moved, "https://new.example:8443/c/b?x=1");
+    }
+}
