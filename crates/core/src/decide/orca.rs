@@ -96,7 +96,10 @@ impl Utilization {
             old.as_ppm() - old.as_ppm() / SAMPLES + report.as_ppm() / SAMPLES
         });
         self.ppm.store(next, Relaxed);
-        self.reported_at.store(millis(now).max(1), Relaxed);
+        // A report may come by a clock that was read before that of the last one.
+        if fresh.is_none() || passed(self.reported_at.load(Relaxed), now) > 0 {
+            self.reported_at.store(millis(now).max(1), Relaxed);
+        }
         if let Some(target) = target {
             self.adjust(now, Ratio::ppm(next), target);
         }
@@ -106,7 +109,7 @@ impl Utilization {
     #[must_use]
     pub fn mean(&self, now: Instant) -> Option<Ratio> {
         let at = self.reported_at.load(Relaxed);
-        let fresh = at > 0 && millis(now).wrapping_sub(at) <= REPORT_LIFE;
+        let fresh = at > 0 && passed(at, now) <= REPORT_LIFE;
         fresh.then(|| Ratio::ppm(self.ppm.load(Relaxed)))
     }
 
@@ -167,13 +170,18 @@ impl Utilization {
     }
 
     fn adjust(&self, now: Instant, measured: Ratio, target: Ratio) {
-        let (last, now) = (self.adjusted_at.load(Relaxed), millis(now));
-        let passed = now.wrapping_sub(last);
-        let is_due = passed >= ADJUST_INTERVAL;
-        if !is_due || self.adjusted_at.compare_exchange(last, now, Relaxed, Relaxed).is_err() {
+        let last = self.adjusted_at.load(Relaxed);
+        let passed = passed(last, now);
+        let adjusts = passed >= ADJUST_INTERVAL
+            && self.adjusted_at.compare_exchange(last, millis(now), Relaxed, Relaxed).is_ok();
+        if !adjusts {
             return;
         }
         let entered = self.entered.swap(0, Relaxed);
+        if passed > REPORT_LIFE {
+            // There was no target; what entered meanwhile was not counted.
+            return;
+        }
         let (entered, some_waited) = (entered / 2, entered % 2 == 1);
         let room = (target.as_f64() / measured.as_f64().max(1e-6)) as f32;
         let before = self.limit();
@@ -182,6 +190,9 @@ impl Utilization {
             false if room >= 1.0 => 0.0,
             false => (entered as f32 * 1e3 / passed as f32 * room).max(LIMIT_MIN),
         };
+        if before <= 0.0 {
+            self.empty_at.store(ticks(now), Relaxed);
+        }
         self.limit.store(limit.to_bits(), Relaxed);
     }
 }
@@ -201,12 +212,22 @@ const fn millis(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000) as u32
 }
 
+/// Milliseconds from `at` to `now`; none where that is a little before it, for each worker reads
+/// the clock by itself, and a request may have waited since it was read.
+fn passed(at: u32, now: Instant) -> u32 {
+    let passed = millis(now).wrapping_sub(at);
+    if passed > u32::MAX - BEHIND { 0 } else { passed }
+}
+
 /// Weight of the past in reports.
 const SAMPLES: u32 = 8;
 
 /// Milliseconds: a server that has reported nothing for so long is not limited by what it said
 /// last.
 const REPORT_LIFE: u32 = 10_000;
+
+/// Milliseconds: so far behind another a clock may have been read.
+const BEHIND: u32 = 3_600_000;
 
 /// Milliseconds, long enough for a change of traffic to show in the reports (they average over
 /// about a second).
@@ -222,8 +243,9 @@ const TICKS_PER_SEC: f32 = 1e9 / TICK as f32;
 /// 100 ms in ticks: what timers and chance let pass is not lost.
 const TOLERANCE: u32 = (100_000_000 / TICK) as u32;
 
-/// In ticks: the tolerance, and the second of a request at the least limit.
-const DEBT_MAX: u32 = TOLERANCE + (1_001_000_000 / TICK) as u32;
+/// In ticks: the tolerance, the second of a request at the least limit, and as much for a clock
+/// that was read before.
+const DEBT_MAX: u32 = TOLERANCE + (2_000_000_000 / TICK) as u32;
 
 #[cfg(test)]
 mod tests {
@@ -336,6 +358,33 @@ mod tests {
         seconds(&group, 1..=2, 1.6);
         seconds(&group, 3..=20, 0.4);
         assert_eq!(second(&group, 21_000, 0.4), 1_000);
+    }
+
+    #[test]
+    fn a_clock_that_was_read_a_little_earlier_does_not_lift_the_limit() {
+        let group = Utilization::default();
+        seconds(&group, 1..=3, 1.6);
+        let entered = second(&group, 4_000, 1.6);
+        let used = Ratio::from_f64(1.6);
+        for millis in [5_001, 4_999, 4_100] {
+            group.record(at(millis), used, TARGET);
+            let mean = group.mean(at(millis - 5));
+            assert!(mean.is_some_and(|mean| mean > Ratio::percent(150)), "{mean:?}");
+        }
+        let again = second(&group, 5_002, 1.6);
+        assert!(again <= entered, "{again}, {entered} before");
+        let limited = (0..1_000u64).filter(|_| group.take(at(6_000))).count();
+        assert!(limited < 100, "{limited}: what comes in 100 ms");
+    }
+
+    #[test]
+    fn a_target_that_a_reload_sets_begins_with_what_enters_then() {
+        let group = Utilization::default();
+        let used = Ratio::from_f64(1.6);
+        (1..3_600).for_each(|second| group.record(at(second * 1_000), used, None));
+        assert_eq!(second(&group, 3_600_000, 1.6), 1_000, "nothing is known of what enters");
+        let entered = second(&group, 3_601_000, 1.6);
+        assert!((500..=610).contains(&entered), "{entered}: half, and what comes in 100 ms");
     }
 
     #[test]

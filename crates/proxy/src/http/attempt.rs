@@ -194,7 +194,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         } else if let Some(fetch) = fetch {
             Box::pin(self.fill(&fetch, &head, buffer)).await?
         } else {
-            self.deliver(&head, buffer, now).await?
+            self.deliver(&head, buffer).await?
         };
         self.exchange.listener_context.give_response_head(head);
         Ok(done)
@@ -412,17 +412,12 @@ impl<'e, 'a> Attempt<'e, 'a> {
     }
 
     /// Passes the response on.
-    async fn deliver(
-        &mut self,
-        head: &ResponseHead,
-        mut buffer: Buffer,
-        answered: Instant,
-    ) -> Result<Done, Reason> {
+    async fn deliver(&mut self, head: &ResponseHead, mut buffer: Buffer) -> Result<Done, Reason> {
         let treatment = self.treatment(head, &buffer);
         if let (Treatment::Compress(algorithm), true) = (treatment, head.framing() != Framing::None)
         {
             // In memory of its own, which others need not have.
-            return Box::pin(self.compress(algorithm, head, buffer, answered)).await;
+            return Box::pin(self.compress(algorithm, head, buffer)).await;
         }
         let until_close = head.framing() == Framing::UntilClose;
         let dechunk =
@@ -441,7 +436,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         self.exchange.worker.buffers.give_text(text);
         let mut download = Relay::going_on(body, dechunk, Some(buffer));
         self.carry_body(&mut download, head).await?;
-        Ok(self.done(head, download.body(), keep_alive, answered))
+        Ok(self.done(head, download.body(), keep_alive))
     }
 
     /// Reads the body of a response; an error if that is known to be over the limit.

@@ -5,7 +5,6 @@ use loadline_core::{
     decide::reason::Reason,
     fleet::Compression,
     state::ServiceCounter,
-    time::Instant,
 };
 use loadline_http1::{BodyReader, Framing, ResponseHead};
 
@@ -51,7 +50,6 @@ impl Attempt<'_, '_> {
         algorithm: Algorithm,
         head: &ResponseHead,
         mut buffer: Buffer,
-        answered: Instant,
     ) -> Result<Done, Reason> {
         let body = self.body_of(head)?;
         let in_chunks = !self.exchange.request.version.is_http10();
@@ -80,7 +78,7 @@ impl Attempt<'_, '_> {
         self.count(algorithm, &download);
         let body = download.give_back(&worker.encoders, &worker.buffers);
         carried?;
-        Ok(self.done(head, &body, keep_alive, answered))
+        Ok(self.done(head, &body, keep_alive))
     }
 
     /// Counts a response that was compressed, or as much of it as there was.

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use loadline_core::{
-    compress::Treatment, decide::ending::Ending, state::ServiceCounter, time::Instant,
-};
+use loadline_core::{compress::Treatment, decide::ending::Ending, state::ServiceCounter};
 use loadline_http1::{BodyReader, Forwarded, ResponseHead, ResponseOptions, write_response};
 
 use super::{Attempt, Done};
@@ -70,17 +68,12 @@ impl Attempt<'_, '_> {
     }
 
     /// What becomes of both connections after a response that has gone out whole.
-    pub(super) fn done(
-        &self,
-        head: &ResponseHead,
-        body: &BodyReader,
-        keep_alive: bool,
-        answered: Instant,
-    ) -> Done {
+    pub(super) fn done(&self, head: &ResponseHead, body: &BodyReader, keep_alive: bool) -> Done {
         if self.exchange.driver.route.service_context().reads_load
             && let Some(trailers) = body.trailers()
         {
-            self.exchange.driver.report_load(answered, trailers.load_metrics());
+            let now = self.exchange.worker.shared.clock.now();
+            self.exchange.driver.report_load(now, trailers.load_metrics());
         }
         let next = match (keep_alive, self.upload.is_complete()) {
             (true, _) => Next::KeepAlive,
