@@ -112,7 +112,7 @@ bench: dist ## compare with HAProxy, nginx, Envoy and Caddy; BENCH="--quick --on
 
 bench-sim: ## how many requests are simulated per second, and what that grows with
 	@scripts/setup build
-	cargo bench --package loadline-sim --bench throughput -- --json $(abspath target/bench-sim.json)
+	_RJEM_MALLOC_CONF=thp:always,metadata_thp:always cargo bench --package loadline-sim --bench throughput -- --json $(abspath target/bench-sim.json)
 
 bench-search: ## how long a capacity search takes and how right it is, by kind of server
 	@scripts/setup build

@@ -18,6 +18,10 @@ use loadline_sim::{
 };
 use serde_json::json;
 
+/// The allocator of the program.
+#[global_allocator]
+static GLOBAL: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[expect(clippy::print_stdout, reason = "the figures are what it is for")]
 fn main() -> ExitCode {
     println!(
