@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use loadline_core::{time::Duration, units::Count};
 use loadline_measure::{
-    record::{Generator, Latency, LoadModel, LoadRecord, Outcomes, Percentiles, Phases, Spreads},
+    record::{Generator, Latency, LoadModel, LoadRecord, Outcomes, Phases, Spreads},
     statistics::Times,
 };
 use serde::{Deserialize, Serialize};
@@ -43,9 +43,10 @@ pub(crate) struct Figures {
     pub(crate) protocol: String,
     /// How often the generator itself was out of something.
     pub(crate) shortages: BTreeMap<Shortage, u64>,
-    /// The latest planned instant, end of a response, or failure while the plan went on: where the
-    /// run ends in its figures.
+    /// The latest planned instant or end of a response.
     latest: Duration,
+    /// The latest end of a request, whatever became of it.
+    last_ended: Duration,
     /// How long the plan lasts, if that is known.
     #[serde(skip)]
     lasts: Option<Duration>,
@@ -94,6 +95,7 @@ impl Figures {
             protocol: String::new(),
             shortages: BTreeMap::new(),
             latest: Duration::ZERO,
+            last_ended: Duration::ZERO,
             lasts,
             last_planned: Duration::ZERO,
             last_sent: Duration::ZERO,
@@ -116,11 +118,10 @@ impl Figures {
         outcome.count_in(&mut self.outcomes);
         self.bytes_read += bytes;
         self.moments.end(ended, outcome, bytes);
-        self.go_on(ended);
+        self.last_ended = self.last_ended.max(ended);
     }
 
-    /// Notes that the run went on until then, whatever was answered. After its plan it goes on for
-    /// responses alone: a time-out at its end makes the rate no lower.
+    /// Notes that the run went on until then, though no longer than its plan lasts.
     pub(crate) fn go_on(&mut self, until: Duration) {
         let until = self.lasts.map_or(until, |lasts| until.min(lasts));
         self.latest = self.latest.max(until);
@@ -186,6 +187,7 @@ impl Figures {
             self.protocol = other.protocol;
         }
         self.latest = self.latest.max(other.latest);
+        self.last_ended = self.last_ended.max(other.last_ended);
         self.last_planned = self.last_planned.max(other.last_planned);
         self.last_sent = self.last_sent.max(other.last_sent);
         self.not_owed += other.not_owed;
@@ -194,23 +196,20 @@ impl Figures {
 
     /// The record of a run of `plan` that counted these.
     pub(crate) fn record(mut self, plan: &LoadPlan) -> LoadRecord {
-        let (response, spread) = (self.response.latency(), self.response.spread());
-        let cut_off = if self.interrupted { self.outcomes.cut_off } else { 0 };
-        let of_all = Percentiles::of_all(&response, &spread, self.outcomes.failed() - cut_off);
-        LoadRecord {
+        let elapsed = self.elapsed();
+        let mut record = LoadRecord {
             target: plan.targets[0].0.to_string(),
             started_unix_ms: self.started_unix_ms,
             model: plan.model(),
-            elapsed: self.latest,
-            achieved: Count::new(self.outcomes.ok) / self.latest,
+            elapsed,
+            achieved: Count::new(self.outcomes.ok) / elapsed,
             planned: self.planned,
             outcomes: self.outcomes,
-            response,
-            response_of_all: Some(of_all),
+            response: self.response.latency(),
             service: self.service.latency(),
             lag: self.lag.latency(),
             spreads: Spreads {
-                response: spread,
+                response: self.response.spread(),
                 service: self.service.spread(),
                 lag: self.lag.spread(),
             },
@@ -226,7 +225,16 @@ impl Figures {
             stale: self.stale,
             interrupted: self.interrupted,
             ..LoadRecord::default()
-        }
+        };
+        record.response_of_all = Some(record.response_of_all());
+        record
+    }
+
+    /// Where the run ends in its figures. After its plan it goes on for responses alone: a time-out
+    /// at its end makes the rate no lower. One that got no response ends with its last failure.
+    fn elapsed(&self) -> Duration {
+        let without_plan = if self.statuses.is_empty() { self.last_ended } else { Duration::ZERO };
+        self.latest.max(self.last_ended.min(self.lasts.unwrap_or(without_plan)))
     }
 
     /// How late requests went out.

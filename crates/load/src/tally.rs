@@ -299,6 +299,35 @@ mod tests {
         assert_eq!(record.outcomes.timeout, 2);
     }
 
+    /// How long a number of requests takes nobody knows before.
+    #[test]
+    fn a_request_that_timed_out_does_not_stretch_the_run() {
+        let tally = Tally::new(None);
+        for (planned, ended, result) in [(0, 50, answer(200)), (100, 30_100, Err(Outcome::Timeout))]
+        {
+            let mut ticket = tally.plan(ms(planned));
+            ticket.send(ms(planned));
+            ticket.end(ms(ended), result);
+        }
+        let record = tally.close(None, false).record(&plan());
+        assert_eq!(record.elapsed, Duration::from_millis(100));
+        assert_eq!((record.outcomes.ok, record.outcomes.timeout), (1, 1));
+        assert_eq!(record.achieved, Rate::per_sec(10));
+    }
+
+    #[test]
+    fn a_run_of_which_nothing_was_answered_lasts_until_its_last_failure() {
+        let tally = Tally::new(None);
+        for _ in 0..2 {
+            let mut ticket = tally.plan(ms(0));
+            ticket.send(ms(0));
+            ticket.end(ms(30_000), Err(Outcome::Timeout));
+        }
+        let record = tally.close(None, false).record(&plan());
+        assert_eq!(record.elapsed, Duration::from_secs(30));
+        assert_eq!(record.achieved, Rate::default());
+    }
+
     /// One user is answered at once, and then nothing but time-outs.
     #[test]
     fn the_time_in_which_nothing_was_answered_belongs_to_the_run() {
