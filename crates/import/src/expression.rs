@@ -23,18 +23,21 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// What takes the place of what an expression found, where groups have one digit behind `mark`, as
-/// in nginx (`$`) and HAProxy (`\\`): a name of ours goes as far as letters and digits go.
-pub(crate) fn replacement(to: &str, mark: char) -> String {
+/// in nginx (`$`) and HAProxy (`\\`): a name of ours goes as far as letters and digits go. The
+/// expression found has so many groups, all of it included; one that it has not is empty there.
+pub(crate) fn replacement(to: &str, mark: char, groups: usize) -> String {
     let mut ours = String::new();
     let mut chars = to.chars().peekable();
     let is_of_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
     while let Some(c) = chars.next() {
         match c {
             c if c == mark => match chars.next() {
+                Some(c) if c.to_digit(10).is_some_and(|group| group as usize >= groups) => {}
                 Some(digit @ '0'..='9') if chars.peek().is_some_and(is_of_name) => {
                     ours.extend(['$', '{', digit, '}']);
                 }
                 Some(digit @ '0'..='9') => ours.extend(['$', digit]),
+                Some('$') => ours.push_str("$$"),
                 other => ours.extend(other),
             },
             '$' => ours.push_str("$$"),
@@ -165,9 +168,20 @@ mod tests {
 
     #[test]
     fn groups_have_one_digit() {
-        assert_eq!(replacement("/b/$1_$2x", '$'), "/b/${1}_${2}x");
-        assert_eq!(replacement("/b/$1/$2", '$'), "/b/$1/$2");
-        assert_eq!(replacement("/d/\\1y$10", '\\'), "/d/${1}y$$10");
+        assert_eq!(replacement("/b/$1_$2x", '$', 3), "/b/${1}_${2}x");
+        assert_eq!(replacement("/b/$1/$2", '$', 3), "/b/$1/$2");
+        assert_eq!(replacement("/d/\\1y$10", '\\', 2), "/d/${1}y$$10");
+    }
+
+    #[test]
+    fn a_group_that_the_expression_has_not_is_left_out() {
+        assert_eq!(replacement("/new/$1", '$', 1), "/new/");
+        assert_eq!(replacement("/\\1/\\2x/\\0", '\\', 2), "/$1/x/$0");
+    }
+
+    #[test]
+    fn an_escaped_dollar_sign_is_no_group() {
+        assert_eq!(replacement("/\\$1/\\\\", '\\', 2), "/$$1/\\");
     }
 
     #[test]

@@ -154,6 +154,12 @@ fn an_unanchored_replacement_takes_the_first_part_that_it_finds() {
 }
 
 #[test]
+fn a_replacement_names_no_group_that_the_expression_has_not() {
+    let made = frontend("http-request replace-path ^/x /\\1y");
+    assert!(made.text.contains("to = \"/y\" }"), "{}", made.text);
+}
+
+#[test]
 fn headers_about_the_client_are_not_lost() {
     let made = frontend("http-request set-header X-Forwarded-Proto https");
     let expected = "request_headers.set = { X-Forwarded-Proto = \"https\" }";

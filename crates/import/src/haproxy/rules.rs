@@ -199,14 +199,14 @@ fn answer(words: &[&str]) -> Result<End, String> {
 }
 
 fn replace(regex: &str, to: &str) -> Result<Edit, String> {
-    compile(regex)?;
+    let groups = compile(regex)?.captures_len();
     if to.contains('%') || !to.starts_with('/') {
         return Err("the replacement has to be a path without variables".to_owned());
     }
     // HAProxy replaces the whole path.
     let regex = format!("^{}$", first(regex));
-    let entries =
-        [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&replacement(to, '\\')))];
+    let to = replacement(to, '\\', groups);
+    let entries = [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&to))];
     Ok(Edit::Key("rewrite", inline(&entries)))
 }
 

@@ -113,7 +113,7 @@ pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, Str
     let [regex, to, flags @ ..] = args else {
         return Err("a `rewrite` has an expression and a replacement".to_owned());
     };
-    compile(regex)?;
+    let groups = compile(regex)?.captures_len();
     let flag = flags.first().copied().unwrap_or_default();
     let status = match flag {
         "permanent" => Some("301"),
@@ -141,7 +141,7 @@ pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, Str
     };
     let is_same = status.is_some() && is_all && (path == same || path == "$request_uri");
     if !is_same {
-        entries.push(("rewrite".to_owned(), change(regex, path)?));
+        entries.push(("rewrite".to_owned(), change((regex, groups), path)?));
     }
     let Some(status) = status else {
         let Some((_, change)) = entries.pop() else { return Err("it changes nothing".to_owned()) };
@@ -156,7 +156,7 @@ pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, Str
 }
 
 /// A change of the whole path where the expression finds a part of it.
-fn change(regex: &str, to: &str) -> Result<String, String> {
+fn change((regex, groups): (&str, usize), to: &str) -> Result<String, String> {
     let names = to.split('$').skip(1).all(|it| it.starts_with(|c: char| c.is_ascii_digit()));
     if !to.starts_with('/') || !names || to.contains(['?', '#']) {
         return Err(
@@ -166,7 +166,7 @@ fn change(regex: &str, to: &str) -> Result<String, String> {
     let regex = format!("^{}$", first(regex));
     Ok(inline(&[
         ("regex".to_owned(), text(&regex)),
-        ("to".to_owned(), text(&replacement(to, '$'))),
+        ("to".to_owned(), text(&replacement(to, '$', groups))),
     ]))
 }
 
@@ -222,6 +222,10 @@ mod tests {
             (
                 &["^/old$", "/new", "redirect"],
                 "redirect = { rewrite = { regex = \"^/old$\", to = \"/new\" }, status = 302 }",
+            ),
+            (
+                &["^/old$", "/new/$1", "permanent"],
+                "redirect = { rewrite = { regex = \"^/old$\", to = \"/new/\" }, status = 301 }",
             ),
         ] {
             assert_eq!(told(rewrite(args, literals)), expected);
