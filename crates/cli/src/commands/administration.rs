@@ -1,10 +1,11 @@
 //! The administration of a running edge, asked over TCP or a Unix socket.
 
 use std::{
+    fs,
     io::{Read, Write},
     net::{TcpStream, ToSocketAddrs as _},
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
+    os::unix::{fs::FileTypeExt as _, net::UnixStream},
+    path::PathBuf,
     str::FromStr,
     time::Duration,
 };
@@ -27,15 +28,17 @@ impl FromStr for Administration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bare = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
-        if text.starts_with(['/', '.']) || bare.contains('/') || Path::new(bare).exists() {
+        let url = text.strip_prefix("http://");
+        let bare = url.unwrap_or(text).trim_end_matches('/');
+        let is_path = text.starts_with(['/', '.']) || bare.contains('/') || is_socket(bare);
+        if url.is_none() && is_path {
             return Ok(Self::Socket(text.into()));
         }
         let (host, port) = bare.rsplit_once(':').unwrap_or((bare, "9090"));
         let host = if host.is_empty() { "127.0.0.1" } else { host };
         match port.parse::<u16>() {
-            Ok(port) => Ok(Self::Address(format!("{host}:{port}"))),
-            Err(_) => Err("write an address like 127.0.0.1:9090 or the path of a socket".into()),
+            Ok(port) if !host.contains('/') => Ok(Self::Address(format!("{host}:{port}"))),
+            _ => Err("write an address like 127.0.0.1:9090 or the path of a socket".into()),
         }
     }
 }
@@ -111,6 +114,11 @@ fn connect(address: &str) -> anyhow::Result<TcpStream> {
     }
 }
 
+/// Whether there is a socket of this name. A host may have the name of a file or a folder.
+fn is_socket(name: &str) -> bool {
+    fs::metadata(name).is_ok_and(|it| it.file_type().is_socket())
+}
+
 fn unreached(place: &str) -> String {
     format!("no administration at {place}: is there an [admin] table in the file it runs with?")
 }
@@ -140,6 +148,8 @@ const ANSWER_MAX: u64 = 256 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::{os::unix::net::UnixListener, path::Path};
+
     use super::*;
 
     #[test]
@@ -151,6 +161,30 @@ mod tests {
         assert_eq!(":91".parse(), address("127.0.0.1:91"));
         assert_eq!("/run/it.sock".parse(), Ok(Administration::Socket("/run/it.sock".into())));
         assert!("edge:http".parse::<Administration>().unwrap_err().contains("127.0.0.1:9090"));
+    }
+
+    #[test]
+    fn a_host_that_is_named_like_a_folder_is_no_socket() {
+        assert!(Path::new("src").is_dir(), "tests run where the crate is");
+        assert_eq!("src".parse(), Ok(Administration::Address("src:9090".to_owned())));
+    }
+
+    #[test]
+    fn a_url_with_a_path_is_no_socket() {
+        for text in ["http://127.0.0.1:9090/api", "http://edge/api", "http://edge/api:1"] {
+            let wrong = text.parse::<Administration>().unwrap_err();
+            assert!(wrong.contains("127.0.0.1:9090"), "{text}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn a_socket_is_known_among_other_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin");
+        let name = path.to_str().unwrap();
+        assert!(!is_socket(name));
+        let _listener = UnixListener::bind(&path).unwrap();
+        assert!(is_socket(name) && !is_socket(folder.path().to_str().unwrap()));
     }
 
     #[test]
