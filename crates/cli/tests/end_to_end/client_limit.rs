@@ -1,6 +1,9 @@
 //! A client that holds more connections than it may, as it and the log of the process see it.
 
-use std::{io::Write as _, net::TcpStream};
+use std::{
+    io::{ErrorKind, Write as _},
+    net::TcpStream,
+};
 
 use crate::process::{Process, file, run};
 
@@ -31,6 +34,11 @@ fn a_client_with_too_many_connections_is_told_counted_and_logged_once() {
         status() == "429"
     }));
     assert_eq!([status(), status()], ["429", "429"]);
+    let is_open = |stream: &&TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    };
+    assert!((0..100).any(|_| status() == "429" && held.iter().filter(is_open).count() == 2));
     drop(held);
     assert!((0..2_000).any(|_| status() == "200"));
     let ended = proxy.terminate();

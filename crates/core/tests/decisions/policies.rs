@@ -212,9 +212,8 @@ fn a_reload_does_not_start_the_round_again() {
     assert_eq!(places, [0, 1, 2, 3, 4].repeat(3));
 }
 
-/// Those requests that a limit on utilization lets in go to all servers.
 #[test]
-fn what_utilization_keeps_out_does_not_decide_where_the_rest_goes() {
+fn what_a_limit_on_utilization_lets_in_goes_to_all_servers() {
     for policy in [PolicyKind::Random, PolicyKind::LatencyWeighted, PolicyKind::PowerOfTwo] {
         let mut service = service(policy, &[(1, None); 10]);
         service.groups[0].capacity.max_utilization = Some(Ratio::percent(20));

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::Write as _,
     net::{Shutdown, TcpStream},
-    sync::{Arc, Barrier, mpsc::channel},
+    sync::{Arc, Barrier, Mutex, mpsc::channel},
     thread,
 };
 
@@ -158,10 +158,13 @@ fn what_is_left_at_the_end_of_a_drain_is_cut_and_counted() {
 #[test]
 fn what_is_cut_at_the_end_of_a_drain_has_in_the_access_log_what_its_client_got() {
     const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
-    let pausing = Scripted::new(|mut stream, _| {
+    let (has_head, go_on) = channel();
+    let go_on = Mutex::new(go_on);
+    let pausing = Scripted::new(move |mut stream, _| {
         head(&mut stream);
         stream.write_all(HEAD.as_bytes()).unwrap();
-        // The second part comes when the first has been passed on with the head.
+        // The body comes when the client has the head.
+        go_on.lock().unwrap().recv_timeout(PATIENCE).unwrap();
         stream.write_all(&[b'x'; 100]).unwrap();
         until_closed(&mut stream);
     });
@@ -183,6 +186,7 @@ fn what_is_cut_at_the_end_of_a_drain_has_in_the_access_log_what_its_client_got()
         let mut client = proxy.connect();
         client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         let head = head(&mut client).unwrap();
+        has_head.send(()).unwrap();
         exactly(&mut client, 100);
         (client, head.len() + 100)
     });
