@@ -271,12 +271,13 @@ fn write(head: &mut Vec<u8>, context: &TraceContext) {
 }
 
 /// Names the span that asks in a head with the field. Where that stands may have changed since it
-/// was written: other fields come and go.
+/// was written: other fields come and go, and a rule or an auth service may have set it.
 fn tell(head: &mut [u8], span: SpanId) {
     let Some(line) = memchr::memmem::find(head, WRITTEN) else { return };
-    let (place, id) = (line + WRITTEN.len() + BEFORE_SPAN, span.to_string());
-    if let Some(place) = head.get_mut(place..place + id.len()) {
-        place.copy_from_slice(id.as_bytes());
+    let value = &mut head[line + WRITTEN.len()..];
+    if memchr::memchr(b'\r', value) == Some(VALUE) {
+        let id = span.to_string();
+        value[BEFORE_SPAN..BEFORE_SPAN + id.len()].copy_from_slice(id.as_bytes());
     }
 }
 
@@ -289,6 +290,9 @@ const STATE: &str = "tracestate";
 
 /// What stands before its value, the end of the line before included.
 const WRITTEN: &[u8] = b"\ntraceparent: ";
+
+/// Version, trace, span and flags, with the dashes between them.
+const VALUE: usize = 55;
 
 /// Version, trace and their dashes.
 const BEFORE_SPAN: usize = 36;
@@ -306,6 +310,21 @@ mod tests {
         let expected =
             "GET /tracestate:x HTTP/1.1\r\nHost: a:1\r\ntracestate: a=traceparent:\r\n\r\n";
         assert_eq!(str::from_utf8(&text), Ok(expected));
+    }
+
+    #[test]
+    fn a_value_that_is_no_trace_is_left_as_it_is_with_the_lines_behind_it() {
+        let span = TraceContext::parse(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+        let span = span.unwrap().span;
+        for value in ["none".to_owned(), "x".repeat(54), "x".repeat(56)] {
+            let head = format!(
+                "GET / HTTP/1.1\r\nHost: a\r\ntraceparent: {value}\r\n\
+                 Remote-User: alice\r\nX-Long: 0123456789012345678901234567890123456789\r\n\r\n"
+            );
+            let mut told = head.clone().into_bytes();
+            tell(&mut told, span);
+            assert_eq!(str::from_utf8(&told), Ok(&*head));
+        }
     }
 
     #[test]
