@@ -207,6 +207,10 @@ mod tests {
                 "[[server]]\nantagonist = \"50%\"\nantagonist_every = \"1ns\"",
                 "3:20 more than 100000 shares in one run",
             ),
+            (
+                "duration = \"200000s\"\n[[server]]\nantagonist = \"50%\"",
+                "3:14 more than 100000 shares in one run",
+            ),
             ("step = \"1ns\"", "1:8 more than 100000 points of a timeline"),
         ] {
             let told = read(text, None).unwrap_err();

@@ -111,11 +111,11 @@ impl Reader<'_> {
             return None;
         }
         let every = every.unwrap_or(Duration::from_secs(1));
-        if let Some(at) = &at.value.antagonist_every
-            && every < self.lasts.get() / MOST_SHARES
-        {
+        if every < self.lasts.get() / MOST_SHARES {
+            let said = at.value.antagonist_every.as_ref();
             let message = format!("more than {MOST_SHARES} shares in one run");
-            self.error(&at.span, message, "a longer `antagonist_every` will do");
+            let help = "a longer `antagonist_every` will do";
+            self.error(said.map_or(&share.span, |it| &it.span), message, help);
         }
         Some(Antagonist { most: share.value.as_f64(), every })
     }
