@@ -108,9 +108,7 @@ impl Check {
 
 /// Whether these lines have a field of this name.
 fn has_field(lines: &[u8], name: &str) -> bool {
-    let mut names = lines
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| line.split(|byte| *byte == b':').next());
+    let mut names = lines.split(|byte| *byte == b'\n').map(rules::field_name);
     names.any(|own| own.eq_ignore_ascii_case(name.as_bytes()))
 }
 

@@ -11,7 +11,7 @@ use loadline_http1::reason;
 
 use crate::http::{
     forward_auth::Response,
-    rules::{NoVariables, write_field, write_template},
+    rules::{NoVariables, field_name, write_field, write_template},
 };
 
 /// A response that a rule gives.
@@ -95,11 +95,7 @@ impl Reply {
         };
         (reply.ending, reply.reason) = (reason.ending(), Some(reason));
         for (name, value) in response.fields() {
-            let is_own = |line: &[u8]| {
-                line.split(|byte| *byte == b':')
-                    .next()
-                    .is_some_and(|it| it.eq_ignore_ascii_case(name))
-            };
+            let is_own = |line: &[u8]| field_name(line).eq_ignore_ascii_case(name);
             let is_of_hop = OF_HOP.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name));
             if !is_of_hop && !own.split(|byte| *byte == b'\n').any(is_own) {
                 reply.head.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
@@ -159,10 +155,8 @@ impl Reply {
     /// Leaves out the fields of CORS, where those of the route take their place.
     #[cold]
     pub(crate) fn drop_cors(&mut self) {
-        let lines = self.head.split_inclusive(|byte| *byte == b'\n').filter(|line| {
-            let name = line.split(|byte| *byte == b':').next();
-            !name.is_some_and(Cors::is_ours)
-        });
+        let lines = self.head.split_inclusive(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| !Cors::is_ours(field_name(line)));
         self.head = lines.flatten().copied().collect();
     }
 

@@ -488,8 +488,7 @@ pub(super) fn change_fields(text: &mut Vec<u8>, edits: &HeaderEdits) {
     let old = std::mem::take(text);
     let without_end = old.strip_suffix(b"\r\n").unwrap_or(&old);
     for (index, line) in without_end.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        if index == 0 || !edits.drops(name) {
+        if index == 0 || !edits.drops(field_name(line)) {
             text.extend_from_slice(line);
         }
     }
@@ -508,6 +507,11 @@ pub(crate) fn hand_on_subject(text: &mut Vec<u8>, header: &str, subject: &str) {
         edits.set.push((header.to_owned(), Template::literal(subject)));
     }
     change_fields(text, &edits);
+}
+
+/// The name of the field on this line.
+pub(crate) fn field_name(line: &[u8]) -> &[u8] {
+    line.split(|byte| *byte == b':').next().unwrap_or_default()
 }
 
 pub(super) fn write_field(out: &mut Vec<u8>, name: &str, value: &str) {

@@ -22,6 +22,7 @@ use super::{
     asked::{Asked, decoded},
     credentials::Credential,
 };
+use crate::http::rules::field_name;
 
 /// What is sent to the store for a request.
 #[derive(Debug, PartialEq, Eq)]
@@ -147,8 +148,7 @@ fn sign<S: SignRequest>(
 pub(crate) fn hide_rest(text: &mut Vec<u8>) {
     let old = std::mem::take(text);
     for (index, line) in old.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
-        if index == 0 || line == b"\r\n" || is_listed(PASSED, name) {
+        if index == 0 || line == b"\r\n" || is_listed(PASSED, field_name(line)) {
             text.extend_from_slice(line);
         }
     }
