@@ -17,7 +17,7 @@ use loadline_http1::{
 };
 
 use crate::{
-    cache::{Fetch, Wanted},
+    cache::{Fetch, StandIn, Wanted},
     http::{
         compress,
         mirror::{Copy, CopyGuard},
@@ -114,6 +114,16 @@ pub(crate) struct From<'a> {
 }
 
 impl Request {
+    /// What is stored for it, where it passes the cache.
+    pub(crate) fn stand_in(&self) -> Option<&StandIn> {
+        self.wanted.as_ref()?.stand_in.as_ref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn stand_in_mut(&mut self) -> Option<&mut StandIn> {
+        self.wanted.as_mut()?.stand_in.as_mut()
+    }
+
     /// Takes a request whose head is complete out of `buffer`, which keeps what follows it. Where
     /// the part of the body that came with the head breaks a rule, nothing does.
     pub(crate) fn take(

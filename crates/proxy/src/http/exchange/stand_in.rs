@@ -19,7 +19,7 @@ impl Exchange<'_> {
     /// Has a server answer the request.
     pub(super) async fn pass_on(&mut self) -> (Ending, Next) {
         let served = self.serve().await;
-        if self.request.wanted.as_ref().is_some_and(|wanted| wanted.stand_in.is_some())
+        if self.request.stand_in().is_some()
             && let Some(given) = Box::pin(self.stand_in(served.is_some())).await
         {
             return given;
@@ -45,8 +45,7 @@ impl Exchange<'_> {
     /// Whether a response with this status is given up for what is stored.
     pub(crate) fn is_stood_in_for(&mut self, status: u16) -> bool {
         let is_due = is_server_error(status) && self.usable(Situation::Failed).is_some();
-        let wanted = self.request.wanted.as_mut();
-        if let Some(stand_in) = wanted.and_then(|wanted| wanted.stand_in.as_mut()) {
+        if let Some(stand_in) = self.request.stand_in_mut() {
             stand_in.is_due = is_due;
         }
         is_due
@@ -54,7 +53,7 @@ impl Exchange<'_> {
 
     /// Gives the client what is stored where servers failed, if it may be used then.
     async fn stand_in(&mut self, has_served: bool) -> Option<(Ending, Next)> {
-        let is_due = self.request.wanted.as_ref()?.stand_in.as_ref()?.is_due;
+        let is_due = self.request.stand_in()?.is_due;
         let situation = match self.driver.failure().ending.fault() {
             _ if is_due => Situation::Failed,
             _ if has_served || self.committed.is_some() => return None,
@@ -70,7 +69,7 @@ impl Exchange<'_> {
     /// What is stored, if it may be used in this situation.
     fn usable(&self, situation: Situation) -> Option<(Arc<Object>, Given)> {
         let wanted = self.request.wanted.as_ref()?;
-        let StandIn { object, .. } = wanted.stand_in.as_ref()?;
+        let StandIn { object, .. } = self.request.stand_in()?;
         let settings = &wanted.caching().settings;
         let fields = request_fields(&self.request.text);
         let (now, found) = (unix_now(), Found::Response(&object.metadata));
