@@ -69,18 +69,18 @@ impl Exchange<'_> {
     /// Has the cache answer the request; none where it goes on as one without.
     pub(super) async fn cached(&mut self, wanted: Box<Wanted>) -> Option<(Ending, Next)> {
         let store = self.worker.shared.store.clone();
-        let (mut uses_disk, mut stored) = (true, None);
+        let mut uses_disk = true;
         for _ in 0..ROUNDS {
             match self.round(&store, &mut uses_disk, &wanted).await {
                 Round::Over(ending, next) => return Some((ending, next)),
-                Round::Pass(object) => {
-                    stored = object;
-                    break;
+                Round::Pass(stored) => {
+                    self.pass_cache(wanted, stored);
+                    return None;
                 }
                 Round::Again => {}
             }
         }
-        self.pass_cache(wanted, stored);
+        self.pass_cache(wanted, None);
         None
     }
 
