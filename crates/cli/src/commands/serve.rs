@@ -207,8 +207,8 @@ impl Edge {
         let cluster = Cluster::of(args.file.as_deref());
         let cluster = cluster.map_err(|errors| wrong(tell_errors(errors, args.log_format)))?;
         let in_force = &cluster.in_force;
-        let (begun, fixed, settings, process) =
-            read(args, in_force, Moment::Start).map_err(wrong)?;
+        let configuration = read(args, in_force, Moment::Start).map_err(wrong)?;
+        let Configuration { intent: begun, fixed, admin: settings, process } = configuration;
         let identity = Identity::of(&process).map_err(Failure::running)?;
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
@@ -469,11 +469,18 @@ impl Edge {
 /// What to serve, and who is asked for names.
 type Intent = (Arc<Fleet>, NameServers);
 
-/// What a file says: also what holds from the start to the end, and as whom.
-type Said = (Intent, Fixed, Option<Settings>, Process);
+/// What a file or the command line says.
+struct Configuration {
+    intent: Intent,
+    /// What holds from the start to the end.
+    fixed: Fixed,
+    admin: Option<Settings>,
+    /// As whom and where the process runs.
+    process: Process,
+}
 
 /// What to serve; or what is wrong, which has been told.
-fn read(args: &Args, in_force: &InForce, moment: Moment) -> Result<Said, String> {
+fn read(args: &Args, in_force: &InForce, moment: Moment) -> Result<Configuration, String> {
     if let Some(listen) = &args.listen {
         let trust = match &args.cacert {
             _ if args.insecure => Trust::Anybody,
@@ -485,7 +492,8 @@ fn read(args: &Args, in_force: &InForce, moment: Moment) -> Result<Said, String>
         let fleet = shorthand.map_err(|error| error.to_string())?;
         let process = Process::default();
         let fixed = Fixed::of(&fleet, (None, None), &process);
-        return Ok(((Arc::new(fleet), NameServers::default()), fixed, None, process));
+        let intent = (Arc::new(fleet), NameServers::default());
+        return Ok(Configuration { intent, fixed, admin: None, process });
     }
     let file = args.file.as_deref().ok_or("no file is named")?;
     match outside::load_with(file, in_force.get().as_ref(), moment) {
@@ -496,7 +504,7 @@ fn read(args: &Args, in_force: &InForce, moment: Moment) -> Result<Said, String>
             }
             let Loaded { fleet, names, admin, process, cluster, .. } = loaded;
             let fixed = Fixed::of(&fleet, (admin.as_ref(), cluster.as_ref()), &process);
-            Ok(((Arc::new(fleet), names), fixed, admin, process))
+            Ok(Configuration { intent: (Arc::new(fleet), names), fixed, admin, process })
         }
         Err(errors) => Err(tell_errors(errors, args.log_format)),
     }
@@ -541,7 +549,7 @@ fn site(
 ) -> LiveConfiguration {
     let (args, in_force) = (args.clone(), in_force.clone());
     let load = move || match read(&args, &in_force, Moment::Reload) {
-        Ok((intent, now, ..)) => {
+        Ok(Configuration { intent, fixed: now, .. }) => {
             for key in fixed.changed(&now) {
                 tracing::warn!("`{key}` has changed, which needs a restart");
             }

@@ -312,7 +312,7 @@ fn path_change(
 /// A map of which each value is a path.
 fn path_map(given: &At<Text<Name>>, maps: &Maps, problems: &mut Problems) -> Option<PathChange> {
     let map = maps.find(given, problems)?;
-    if let Some(value) = map.value_that(NewPath::is_more) {
+    if let Some(value) = map.find_value(NewPath::is_not_a_path) {
         let message = format!("the map `{}` has `{value}`, which is not a path", map.name());
         problems.error(&given.span, message, "this map", NEW_PATH_HELP.to_owned());
     }

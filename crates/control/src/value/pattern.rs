@@ -195,8 +195,8 @@ impl Textual for PathPrefix {
 pub(crate) struct NewPath(pub(crate) String);
 
 impl NewPath {
-    /// Whether a text says anything but a path.
-    pub(crate) fn is_more(text: &str) -> bool {
+    /// Whether a text that begins like one says anything but a path.
+    pub(crate) fn is_not_a_path(text: &str) -> bool {
         text.contains(|c: char| matches!(c, '?' | '#') || c.is_control())
     }
 }
@@ -207,7 +207,7 @@ impl Textual for NewPath {
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        if text.starts_with('/') && !Self::is_more(text) {
+        if text.starts_with('/') && !Self::is_not_a_path(text) {
             return Ok(Self(text.to_owned()));
         }
         let help = if text.contains(['?', '#']) { NEW_PATH_HELP } else { "begin it with a slash" };

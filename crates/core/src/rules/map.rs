@@ -129,7 +129,7 @@ impl Map {
 
     /// The first value of which `is` holds, the default one last.
     #[must_use]
-    pub fn value_that(&self, is: impl Fn(&str) -> bool) -> Option<&str> {
+    pub fn find_value(&self, is: impl Fn(&str) -> bool) -> Option<&str> {
         let is = |value: &&String| is(value);
         let own = match &self.entries {
             Entries::Exact(list) => list.iter().map(|(_, value)| value).find(is),
