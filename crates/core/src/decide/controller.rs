@@ -213,7 +213,7 @@ enum Due {
     /// What a server does that could not be ejected may be told again.
     HearAgain(ServerId),
     /// A server that has joined its group counts as one of it, whether it serves or not.
-    Joined(ServerId),
+    JoinTimeout(ServerId),
     /// A group may have been well for long enough.
     Regain(usize, usize),
     /// A slow start moves on.
@@ -338,7 +338,7 @@ impl Controller {
             Due::HearAgain(server) => {
                 self.roster.get(server).into_iter().for_each(|member| member.state.hear_again());
             }
-            Due::Joined(server) => self.end_joining(server),
+            Due::JoinTimeout(server) => self.end_joining(server),
             Due::Regain(service, _) | Due::Step(service) => {
                 self.touched.insert(service);
             }
@@ -387,7 +387,7 @@ impl Controller {
         let member = &mut known.members[place.server];
         let first = member.health == Health::Starting;
         let (was_healthy, was_far) = (member.health.is_healthy(), member.round_trip.get());
-        let counted = member.counts();
+        let counted = member.counts_towards_capacity();
         let health = turn(member.health, passed.is_ok(), check);
         let is_news = member.checked(passed.map(|passed| passed.round_trip), health);
         let next = match first {
@@ -397,7 +397,7 @@ impl Controller {
         self.timers.set(Due::Check(server), Some(next));
         self.timers.set(Due::Return(server), member.returns_at());
         let turned = member.health.is_healthy() != was_healthy;
-        let has_joined = member.counts() != counted;
+        let has_joined = member.counts_towards_capacity() != counted;
         if turned {
             if !was_healthy {
                 member.up_since = now;
@@ -510,7 +510,7 @@ impl Controller {
 
     fn end_joining(&mut self, server: ServerId) {
         let Some(place) = self.roster.place(server) else { return };
-        if core::mem::take(&mut self.roster.at_mut(place).joins) {
+        if core::mem::take(&mut self.roster.at_mut(place).is_joining) {
             self.touched.insert(place.service);
         }
     }

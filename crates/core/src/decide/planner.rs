@@ -40,7 +40,7 @@ pub(crate) struct ServerStatus<'a> {
     /// The part of its weight it is given; zero keeps it out.
     pub share: Ratio,
     /// Whether the capacity of its group is meant for it too.
-    pub counts: bool,
+    pub counts_towards_capacity: bool,
     pub condition: Condition,
     /// Why it is so.
     pub reason: Option<Arc<str>>,
@@ -144,7 +144,8 @@ fn group_plan(
         return None;
     }
     let takes_part = |server: &Server| server.weight > 0;
-    let counted = group.servers.iter().zip(&status.servers).filter(|(_, it)| it.counts);
+    let counted = group.servers.iter().zip(&status.servers);
+    let counted = counted.filter(|(_, it)| it.counts_towards_capacity);
     let turn =
         PriorityTier::of(counted.map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
     let share = status.state.share().filter(|_| group.capacity.is_shared());
@@ -280,12 +281,15 @@ mod tests {
         let service =
             Service { groups: vec![group], when_full: WhenFull::Shed, ..Service::named("web") };
         let (state, server) = (ledger.group("web", "near"), ledger.server("web", "near", address));
-        let (share, condition) = (Ratio::ONE, Condition::Up);
-        let (state_of, counts) = (&server, true);
-        let servers =
-            vec![ServerStatus { state: state_of, share, counts, condition, reason: None }];
-        let status =
-            GroupStatus { state: &state, distance: Duration::ZERO, yields: false, servers };
+        let server = ServerStatus {
+            state: &server,
+            share: Ratio::ONE,
+            counts_towards_capacity: true,
+            condition: Condition::Up,
+            reason: None,
+        };
+        let (servers, distance) = (vec![server], Duration::ZERO);
+        let status = GroupStatus { state: &state, distance, yields: false, servers };
         service_plan(&service, &ledger.service("web"), &[status])
     }
 

@@ -255,19 +255,19 @@ impl OfGroup {
                 ServerEntry::new(state, up_since)
             });
             member.configure(server, service.health.as_ref());
-            match is_new {
-                true if member.takes_part => new.push(at),
-                true => {}
-                false => serves |= member.takes_part && member.is_healthy(),
+            if !is_new {
+                serves |= member.takes_part && member.is_healthy();
+            } else if member.takes_part {
+                new.push(at);
             }
             member
         });
         let mut members: Vec<ServerEntry> = members.collect();
         // As many as have gone take the places of those: the few that stay are not given what was
         // meant for all.
-        let gone = known.values().filter(|member| member.counts()).count();
+        let gone = known.values().filter(|member| member.counts_towards_capacity()).count();
         if serves {
-            new.into_iter().skip(gone).for_each(|at| members[at].joins = true);
+            new.into_iter().skip(gone).for_each(|at| members[at].is_joining = true);
         }
         for gone in known.values() {
             watch.iter_mut().for_each(|watch| watch.forget(gone.id()));
@@ -290,7 +290,7 @@ impl OfGroup {
 
     /// The healthy share of the group, as far as its servers take part.
     pub(crate) fn healthy_share(&self) -> Ratio {
-        let members = self.members.iter().filter(|member| member.counts());
+        let members = self.members.iter().filter(|member| member.counts_towards_capacity());
         PriorityTier::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
     }
 

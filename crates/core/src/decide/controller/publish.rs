@@ -83,8 +83,13 @@ impl Controller {
             let share = ServerEntry::share(member, known.planned_at, slow_start);
             let (condition, reason) = member.condition();
             let share = share * self.management.factor(member.id());
-            let counts = member.counts();
-            ServerStatus { state: &member.state, share, counts, condition, reason }
+            ServerStatus {
+                state: &member.state,
+                share,
+                counts_towards_capacity: member.counts_towards_capacity(),
+                condition,
+                reason,
+            }
         };
         let groups = of.groups.iter().zip(&known.groups).map(|(group, known)| GroupStatus {
             state: &known.state,

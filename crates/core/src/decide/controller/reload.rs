@@ -68,17 +68,17 @@ impl Controller {
         let roster = &self.roster;
         self.timers.retain(|due| match due {
             Due::Check(id) => roster.get(id).is_some_and(|it| it.checks == Checks::Waiting),
-            Due::Return(id) | Due::HearAgain(id) | Due::Joined(id) => roster.get(id).is_some(),
+            Due::Return(id) | Due::HearAgain(id) | Due::JoinTimeout(id) => roster.get(id).is_some(),
             Due::Regain(..) | Due::Step(_) | Due::Watch(..) | Due::Manage(_) | Due::Cut => false,
         });
         dues.push((Due::Cut, self.departures.next_deadline()));
         let changed = (0..origins.len()).filter(|at| origins[*at].same().is_none());
         let members = || changed.clone().flat_map(|at| roster.members(at));
         dues.extend(members().map(|member| (Due::Return(member.id()), member.returns_at())));
-        let joined_at = |due| self.timers.get(due).unwrap_or(now + JOIN_TIME);
+        let joined_at = |due| self.timers.get(due).unwrap_or(now + JOIN_TIMEOUT);
         dues.extend(members().map(|member| {
-            let due = Due::Joined(member.id());
-            (due, member.joins.then(|| joined_at(due)))
+            let due = Due::JoinTimeout(member.id());
+            (due, member.is_joining.then(|| joined_at(due)))
         }));
         for (due, at) in dues {
             self.timers.set(due, at);
@@ -128,7 +128,7 @@ pub(super) fn turn_of(now: Instant, server: ServerId, interval: Duration) -> Ins
 
 /// How long a server that has joined a group may need until it serves: what boots for longer is
 /// missing.
-const JOIN_TIME: Duration = Duration::from_secs(60);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// 2^32 over the golden ratio.
 const GOLDEN: u32 = 0x9e37_79b9;

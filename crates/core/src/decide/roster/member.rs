@@ -35,7 +35,7 @@ pub(crate) struct ServerEntry {
     /// Whether its weight lets it take part at all.
     pub takes_part: bool,
     /// It has joined a group that serves, and has not been up by its checks yet.
-    pub joins: bool,
+    pub is_joining: bool,
     pub priority: u16,
 }
 
@@ -61,7 +61,7 @@ impl ServerEntry {
             up_since,
             ejected: None,
             takes_part: true,
-            joins: false,
+            is_joining: false,
             priority: 0,
         }
     }
@@ -108,8 +108,8 @@ impl ServerEntry {
 
     /// Whether it is one of those that the group has by its file: one that joins and does not serve
     /// yet takes nothing from what the others can do.
-    pub(crate) fn counts(&self) -> bool {
-        self.takes_part && (self.is_healthy() || !self.joins)
+    pub(crate) fn counts_towards_capacity(&self) -> bool {
+        self.takes_part && (self.is_healthy() || !self.is_joining)
     }
 
     /// Whether it is still to be checked for the first time.
@@ -134,7 +134,7 @@ impl ServerEntry {
     /// Takes the result of a check in; true if a server is down for another reason than before.
     pub(crate) fn checked(&mut self, passed: Result<Duration, String>, health: Health) -> bool {
         self.health = health;
-        self.joins &= !matches!(health, Health::Up { .. });
+        self.is_joining &= !matches!(health, Health::Up { .. });
         self.checks = Checks::Waiting;
         match passed {
             Ok(round_trip) => {
