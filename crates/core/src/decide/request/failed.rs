@@ -39,7 +39,11 @@ impl Machine {
             permit.end_errors();
         }
         let crowded = if failed.progress.crowded { permit.crowded() } else { None };
-        self.blame(at, (failure, is_stale), permit);
+        if is_stale {
+            drop(permit);
+        } else {
+            self.blame(at, failure, permit);
+        }
         self.failure = Some(failure);
         let is_charged = self.charge != Charge::Nothing && failure.ending.fault() != Fault::Client;
         let is_free = failed.progress.crowded || is_charged;
@@ -123,8 +127,8 @@ impl Machine {
     }
 
     /// Gives the permit back, and counts the failure against the server if it is the server's.
-    fn blame(&mut self, at: &At<'_>, (failure, is_stale): (Failure, bool), permit: Permit) {
-        if failure.ending.fault() != Fault::Server || is_stale {
+    fn blame(&mut self, at: &At<'_>, failure: Failure, permit: Permit) {
+        if failure.ending.fault() != Fault::Server {
             return;
         }
         let state = permit.state().clone();
