@@ -26,10 +26,16 @@ impl Limits {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { rate: None, in_flight: u32::MAX, utilization: None };
 
-    /// Whether rate and utilization let a request in; nothing is taken yet.
-    pub(crate) fn let_in(&self, (budget, utilization): Gates<'_>, now: Instant) -> bool {
-        self.rate.as_ref().is_none_or(|allowance| budget.ready_at(allowance) <= now)
-            && (self.utilization.is_none() || utilization.lets_in(now))
+    /// Whether rate and utilization have room for a request; nothing is taken yet.
+    pub(crate) fn has_room(&self, (budget, utilization): Gates<'_>, now: Instant) -> bool {
+        if self.rate.as_ref().is_some_and(|allowance| budget.ready_at(allowance) > now) {
+            return false;
+        }
+        let is_open = self.utilization.is_none() || utilization.ready_at(now) <= now;
+        if !is_open {
+            utilization.note_full();
+        }
+        is_open
     }
 
     /// When they let the next request in, if that is later than `now`.

@@ -121,14 +121,11 @@ impl Utilization {
         now + Duration::from_nanos(u64::from(wait) * TICK)
     }
 
-    /// Whether a request may enter; notes that one could not.
-    #[must_use]
-    pub fn lets_in(&self, now: Instant) -> bool {
-        let open = self.ready_at(now) <= now;
-        if !open && self.entered.load(Relaxed).is_multiple_of(2) {
+    /// Notes that a request could not enter.
+    pub fn note_full(&self) {
+        if self.entered.load(Relaxed).is_multiple_of(2) {
             self.entered.fetch_or(1, Relaxed);
         }
-        open
     }
 
     /// Lets a request in if it may enter.
@@ -296,10 +293,12 @@ mod tests {
     fn second(group: &Utilization, from: u64, used: f64) -> u64 {
         let enters = |millis: &u64| {
             let now = at(from + millis);
-            let enters = group.lets_in(now) && group.take(now);
+            let enters = group.take(now);
             if enters {
                 group.count();
                 group.record(now, Ratio::from_f64(used), TARGET);
+            } else {
+                group.note_full();
             }
             enters
         };
@@ -330,7 +329,7 @@ mod tests {
         let mut entered = 0;
         for millis in 4_000..5_000 {
             let now = at(millis);
-            let enters = (0..50).any(|_| group.lets_in(now) && group.take(now));
+            let enters = (0..50).any(|_| group.take(now));
             if !enters {
                 let ready = group.ready_at(now);
                 assert!(ready > now && ready.since(now) <= Duration::from_millis(5), "{ready:?}");

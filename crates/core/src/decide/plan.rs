@@ -430,7 +430,7 @@ impl GroupPlan {
     /// Whether rate and utilization would let a request in, and the share has not ended.
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         (self.whole.is_none() || !self.state.share_has_ended(ask.now))
-            && self.limits.let_in(self.gates(), ask.now)
+            && self.limits.has_room(self.gates(), ask.now)
     }
 
     fn gates(&self) -> Gates<'_> {
@@ -506,7 +506,7 @@ impl ServerPlan {
     /// Whether the server could take this request; nothing is taken yet.
     pub(crate) fn has_room(&self, ask: &PickContext<'_>) -> bool {
         self.state.in_flight.load(Relaxed) < self.limits.in_flight
-            && self.limits.let_in(self.gates(), ask.now)
+            && self.limits.has_room(self.gates(), ask.now)
             && !ask.tried.contains(&self.state.id())
     }
 
