@@ -3,6 +3,7 @@
 
 mod elsewhere;
 mod foreign;
+mod places;
 
 use loadline_spanned::{FileKind, expected, nearest};
 

@@ -1,36 +1,115 @@
 //! Keys that are right in another table of the file.
 
+use loadline_spanned::expected;
 use serde_json::Value;
 
-use super::{foreign, known, meant};
+use super::{
+    foreign, known, meant,
+    places::{self, Place},
+};
 use crate::{Page, schema::schema};
+
+/// A table, as it is written, and its keys.
+type Table<'a> = (String, Vec<&'a str>);
 
 /// A help text for a key that may not stand where only `names` may.
 pub(crate) fn key(typed: &str, names: &[&str]) -> String {
-    let here = known(typed, names);
-    if meant(typed, names).is_some() {
-        return here;
-    }
     let schema = Page::ConfigurationSchema.value_or(schema);
-    let ours = foreign::meanings(typed).map(|(ours, _)| ours);
-    let found = [typed].into_iter().chain(ours).find_map(|key| {
-        let mut tables = Vec::new();
-        tables_with(key, &schema, &schema, "", &mut tables);
-        tables.sort_by_key(String::len);
-        tables.into_iter().next().map(|table| (key, table))
-    });
-    match found {
-        Some((key, table)) => format!("`{key}` is a key of {table}; here {here}"),
-        None => here,
+    let mut tables = Vec::new();
+    add_tables(&schema, &schema, "", &mut tables);
+    let is_here = |(_, keys): &&Table<'_>| {
+        keys.len() == names.len() && keys.iter().all(|key| names.contains(key))
+    };
+    let here = tables.iter().find(is_here).map(|(table, _)| table.as_str());
+    if let Some(note) = here.and_then(|here| places::note(typed, here)) {
+        return format!("{note}; {}", expected(None, names));
+    }
+    let place = nearest_place(typed, here);
+    match place {
+        Some(place) if here.is_some_and(|here| place.tables.contains(&here)) => {
+            let meant = format!("{}{}", quoted(place.keys), written(place));
+            return expected(Some(&meant), names);
+        }
+        Some(place) if foreign::meanings(typed).all(|(ours, _)| !names.contains(&ours)) => {
+            return format!("{}; here {}", told(place, here), expected(None, names));
+        }
+        _ => {}
+    }
+    let ours = known(typed, names);
+    if meant(typed, names).is_some() {
+        return ours;
+    }
+    match table_with(typed, here, &tables) {
+        Some((key, table)) => format!("`{key}` is a key of `{table}`; here {ours}"),
+        None => ours,
     }
 }
 
-/// Adds to `found` each table at or below `node` that may have the key, as it is written.
-fn tables_with(key: &str, schema: &Value, node: &Value, path: &str, found: &mut Vec<String>) {
+/// The place of what is called `typed` elsewhere: `here`, below it, or anywhere but in its value.
+fn nearest_place(typed: &str, here: Option<&str>) -> Option<&'static Place> {
+    let here = here.unwrap_or_default();
+    let any = |is: &dyn Fn(&str) -> bool| {
+        places::places(typed).find(|place| place.tables.iter().any(|table| is(table)))
+    };
+    let is_outside = |place: &&Place| {
+        let value = |(table, key): (&&str, &&str)| format!("{table}.{key}");
+        let mut values = place
+            .tables
+            .iter()
+            .flat_map(|table| place.keys.iter().map(move |key| value((table, key))));
+        !values.any(|value| value == here || is_below(here, &value))
+    };
+    any(&|table| table == here)
+        .or_else(|| any(&|table| is_below(table, here)))
+        .or_else(|| places::places(typed).find(is_outside))
+}
+
+/// "`path` is a key of `listener.routes`: path = \"/api/\"": where to write it, seen from `here`.
+fn told(place: &Place, here: Option<&str>) -> String {
+    let here = here.unwrap_or_default();
+    let of = |is: &dyn Fn(&str) -> bool| -> Vec<&str> {
+        place.tables.iter().copied().filter(|table| is(table)).collect()
+    };
+    let ways = [of(&|table| is_below(table, here)), of(&|table| is_below(here, table))];
+    let near = ways.into_iter().find(|near| !near.is_empty());
+    let tables = near.unwrap_or_else(|| place.tables.to_vec());
+    let verb = if place.keys.len() == 1 { "is a key" } else { "are keys" };
+    format!("{} {verb} of {}{}", quoted(place.keys), quoted(&tables), written(place))
+}
+
+fn written(place: &Place) -> String {
+    if place.example.is_empty() { String::new() } else { format!(": {}", place.example) }
+}
+
+fn quoted(names: &[&str]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ")
+}
+
+/// Whether a table stands in `other`, which is not the top of the file.
+fn is_below(table: &str, other: &str) -> bool {
+    !other.is_empty() && table.strip_prefix(other).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The table that has `typed`, or what it means elsewhere, and by which key: one below `here`
+/// before others, then the one that is the shortest to write.
+fn table_with<'a>(
+    typed: &'a str,
+    here: Option<&str>,
+    tables: &'a [Table<'_>],
+) -> Option<(&'a str, &'a str)> {
+    let here = here.unwrap_or_default();
+    let ours = foreign::meanings(typed).map(|(ours, _)| ours);
+    [typed].into_iter().chain(ours).find_map(|key| {
+        let having = tables.iter().filter(|(table, keys)| !table.is_empty() && keys.contains(&key));
+        let nearest = having.min_by_key(|(table, _)| (!is_below(table, here), table.len()));
+        nearest.map(|(table, _)| (key, table.as_str()))
+    })
+}
+
+/// Adds to `found` the table at `node` and each below it, as they are written.
+fn add_tables<'a>(schema: &'a Value, node: &'a Value, path: &str, found: &mut Vec<Table<'a>>) {
     let Some(keys) = node["properties"].as_object() else { return };
-    if keys.contains_key(key) && !path.is_empty() {
-        found.push(format!("`{path}`"));
-    }
+    found.push((path.to_owned(), keys.keys().map(String::as_str).collect()));
     for (name, value) in keys {
         let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let named = format!("{below}.NAME");
@@ -40,7 +119,7 @@ fn tables_with(key: &str, schema: &Value, node: &Value, path: &str, found: &mut 
             let forms = value["oneOf"].as_array().into_iter().flatten();
             for form in forms.chain([value]) {
                 if let Some(table) = referred(schema, form) {
-                    tables_with(key, schema, table, path, found);
+                    add_tables(schema, table, path, found);
                 }
             }
         }
@@ -56,6 +135,15 @@ fn referred<'a>(schema: &'a Value, value: &Value) -> Option<&'a Value> {
 mod tests {
     use super::*;
 
+    /// The help for `typed` in this table of the file.
+    fn help(table: &str, typed: &str) -> String {
+        let schema = schema();
+        let mut tables = Vec::new();
+        add_tables(&schema, &schema, "", &mut tables);
+        let (_, keys) = tables.iter().find(|(path, _)| path == table).expect("such a table");
+        key(typed, keys)
+    }
+
     #[test]
     fn a_key_of_another_table_is_told_which() {
         let here = ["bind", "service"];
@@ -64,5 +152,95 @@ mod tests {
         assert!(key("balance", &here).starts_with("`policy` is a key of `service.NAME`"));
         assert!(key("max_rate", &here).starts_with("`max_rate` is a key of `service.NAME.group`"));
         assert_eq!(key("colour", &here), known("colour", &here));
+    }
+
+    #[test]
+    fn a_word_of_another_program_is_told_the_table_that_has_its_key() {
+        const ROUTE: &str = "listener.routes";
+        const GROUP: &str = "service.NAME.group";
+        let of = |key: &str, table: &str| format!("`{key}` is a key of `{table}`");
+        let here = |key: &str| format!("did you mean `{key}`");
+        let cases = [
+            ("", "servers", of("servers", GROUP)),
+            ("service.NAME", "servers", of("servers", GROUP)),
+            ("", "server", here("listener")),
+            ("", "timeout", "`timeouts` is a key of `listener` and `service.NAME`".to_owned()),
+            ("service.NAME", "timeout", here("timeouts")),
+            (GROUP, "timeout", of("timeouts", "service.NAME")),
+            (GROUP, "fail_timeout", of("time", "service.NAME.ejection")),
+            ("service.NAME", "fail_timeout", of("time", "service.NAME.ejection")),
+            ("service.NAME.ejection", "fail_timeout", here("time")),
+            (GROUP, "max_fails", of("errors", "service.NAME.ejection")),
+            ("service.NAME.group.servers", "max_fails", of("errors", "service.NAME.ejection")),
+            ("service.NAME.health", "max_fails", here("fall")),
+            ("", "server_name", of("host", ROUTE)),
+            ("listener", "server_name", of("host", ROUTE)),
+            (ROUTE, "server_name", here("host")),
+            ("service.NAME", "server_name", of("name", "service.NAME.tls")),
+            ("service.NAME.tls", "server_name", here("name")),
+            ("service.NAME.health", "server_name", here("host")),
+            (
+                "service.NAME.health",
+                "port",
+                "a check goes to the address of its server;".to_owned(),
+            ),
+            ("service.NAME.health", "type", "the kind of a check is its key: http".to_owned()),
+            ("cache", "ttl", "servers say in `Cache-Control` how long".to_owned()),
+            ("listener.routes.cache", "ttl", "servers say in `Cache-Control` how long".to_owned()),
+            ("listener", "gzip", of("compress", "service.NAME")),
+            ("service.NAME", "gzip", here("compress")),
+            ("service.NAME.compress", "gzip", of("gzip", "service.NAME.compress.levels")),
+            ("listener", "priority", of("priority", ROUTE)),
+            (GROUP, "priority", of("priority", "service.NAME.group.servers")),
+            (GROUP, "zone", here("region")),
+            ("service.NAME", "zone", of("region", GROUP)),
+            ("", "client_max_body_size", "`max_body` is a key of `listener` and".to_owned()),
+            ("listener", "client_max_body_size", here("max_body")),
+            (ROUTE, "client_max_body_size", here("max_body")),
+            ("service.NAME", "proxy_read_timeout", "`head` and `idle` are keys of".to_owned()),
+            ("service.NAME", "proxy_connect_timeout", of("connect", "service.NAME.timeouts")),
+            ("service.NAME.timeouts", "proxy_connect_timeout", here("connect")),
+            ("listener", "limit_req", of("limit", ROUTE)),
+            (ROUTE, "limit_req", here("limit")),
+            ("listener", "path_prefix", of("path", ROUTE)),
+            (ROUTE, "path_prefix", here("path")),
+            ("service.NAME", "strip_prefix", of("rewrite", ROUTE)),
+            (ROUTE, "strip_prefix", here("rewrite")),
+            ("", "maxconn", "`max_connections` is a key of `edge` and `listener`".to_owned()),
+            ("listener", "maxconn", here("max_connections")),
+            ("service.NAME", "maxconn", of("max_in_flight", GROUP)),
+            (GROUP, "maxconn", here("max_in_flight")),
+            (GROUP, "balance", of("policy", "service.NAME")),
+            ("listener", "lb_policy", of("policy", "service.NAME")),
+            ("service.NAME", "lb_policy", here("policy")),
+        ];
+        let wrong = cases.into_iter().filter_map(|(table, typed, start)| {
+            let help = help(table, typed);
+            (!help.starts_with(&start)).then(|| format!("{typed} in {table:?}: {help:.120}"))
+        });
+        let wrong: Vec<String> = wrong.collect();
+        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn every_key_that_a_hint_names_is_a_key_of_its_table() {
+        let schema = schema();
+        let mut tables = Vec::new();
+        add_tables(&schema, &schema, "", &mut tables);
+        let find = |table: &str| {
+            let found = tables.iter().find(|(path, _)| path == table);
+            &found.unwrap_or_else(|| panic!("no table {table}")).1
+        };
+        for place in places::PLACES {
+            for (table, key) in
+                place.tables.iter().flat_map(|it| place.keys.iter().map(move |key| (it, key)))
+            {
+                assert!(find(table).contains(key), "{key} in {table}");
+            }
+        }
+        for (table, words, _) in places::NOTES {
+            let keys = find(table);
+            assert!(words.iter().all(|word| !keys.contains(word)), "{table}");
+        }
     }
 }
