@@ -97,8 +97,11 @@ fn read_tree<K: FileKind, T: DeserializeOwned>(
         if error.message().starts_with(TEXT_FOUND) && tree.retype(&place, variables) {
             continue;
         }
-        let complaint = complaint::<K>(error.message());
-        problems.error(&place, complaint.message, "this", complaint.help);
+        // What is wrong with the rest of a list out of which something was cut is its own doing.
+        if !problems.is_damaged(&place) {
+            let complaint = complaint::<K>(error.message());
+            problems.error(&place, complaint.message, "this", complaint.help);
+        }
         problems.damage(cut(&mut tree.root, &place)?);
     }
     None
@@ -146,9 +149,45 @@ fn complaint<K: FileKind>(message: &str) -> Complaint {
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
     {
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
-        return Complaint::new(format!("expected {expected}, found {found}"), K::REFERENCE);
+        let help = other_type(found, &expected).unwrap_or_else(|| K::REFERENCE.to_owned());
+        return Complaint::new(format!("expected {expected}, found {found}"), help);
     }
     Complaint::new(message, K::REFERENCE)
+}
+
+/// How to write a value of which `found` is the wrong type, where that is plain.
+fn other_type(found: &str, expected: &str) -> Option<String> {
+    if let Some(text) = found.strip_prefix("string \"").and_then(|it| it.strip_suffix('"')) {
+        let is_number = text.parse::<f64>().is_ok_and(f64::is_finite);
+        return match expected {
+            "a boolean" => Some(switch(text).to_owned()),
+            _ if is_number && expected.starts_with("a whole number") => {
+                Some(format!("a number stands without quotes: {text}"))
+            }
+            _ => None,
+        };
+    }
+    let (_, example) = expected.split_once(", in quotes: ").unwrap_or_default();
+    let is_number = ["integer", "floating point"].iter().any(|kind| found.starts_with(kind));
+    match (found, expected) {
+        _ if is_number && !example.is_empty() => {
+            Some(format!("write it as text with its unit, like {example}"))
+        }
+        ("a list", "a table") => Some("a table is written `[name]`, with one bracket".to_owned()),
+        ("a table", _) if expected.starts_with("a list") => {
+            Some("each entry of a list is written `[[name]]`, with two brackets".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// What a text stands for where `true` or `false` is expected.
+fn switch(text: &str) -> &'static str {
+    match text.to_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => "write true, without quotes",
+        "false" | "no" | "off" | "0" => "write false, without quotes",
+        _ => "write true or false, without quotes",
+    }
 }
 
 /// Notes an error of the TOML reader in the text that begins at `start` of the whole.

@@ -33,18 +33,14 @@ pub(super) fn limits(given: &Key<file::Cache>, problems: &mut Problems) -> Cache
 pub(super) fn disk(given: &Key<file::Cache>, problems: &mut Problems) -> Option<DiskCache> {
     let At { value, span } = given.get()?.disk.at()?;
     let mut missing = |what: &str, help: &str| {
-        problems.error(
-            span,
-            format!("a cache on disk without `{what}`"),
-            "missing",
-            help.to_owned(),
-        );
+        let message = format!("a cache on disk without `{what}`");
+        problems.absent(span, span, message, help.to_owned());
     };
     let (path, size) = (value.path.get(), value.size.get());
-    if path.is_none() && !value.path.given() {
+    if path.is_none() {
         missing("path", "write path = \"/var/cache/loadline\"");
     }
-    if size.is_none() && !value.size.given() {
+    if size.is_none() {
         missing("size", "write size = \"20GiB\"");
     }
     Some(DiskCache { path: path?.0.0.clone(), size: size?.0.0 })

@@ -21,7 +21,7 @@ pub(super) fn compression(
         if given.value.is_empty() {
             let message = "`algorithms` without an algorithm".to_owned();
             let help = "name one at least, or say compress = false".to_owned();
-            problems.error(&given.span, message, "nothing is compressed", help);
+            problems.absent(&given.span, &given.span, message, help);
         }
     }
     if let Some(types) = table.types.get() {

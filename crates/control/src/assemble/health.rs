@@ -94,7 +94,8 @@ pub(super) fn refuse_grpc(given: &file::Service, version: HttpVersion, problems:
 fn scripted(given: &Health, steps: &At<Vec<At<Step>>>, problems: &mut Problems) -> Probe {
     if steps.value.is_empty() {
         let help = "add a step: { expect = \"220\" }, or check with tcp = true".to_owned();
-        problems.error(&steps.span, "a script without a step".to_owned(), "nothing here", help);
+        let message = "a script without a step".to_owned();
+        problems.absent(&steps.span, &steps.span, message, help);
     }
     let mut script = Script { transport: Transport::Tcp, steps: Vec::new() };
     set(&given.transport, |word| &word.0.0, &mut script.transport);

@@ -203,7 +203,7 @@ fn shares(
     Split::by_weight(shares.collect()).unwrap_or_else(|| {
         let message = "a split in which nobody has a weight".to_owned();
         let help = "give at least one service a weight above zero".to_owned();
-        problems.error(&given.span, message, "all zero", help);
+        problems.absent(&given.span, &given.span, message, help);
         Split::all(0)
     })
 }

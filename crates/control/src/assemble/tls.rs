@@ -31,12 +31,8 @@ pub(super) fn listener(
             let word = if protocol == Protocol::Https { "https" } else { "tls" };
             let message = format!("`{word}` without a certificate");
             let help = "add one: tls = { certificates = [\"site.pem\"] }".to_owned();
-            problems.absent(
-                &entry.value.protocol.place_or(&entry.span),
-                &entry.span,
-                message,
-                help,
-            );
+            let place = entry.value.protocol.place_or(&entry.span);
+            problems.absent(&entry.span, &place, message, help);
             None
         }
         (false, Some(given)) => {
@@ -66,7 +62,9 @@ fn towards_clients(
         let message = "TLS without a certificate".to_owned();
         let help = "add one: certificates = [\"site.pem\"], or acme = \"you@example.com\"";
         let place = file.certificates.place_or(&given.span);
-        problems.absent(&given.span, &place, message, help.to_owned());
+        if !problems.is_damaged(&place) {
+            problems.absent(&given.span, &place, message, help.to_owned());
+        }
     }
     if let (Some(required), None) = (file.client_required.at(), file.client_authorities.at()) {
         let message = "`client_required` without `client_authorities`".to_owned();

@@ -107,7 +107,10 @@ impl<T: Numeric> Visitor<'_> for NumberVisitor<T> {
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
         let wrong = || {
-            let message = format!("`{number}` is out of range");
+            // As it is written: with an exponent where it has hundreds of digits without.
+            let written = format!("{number:?}");
+            let written = written.trim_end_matches(".0");
+            let message = format!("`{written}` is out of range");
             Complaint::new(message, format!("write {}", T::WHAT)).carried()
         };
         T::read(number).map(Number).ok_or_else(wrong)

@@ -160,6 +160,72 @@ fn a_value_of_the_wrong_kind_is_told_the_right_one() {
 }
 
 #[test]
+fn a_value_between_wrong_quotes_or_brackets_is_told_how_it_is_written() {
+    let proxied = |slip: &str| -> &'static str { format!("service = \"web\"\n{slip}").leak() };
+    check(&[
+        (
+            "policy",
+            "timeouts = { idle = 30 }\npolicy",
+            (13, 21),
+            &["with its unit, like \"500ms\""],
+        ),
+        ("threads = 2", "threads = \"2\"", (3, 11), &["a number stands without quotes: 2"]),
+        (
+            "service = \"web\"",
+            proxied("accept_proxy = \"yes\""),
+            (11, 16),
+            &["write true, without"],
+        ),
+        (
+            "service = \"web\"",
+            proxied("accept_proxy = \"off\""),
+            (11, 16),
+            &["write false, without"],
+        ),
+        ("service = \"web\"", proxied("accept_proxy = \"v2\""), (11, 16), &["write true or false"]),
+        ("policy", "health = [1]\npolicy", (13, 10), &["`[name]`, with one bracket"]),
+        ("[[listener]]", "[listener]", (8, 1), &["`[[name]]`, with two brackets"]),
+        ("max_rate = \"100/s\"", "scaler = 1e-300", (17, 10), &["`1e-300` is out of range"]),
+    ]);
+}
+
+#[test]
+fn a_bad_item_of_a_list_is_the_only_error() {
+    let proxied = |slip: &str| -> &'static str { format!("service = \"web\"\n{slip}").leak() };
+    let route = |slip: &str| proxied(&format!("routes = [{{ {slip} }}]"));
+    let tls = |slip: &str| proxied(&format!("protocol = \"https\"\ntls = {slip}"));
+    check(&[
+        (
+            "policy",
+            "compress = { algorithms = [\"gzp\"] }\npolicy",
+            (13, 28),
+            &["not an algorithm"],
+        ),
+        ("policy", "compress = { algorithms = [1] }\npolicy", (13, 28), &["integer `1`"]),
+        ("policy", "compress = { types = [\"text\"] }\npolicy", (13, 23), &["not a media type"]),
+        ("policy", "health = { script = [1] }\npolicy", (13, 22), &["a table"]),
+        (
+            "service = \"web\"",
+            route("service = \"web\", cors = { origins = [\"a b\"] }"),
+            (11, 50),
+            &["not an origin"],
+        ),
+        ("service = \"web\"", route("split = { web = \"95\" }"), (11, 29), &["without quotes: 95"]),
+        ("service = \"web\"", route("split = { web = -1 }"), (11, 29), &["out of range"]),
+        ("service = \"web\"", proxied("trusted_proxies = [\"x\"]"), (11, 20), &["not a network"]),
+        ("service = \"web\"", tls("true"), (12, 7), &["found boolean"]),
+        ("service = \"web\"", tls("{ certificates = [1] }"), (12, 25), &["the path of a file"]),
+        ("bind = \":8080\"", "bind = [\"80\"]", (9, 9), &["not an address to bind"]),
+        (
+            "[edge]",
+            "cache = { disk = { path = 1, size = \"1GiB\" } }\n[edge]",
+            (1, 27),
+            &["the path of a file"],
+        ),
+    ]);
+}
+
+#[test]
 fn a_service_key_out_of_range_is_told_the_range() {
     check(&[
         ("policy", "slow_start = \"5\"\npolicy", (13, 14), &["not a duration"]),
