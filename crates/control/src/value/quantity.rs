@@ -38,6 +38,8 @@ pub(crate) trait Quantity:
     const PATTERN: &'static str;
     /// Texts as one would write them.
     const EXAMPLES: &'static [&'static str];
+    /// Units as others write them, in small letters, and what they are called here.
+    const OTHER_UNITS: &'static [(&'static str, &'static str)] = &[];
 
     fn of(integer: u64) -> Self;
     fn integer(self) -> u64;
@@ -46,6 +48,21 @@ pub(crate) trait Quantity:
     fn misread(self, _text: &str) -> Option<Complaint> {
         None
     }
+
+    /// What is wrong with a text that cannot be read, where more is known than that.
+    fn unread(_text: &str) -> Option<Complaint> {
+        None
+    }
+}
+
+/// What `text` most likely stands for: the same without spaces, or with another unit.
+fn likely<Q: Quantity>(text: &str) -> Option<String> {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
+    let lower = unit.to_lowercase();
+    let known = Q::OTHER_UNITS.iter().find(|(theirs, _)| *theirs == lower);
+    let meant = format!("{number}{}", known.map_or(unit, |(_, ours)| ours));
+    meant.parse::<Q>().is_ok().then_some(meant)
 }
 
 /// A quantity from `MIN` to `MAX`, both counted in the integer inside.
@@ -81,8 +98,12 @@ impl<Q: Quantity, const MIN: u64, const MAX: u64> Textual for Within<Q, MIN, MAX
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let quantity: Q = text.parse().map_err(|error: UnitError| {
-            let message = format!("`{text}` is not {}", Q::WHAT);
-            Complaint::new(message, format!("write it with its unit, like {}", error.example()))
+            let help = match likely::<Q>(text) {
+                Some(meant) => format!("write `{meant}`"),
+                None => format!("write it with its unit, like {}", error.example()),
+            };
+            let wrong = || Complaint::new(format!("`{text}` is not {}", Q::WHAT), help);
+            Q::unread(text).unwrap_or_else(wrong)
         })?;
         if let Some(complaint) = quantity.misread(text) {
             return Err(complaint);
@@ -108,6 +129,22 @@ impl Quantity for Duration {
     const WHAT: &'static str = "a duration";
     const PATTERN: &'static str = "^([0-9]+(ns|us|ms|s|m|h|d))+$";
     const EXAMPLES: &'static [&'static str] = &["500ms", "10s", "1m30s"];
+    const OTHER_UNITS: &'static [(&'static str, &'static str)] = &[
+        ("msec", "ms"),
+        ("s", "s"),
+        ("sec", "s"),
+        ("secs", "s"),
+        ("second", "s"),
+        ("seconds", "s"),
+        ("min", "m"),
+        ("mins", "m"),
+        ("minute", "m"),
+        ("minutes", "m"),
+        ("hour", "h"),
+        ("hours", "h"),
+        ("day", "d"),
+        ("days", "d"),
+    ];
 
     fn of(integer: u64) -> Self {
         Self::from_nanos(integer)
@@ -116,12 +153,37 @@ impl Quantity for Duration {
     fn integer(self) -> u64 {
         self.as_nanos()
     }
+
+    fn unread(text: &str) -> Option<Complaint> {
+        let (whole, rest) = text.split_once('.')?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (fraction, unit) = rest.split_at(digits);
+        let (_, parts, smaller) = FINER.iter().find(|(larger, ..)| *larger == unit)?;
+        let scale = 10_u64.checked_pow(u32::try_from(digits).ok()?)?;
+        let number: u64 = format!("{whole}{fraction}").parse().ok()?;
+        let (number, rest) = (number.checked_mul(*parts)? / scale, number * parts % scale);
+        let meant = format!("{number}{smaller}");
+        let help = if rest == 0 { format!("write `{meant}`") } else { NO_FRACTIONS.to_owned() };
+        Some(Complaint::new(format!("`{text}` is not a duration of whole numbers"), help))
+    }
 }
 
 impl Quantity for Rate {
     const WHAT: &'static str = "a rate";
     const PATTERN: &'static str = "^[0-9]+(\\.[0-9]{1,3})?/(s|m|min|h)$";
     const EXAMPLES: &'static [&'static str] = &["100/s", "0.5/s", "30/m"];
+    const OTHER_UNITS: &'static [(&'static str, &'static str)] = &[
+        ("r/s", "/s"),
+        ("rps", "/s"),
+        ("qps", "/s"),
+        ("req/s", "/s"),
+        ("/sec", "/s"),
+        ("/second", "/s"),
+        ("r/m", "/m"),
+        ("rpm", "/m"),
+        ("/minute", "/m"),
+        ("/hour", "/h"),
+    ];
 
     fn of(integer: u64) -> Self {
         Self::milli_per_sec(integer)
@@ -136,12 +198,23 @@ impl Quantity for Rate {
         let message = || format!("`{text}` would be cut to {self}");
         is_far_off.then(|| Complaint::new(message(), RATE_STEPS))
     }
+
+    fn unread(text: &str) -> Option<Complaint> {
+        let (number, unit) = text.split_once('/')?;
+        let (whole, fraction) = number.split_once('.')?;
+        // The same with as many decimals as there may be is a rate.
+        let is_rate = format!("{whole}.{}/{unit}", fraction.get(..3)?).parse::<Self>().is_ok();
+        let is_finer = is_rate && fraction.bytes().all(|byte| byte.is_ascii_digit());
+        let message = || format!("`{text}` has more than three decimals");
+        is_finer.then(|| Complaint::new(message(), RATE_STEPS))
+    }
 }
 
 impl Quantity for Ratio {
     const WHAT: &'static str = "a share";
     const PATTERN: &'static str = "^[0-9]+(\\.[0-9]{1,3})?%$";
     const EXAMPLES: &'static [&'static str] = &["80%", "12.5%"];
+    const OTHER_UNITS: &'static [(&'static str, &'static str)] = &[("percent", "%")];
 
     fn of(integer: u64) -> Self {
         Self::ppm(u32::try_from(integer).unwrap_or(u32::MAX))
@@ -170,6 +243,20 @@ impl Quantity for Bytes {
     const WHAT: &'static str = "a size";
     const PATTERN: &'static str = "^[0-9]+(B|kB|KiB|MB|MiB|GB|GiB)$";
     const EXAMPLES: &'static [&'static str] = &["16KiB", "50kB", "512B"];
+    // `k`, `m` and `g` are those of nginx and HAProxy: powers of 1024.
+    const OTHER_UNITS: &'static [(&'static str, &'static str)] = &[
+        ("b", "B"),
+        ("bytes", "B"),
+        ("k", "KiB"),
+        ("m", "MiB"),
+        ("g", "GiB"),
+        ("kb", "kB"),
+        ("mb", "MB"),
+        ("gb", "GB"),
+        ("kib", "KiB"),
+        ("mib", "MiB"),
+        ("gib", "GiB"),
+    ];
 
     fn of(integer: u64) -> Self {
         Self::new(integer)
@@ -182,6 +269,18 @@ impl Quantity for Bytes {
 
 /// Less than this is lost of a rate by its unit without a word.
 const RATE_CUT_MAX: Ratio = Ratio::percent(10);
+
+/// How many of a smaller unit a larger one has.
+const FINER: &[(&str, u64, &str)] = &[
+    ("us", 1000, "ns"),
+    ("ms", 1000, "us"),
+    ("s", 1000, "ms"),
+    ("m", 60, "s"),
+    ("h", 60, "m"),
+    ("d", 24, "h"),
+];
+
+const NO_FRACTIONS: &str = "write whole numbers, each with its unit: `1s500ms`";
 
 const RATE_STEPS: &str = "write 0.001/s, which is 3.6/h, or a multiple of it: these are its steps";
 
@@ -197,6 +296,47 @@ mod tests {
         let complaint = Percent::read("300%").unwrap_err();
         assert_eq!(complaint.message, "`300%` is out of range");
         assert_eq!(complaint.help, "write a share from 1% to 100%");
+    }
+
+    #[test]
+    fn a_quantity_as_others_write_it_is_told_as_it_is_written_here() {
+        type Positive = Within<Rate, 1, { u64::MAX }>;
+        type Large = Within<Bytes, 0, { u64::MAX }>;
+        let cases = [
+            (AnyTime::read("5 s").unwrap_err(), "write `5s`"),
+            (AnyTime::read("30sec").unwrap_err(), "write `30s`"),
+            (AnyTime::read("30S").unwrap_err(), "write `30s`"),
+            (AnyTime::read("2min").unwrap_err(), "write `2m`"),
+            (AnyTime::read("1.5s").unwrap_err(), "write `1500ms`"),
+            (AnyTime::read("0.25h").unwrap_err(), "write `15m`"),
+            (AnyTime::read("0.0001m").unwrap_err(), NO_FRACTIONS),
+            (AnyTime::read("30").unwrap_err(), "with its unit, like `500ms`"),
+            (Large::read("10m").unwrap_err(), "write `10MiB`"),
+            (Large::read("10 MB").unwrap_err(), "write `10MB`"),
+            (Large::read("10mb").unwrap_err(), "write `10MB`"),
+            (Large::read("1.5MB").unwrap_err(), "with its unit, like `16KiB`"),
+            (Positive::read("100r/s").unwrap_err(), "write `100/s`"),
+            (Positive::read("100 rps").unwrap_err(), "write `100/s`"),
+            (Positive::read("60/minute").unwrap_err(), "write `60/m`"),
+            (Percent::read("80 %").unwrap_err(), "write `80%`"),
+        ];
+        for (complaint, help) in cases {
+            assert!(complaint.help.contains(help), "{}: {}", complaint.message, complaint.help);
+        }
+    }
+
+    #[test]
+    fn a_rate_of_too_many_decimals_is_told_the_steps_of_rates() {
+        type Positive = Within<Rate, 1, { u64::MAX }>;
+        for text in ["0.0001/s", "1.0005/s", "0.00001/m"] {
+            let complaint = Positive::read(text).unwrap_err();
+            let message = format!("`{text}` has more than three decimals");
+            assert_eq!((complaint.message, &*complaint.help), (message, RATE_STEPS));
+        }
+        for text in ["1.00x1/s", "1.0001/x", "1.0001", "1.0001/"] {
+            let complaint = Positive::read(text).unwrap_err();
+            assert!(complaint.message.ends_with("is not a rate"), "{}", complaint.message);
+        }
     }
 
     #[test]
