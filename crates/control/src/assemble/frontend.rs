@@ -9,6 +9,7 @@ use loadline_core::fleet::{
 };
 use loadline_spanned::{At, Problems, Span};
 
+use super::unused;
 use crate::file::{self, Spoken};
 
 /// What a frontend is read in.
@@ -98,8 +99,7 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
                     reads them: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "packets are forwarded unread", help.to_owned());
     }
-    let others: [(&str, Option<&Span>); 16] = [
-        ("error_pages", given.error_pages.at().map(|at| &at.span)),
+    let others: [(&str, Option<&Span>); 7] = [
         ("basic_auth", given.basic_auth.at().map(|at| &at.span)),
         ("jwt", given.jwt.at().map(|at| &at.span)),
         ("forward_auth", given.forward_auth.at().map(|at| &at.span)),
@@ -107,16 +107,9 @@ fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Pro
         ("max_connections", given.max_connections.at().map(|at| &at.span)),
         ("max_connections_per_client", given.max_connections_per_client.at().map(|at| &at.span)),
         ("timeouts", given.timeouts.at().map(|at| &at.span)),
-        ("limits", given.limits.at().map(|at| &at.span)),
-        ("http_version", given.http_version.at().map(|at| &at.span)),
-        ("http2", given.http2.at().map(|at| &at.span)),
-        ("http3", given.http3.at().map(|at| &at.span)),
-        ("quic_congestion", given.quic_congestion.at().map(|at| &at.span)),
-        ("forwarded", given.forwarded.at().map(|at| &at.span)),
-        ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),
-        ("underscore_headers", given.underscore_headers.at().map(|at| &at.span)),
     ];
-    for (key, span) in others.into_iter().filter_map(|(key, span)| Some((key, span?))) {
+    let others = others.into_iter().filter_map(|(key, span)| Some((key, span?)));
+    for (key, span) in others.chain(unused::of_http(given)) {
         let message = format!("`{key}` with forward = \"{method}\"");
         let help = "connections are the servers' own: leave it out, or say forward = \"proxy\"";
         problems.error(span, message, "never used", help.to_owned());

@@ -14,7 +14,7 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{acme, authentication, frontend, maps::Maps, pages, routes, set, stream, tls};
+use super::{acme, authentication, frontend, maps::Maps, pages, routes, set, stream, tls, unused};
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
@@ -93,6 +93,7 @@ pub(super) fn listeners(
         }
     }
     warn_unused(file, services, (&listeners, &frontends), problems);
+    unused::warn_of_services(file, services, (&listeners, &frontends), problems);
     known.maps.warn_unused(&file.value, problems);
     (listeners, frontends)
 }
@@ -144,7 +145,7 @@ fn listener(
         services.find(&name.value.0.0, &name.span, problems)
     };
     listener.names = stream::names(entry, listener.protocol, find, problems);
-    stream::warn_of_http(entry, listener.protocol, problems);
+    unused::warn_of_listener(entry, listener.protocol, problems);
     stream::refuse_of_http(&listener, entry, services.list, problems);
     set(&given.accept_proxy, |on| on, &mut listener.accept_proxy);
     set(&given.max_connections, |whole| &whole.0, &mut listener.max_connections);

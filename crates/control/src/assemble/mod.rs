@@ -38,6 +38,7 @@ mod store;
 mod stream;
 mod tls;
 mod tracing;
+mod unused;
 
 use loadline_core::fleet::{Edge, Fleet, forwarding::Forwarding};
 use loadline_spanned::{At, Key, Problems};

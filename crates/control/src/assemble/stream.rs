@@ -1,7 +1,7 @@
-//! Listeners that do not speak HTTP: services by server name, and keys that mean nothing there.
+//! Listeners that do not speak HTTP: services by server name, and services that need HTTP.
 
 use loadline_core::fleet::{Listener, Probe, Protocol, ServerNames, Service, Sticky};
-use loadline_spanned::{At, Problems, Span, Text};
+use loadline_spanned::{At, Problems, Text};
 
 use super::store;
 use crate::{file, value::label::Name};
@@ -35,34 +35,6 @@ pub(super) fn names(
         names.push((name.value.0.0.clone(), find(service, problems)));
     }
     ServerNames::new(names)
-}
-
-/// Warns of keys that only HTTP has a use for.
-pub(super) fn warn_of_http(
-    entry: &At<file::Listener>,
-    protocol: Protocol,
-    problems: &mut Problems,
-) {
-    if protocol.is_http() {
-        return;
-    }
-    let given = &entry.value;
-    let places: [(&str, Option<&Span>); 9] = [
-        ("error_pages", given.error_pages.at().map(|at| &at.span)),
-        ("http_version", given.http_version.at().map(|at| &at.span)),
-        ("http2", given.http2.at().map(|at| &at.span)),
-        ("http3", given.http3.at().map(|at| &at.span)),
-        ("quic_congestion", given.quic_congestion.at().map(|at| &at.span)),
-        ("limits", given.limits.at().map(|at| &at.span)),
-        ("forwarded", given.forwarded.at().map(|at| &at.span)),
-        ("trusted_proxies", given.trusted_proxies.at().map(|at| &at.span)),
-        ("underscore_headers", given.underscore_headers.at().map(|at| &at.span)),
-    ];
-    for (key, span) in places.into_iter().filter_map(|(key, span)| span.map(|span| (key, span))) {
-        let message = format!("`{key}` on a listener that reads no HTTP");
-        let help = "leave it out, or say protocol = \"http\"".to_owned();
-        problems.warning(span, message, "no effect", help);
-    }
 }
 
 /// Refuses services that go by what only HTTP has: the latency of responses, cookies.

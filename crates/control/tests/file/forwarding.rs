@@ -72,6 +72,27 @@ fn one_file_has_the_same_service_by_the_proxy_and_by_packets() {
 }
 
 #[test]
+fn what_needs_connections_of_ours_has_no_effect_where_packets_are_forwarded() {
+    for key in [
+        "retry = { attempts = 1 }",
+        "timeouts = { connect = \"1s\" }",
+        "ejection = false",
+        "when_full = \"shed\"",
+        "send_proxy = \"v1\"",
+    ] {
+        let text = RIGHT.replace("[service.web]", &format!("[service.web]\n{key}"));
+        let told = told(&text);
+        let [(line, said)] = told.as_slice() else { panic!("{key}: {told:?}") };
+        assert!(*line == 12 && said.contains("whose packets are forwarded"), "{key}: {said}");
+        let proxied = "[[listener]]\nbind = \":8080\"\nprotocol = \"tcp\"\nservice = \"web\"\n";
+        assert_eq!(
+            self::told(&text.replace("[service.web]", &format!("{proxied}[service.web]"))),
+            []
+        );
+    }
+}
+
+#[test]
 fn what_reads_bytes_needs_the_proxy() {
     let keys = [
         "routes = [{ path = \"/\", service = \"web\" }]",

@@ -61,6 +61,9 @@ fn what_does_not_go_together_is_told_at_its_place() {
         ("protocol = \"tls\"".to_owned(), 1, "`tls` without a certificate"),
         ("protocol = \"tcp\"\nlimits = { fields = 5 }".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"tcp\"\nforwarded = \"off\"".to_owned(), 5, "reads no HTTP"),
+        ("protocol = \"tcp\"\nmax_body = \"1MB\"".to_owned(), 5, "reads no HTTP"),
+        ("protocol = \"tcp\"\ntimeouts = { keep_alive = \"5s\" }".to_owned(), 5, "reads no HTTP"),
+        ("protocol = \"tcp\"\ntimeouts = { body_rate = \"2kb/s\" }".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"tcp\"\ntrusted_proxies = \"10.0.0.1\"".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"tcp\"\nunderscore_headers = \"keep\"".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"udp\"".to_owned(), 4, "`udp` without `forward`"),
@@ -77,6 +80,55 @@ fn what_does_not_go_together_is_told_at_its_place() {
         { name = \"A\", service = \"a\" },\n]";
     let (at, said) = found(twice);
     assert!(at == 7 && said.contains("`a` is named above"), "{at}: {said}");
+}
+
+#[test]
+fn keys_of_a_service_to_which_no_http_comes_are_told_to_have_no_effect() {
+    let of = |protocol: &str, key: &str| {
+        format!(
+            "[[listener]]\nbind = \":8443\"\nservice = \"a\"\nprotocol = \"{protocol}\"\n\
+             [service.a]\npolicy = \"maglev\"\n{key}\n\
+             [[service.a.group]]\nservers = [\"10.0.0.1:80\"]\n"
+        )
+    };
+    let by_http = "[[listener]]\nbind = \":8080\"\nservice = \"a\"\n[service.a]";
+    for key in [
+        "hash = \"path\"",
+        "http_version = \"2\"",
+        "prewarm = 1",
+        "timeouts = { head = \"1s\" }",
+        "timeouts = { keep_alive = \"1s\" }",
+        "retry = { on = [\"5xx\"] }",
+        "ejection = { excess_5xx = \"10%\" }",
+        "maintenance = { retry_after = \"1m\" }",
+    ] {
+        let (line, said) = found_in(&of("tcp", key));
+        assert!(line == 7 && said.contains("to which no HTTP comes"), "{key}: {line}: {said}");
+        for text in [of("http", key), of("tcp", key).replace("[service.a]", by_http)] {
+            let loaded = parse_with("stream.toml", &text, &LocalOnly).unwrap();
+            assert!(loaded.warnings.is_empty(), "{text}: {:?}", loaded.warnings);
+        }
+    }
+    let limited = of("tcp", "").replace("servers =", "max_utilization = \"80%\"\nservers =");
+    assert!(found_in(&limited).1.contains("`max_utilization` of `a`"));
+    for key in ["hash = \"client-address\"", "timeouts = { idle = \"1s\" }", "class = \"high\""] {
+        let loaded = parse_with("stream.toml", &of("tcp", key), &LocalOnly).unwrap();
+        assert!(loaded.warnings.is_empty(), "{key}: {:?}", loaded.warnings);
+    }
+}
+
+#[test]
+fn keys_of_packets_are_told_to_have_no_effect_where_none_are_forwarded() {
+    let (line, said) = found_in(
+        "[[listener]]\nbind = \":8443\"\nservice = \"a\"\n[service.a]\nfin_timeout = \"15s\"\n\
+         [[service.a.group]]\nservers = [\"10.0.0.1:80\"]\n",
+    );
+    assert!(line == 5 && said.contains("whose packets nobody forwards"), "{line}: {said}");
+    let (line, said) = found_in(
+        "[[listener]]\nbind = \":8443\"\nservice = \"a\"\n[service.a]\n\
+         [[service.a.group]]\nservers = [{ address = \"10.0.0.1:80\", quic_server_id = 7 }]\n",
+    );
+    assert!(line == 6 && said.contains("`quic_server_id` of `a`"), "{line}: {said}");
 }
 
 #[test]
