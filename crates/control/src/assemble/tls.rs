@@ -141,6 +141,11 @@ const HEADERS_OF_OTHERS: &[&str] = &[
 pub(super) fn service(given: &Key<file::ServerTls>, problems: &mut Problems) -> Option<ServerTls> {
     let file = given.get()?;
     let certificate = file.certificate.at().map(|at| certificate(&at.value, &at.span, problems));
+    if let (Some(false), Some(authorities)) = (file.verify.get(), file.authorities.at()) {
+        let message = "`authorities` with verify = false".to_owned();
+        let help = "leave one of them out: whom to trust is asked where servers are verified";
+        problems.warning(&authorities.span, message, "no effect", help.to_owned());
+    }
     Some(ServerTls {
         authorities: file.authorities.get().map(|path| path.0.0.clone()),
         verify: file.verify.get().copied().unwrap_or(true),

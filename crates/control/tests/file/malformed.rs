@@ -225,6 +225,22 @@ fn a_bad_item_of_a_list_is_the_only_error() {
     ]);
 }
 
+/// The warnings of the right file with a slip.
+fn warnings(right: &str, slip: &str) -> Vec<(usize, String)> {
+    let text = RIGHT.replacen(right, slip, 1);
+    let loaded = parse_with("slip.toml", &text, &LocalOnly).unwrap();
+    loaded.warnings.iter().map(|it| (it.line(), it.message().to_owned())).collect()
+}
+
+#[test]
+fn authorities_of_servers_that_are_not_verified_are_warned_of() {
+    let of = |tls: &str| warnings("policy", &format!("tls = {{ {tls} }}\npolicy"));
+    let told = vec![(13, "`authorities` with verify = false".to_owned())];
+    assert_eq!(of("verify = false, authorities = \"a.pem\""), told);
+    assert_eq!(of("verify = true, authorities = \"a.pem\""), []);
+    assert_eq!(of("verify = false"), []);
+}
+
 #[test]
 fn a_service_key_out_of_range_is_told_the_range() {
     check(&[
