@@ -19,9 +19,12 @@ pub(super) fn basic_auth(
         pass_authorization: false,
     };
     set(&file.pass_authorization, |on| on, &mut auth.pass_authorization);
+    let mut can_be_read = true;
     if let Some(path) = file.users_file.get() {
         // What tries it (`outside`) says what is wrong with it; nobody comes in then.
-        auth.users = read(Path::new(&path.0.0)).unwrap_or_default();
+        let listed = read(Path::new(&path.0.0));
+        can_be_read = listed.is_ok();
+        auth.users = listed.unwrap_or_default();
     }
     for (name, hash) in file.users.get().into_iter().flat_map(Named::iter) {
         if let Err(why) = check_name(&name.value) {
@@ -34,8 +37,25 @@ pub(super) fn basic_auth(
         let help = "say `users` or `users_file`".to_owned();
         let message = "`basic_auth` without users: nobody could come in".to_owned();
         problems.absent(span, span, message, help);
+    } else if auth.users.is_empty() && can_be_read {
+        warn_of_nobody(file, span, problems);
     }
     auth
+}
+
+/// Where a list of users is there, and nobody is on it.
+fn warn_of_nobody(file: &file::BasicAuth, span: &Span, problems: &mut Problems) {
+    let users = file.users.at().map(|at| &at.span);
+    if users.is_some_and(|users| problems.is_damaged(users)) || problems.is_damaged(span) {
+        return;
+    }
+    let listed = file.users_file.at();
+    let (key, place) = match (listed, users) {
+        (Some(listed), _) => ("users_file", &listed.span),
+        (None, users) => ("users", users.unwrap_or(span)),
+    };
+    let message = format!("`{key}` has no user: nobody can come in");
+    problems.warning(place, message, "nobody", "add one: htpasswd -nB NAME".to_owned());
 }
 
 /// The users in a file, one a line.

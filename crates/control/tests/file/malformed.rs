@@ -233,6 +233,29 @@ fn warnings(right: &str, slip: &str) -> Vec<(usize, String)> {
 }
 
 #[test]
+fn a_list_of_users_without_a_user_is_warned_of() {
+    const HASH: &str = "$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC";
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let nobody = file("nobody", "# nobody yet\n\n");
+    let somebody = file("somebody", &format!("alice:{HASH}\n"));
+    let of = |users: &str| {
+        let slip = format!("service = \"web\"\nbasic_auth = {{ {users} }}");
+        warnings("service = \"web\"", &slip)
+    };
+    let told = |key: &str| vec![(11, format!("`{key}` has no user: nobody can come in"))];
+    assert_eq!(of(&format!("users_file = \"{nobody}\"")), told("users_file"));
+    assert_eq!(of("users = {}"), told("users"));
+    assert_eq!(of(&format!("users_file = \"{somebody}\"")), []);
+    assert_eq!(of(&format!("users_file = \"{nobody}\", users = {{ a = \"{HASH}\" }}")), []);
+    assert_eq!(of(&format!("users_file = \"{nobody}/not-there\"")), []);
+}
+
+#[test]
 fn authorities_of_servers_that_are_not_verified_are_warned_of() {
     let of = |tls: &str| warnings("policy", &format!("tls = {{ {tls} }}\npolicy"));
     let told = vec![(13, "`authorities` with verify = false".to_owned())];
