@@ -28,6 +28,7 @@ pub(crate) struct Cache {
 /// A second tier of the cache, on disk: what memory evicts is written there.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["path", "size"]))]
 pub(crate) struct DiskCache {
     /// A directory of its own. It is made if it is not there, and belongs to one process.
     #[schemars(extend("examples" = ["/var/cache/loadline"]))]

@@ -54,6 +54,8 @@ fn what_the_schema_refuses_the_parser_refuses_too() {
         ("servers = ", "scaler = 0.05\nservers = "),
         ("servers = ", "scaler = 2\nservers = "),
         ("[[service", "[service.web]\npolicy = \"least\"\n[[service"),
+        ("[[service", "[cache]\ndisk = { path = \"/var/cache/a\" }\n[[service"),
+        ("[[service", "[cache]\ndisk = { size = \"20GiB\" }\n[[service"),
         ("[[service", "[service.web]\nejection = true\n[[service"),
         ("[[service", "[service.web]\nwhen_full = { length = 3 }\n[[service"),
         ("[[service", "[service.web]\nhealth = { tcp = false }\n[[service"),
