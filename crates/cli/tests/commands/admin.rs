@@ -271,6 +271,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
     let cases = [
         (group, json!({ "scaler": 0.01 }), 422, "0.1"),
         (group, json!({ "scaler": -3 }), 422, "0.1"),
+        (group, json!({ "scaler": 1e-300 }), 422, "0.1"),
         (group, json!({ "scale": 1 }), 422, "scaler"),
         (server.as_str(), json!({ "weight": 5000 }), 422, "1000"),
         (server.as_str(), json!({}), 422, "weight"),

@@ -21,12 +21,14 @@ use loadline_core::{
     fleet::{ServerAddress, ServerAddressError},
     state::{self, Flow, FlowFilter},
     time::Duration,
-    units::Ratio,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Page;
+use crate::{
+    Page,
+    value::number::{Numeric as _, Scaler},
+};
 
 use super::{cache, context::AdminContext, history::Sample, openapi::openapi};
 
@@ -258,13 +260,15 @@ async fn change_group(
     Path((service, group)): Path<(String, String)>,
     change: Result<Json<GroupChange>, JsonRejection>,
 ) -> Result<Json<Changes>, Refused> {
-    let scaler = body(change)?.scaler;
-    if !(0.0..=1.0).contains(&scaler) {
-        return Err(of_override(&OverrideError::Scaler));
-    }
-    let setting = Setting::Scaler(Ratio::from_f64(scaler));
+    let setting = scaler(body(change)?.scaler).map_err(|error| of_override(&error))?;
     set(&context, Override { service, group, setting })?;
     Ok(Changes::of(&context))
+}
+
+/// The scaler that a file may have: one that would be rounded to zero must not drain a group.
+fn scaler(number: f64) -> Result<Setting, OverrideError> {
+    let Scaler(scaler) = Scaler::read(number).ok_or(OverrideError::Scaler)?;
+    Ok(Setting::Scaler(scaler))
 }
 
 async fn change_server(
@@ -355,4 +359,22 @@ fn of_override(error: &OverrideError) -> Refused {
 
 pub(super) fn refused(status: StatusCode, error: impl Into<String>) -> Refused {
     (status, Json(Failure { error: error.into() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::units::Ratio;
+
+    use super::*;
+
+    #[test]
+    fn a_scaler_that_would_be_rounded_to_zero_drains_no_group() {
+        for number in [1e-300, 1e-7, 0.09, -1.0, 1.5] {
+            assert!(scaler(number).is_err(), "{number}");
+        }
+        for (number, ratio) in [(0.0, Ratio::ZERO), (0.5, Ratio::percent(50))] {
+            let Ok(Setting::Scaler(set)) = scaler(number) else { panic!("{number} is right") };
+            assert_eq!(set, ratio);
+        }
+    }
 }
