@@ -59,3 +59,29 @@ fn headers_that_cannot_be_said_are_told() {
     let made = site("abort /x\nreverse_proxy 10.0.0.1:80");
     assert!(why(&made, "abort").contains("403"), "{:?}", made.remarks);
 }
+
+#[test]
+fn headers_that_no_check_may_copy_are_left_out_of_forward_auth() {
+    let auth = |names: &str| {
+        format!("forward_auth 10.0.0.9:80 {{\nuri /auth\n{names}\n}}\nreverse_proxy 10.0.0.1:80")
+    };
+    for names in [
+        "copy_headers Remote-User Content-Length Host Trailer",
+        "copy_headers {\nRemote-User\nContent-Length\nHost\nTrailer\n}",
+    ] {
+        let made = site(&auth(names));
+        assert!(made.text.contains("copy_headers = [\"Remote-User\"]"), "{}", made.text);
+        let why = why(&made, "copy_headers");
+        assert!(why.starts_with("without `Content-Length`, `Host`, `Trailer`"), "{why}");
+    }
+    let made = site(&auth("copy_headers Connection"));
+    assert!(made.text.contains("path = \"/auth\" }"), "{}", made.text);
+}
+
+#[test]
+fn headers_about_a_connection_are_for_no_route() {
+    for name in ["Trailer", "Keep-Alive", "Proxy-Connection", "Expect"] {
+        let made = site(&format!("header {name} a\nreverse_proxy 10.0.0.1:80"));
+        assert!(!made.text.contains("answer_headers") && made.lost == 1, "{}", made.text);
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::{Import, lex::Directive};
 use crate::{
-    model::{Service, Table},
+    model::{Service, Table, is_framing},
     steps::Edit,
     write::{inline, list, text},
 };
@@ -15,6 +15,7 @@ pub(super) fn forward_auth(
     import: &mut Import<'_>,
     directive: &Directive,
     upstreams: &[&str],
+    table: &mut Table,
 ) -> Result<String, String> {
     let own = ["uri", "copy_headers"];
     let (name, edits) = service(import, directive, (upstreams, &own))?;
@@ -27,10 +28,20 @@ pub(super) fn forward_auth(
         return Err(format!("the path `{uri}` has a variable"));
     }
     keys.extend(uri.map(|uri| ("path".to_owned(), text(uri))));
-    let copied: Vec<String> = directive.block().iter().flat_map(copied).collect();
+    let mut copied: Vec<String> = directive.block().iter().flat_map(copied).collect();
     if copied.iter().any(|name| name.contains('>')) {
         return Err("headers keep their names where they are copied".to_owned());
     }
+    let is_reserved = |name: &str| is_framing(name) || name.eq_ignore_ascii_case("host");
+    for inner in directive.block() {
+        let reserved = self::copied(inner).into_iter().filter(|name| is_reserved(name));
+        let names = reserved.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        if !names.is_empty() {
+            let why = format!("without {names}: servers would see another message than was sent");
+            table.remark(import.lines.differs(import.files, inner.at(), &why));
+        }
+    }
+    copied.retain(|name| !is_reserved(name));
     if !copied.is_empty() {
         keys.push(("copy_headers".to_owned(), list(&copied)));
     }
@@ -207,15 +218,10 @@ pub(super) fn change(table: &'static str, words: &[&str]) -> Option<Edit> {
         ("remove", false) => "answer_headers.remove",
         (_, false) => "answer_headers.set",
     };
-    let framing = ["connection", "upgrade", "content-length", "transfer-encoding", "te"];
     let is_token = !bare.is_empty()
         && bare.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it));
     let is_host = bare.eq_ignore_ascii_case("host") && key != "request_headers.set";
-    if !is_token
-        || is_host
-        || framing.contains(&bare.to_ascii_lowercase().as_str())
-        || words.len() > 2
-    {
+    if !is_token || is_host || is_framing(bare) || words.len() > 2 {
         return None;
     }
     let value = super::template(value)?;

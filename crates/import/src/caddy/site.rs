@@ -246,7 +246,7 @@ fn one(
             Ok(Vec::new())
         }
         "forward_auth" => {
-            let auth = proxy::forward_auth(import, directive, args)?;
+            let auth = proxy::forward_auth(import, directive, args, table)?;
             edits(vec![Edit::Always("forward_auth", auth)])
         }
         "reverse_proxy" => {

@@ -8,6 +8,7 @@ use super::{
 use crate::{
     condition::compile,
     expression::{first, replacement},
+    model::is_framing,
     steps::{Act, Edit, End, Step},
     write::{inline, text},
 };
@@ -118,17 +119,8 @@ fn is_native(name: &str, value: &str, context: Context) -> Result<bool, String> 
 }
 
 fn header(table: &'static str, name: &str, value: &str) -> Result<Act, String> {
-    const FRAMING: [&str; 7] = [
-        "connection",
-        "content-length",
-        "expect",
-        "keep-alive",
-        "te",
-        "transfer-encoding",
-        "upgrade",
-    ];
-    let lower = name.to_ascii_lowercase();
-    if FRAMING.contains(&lower.as_str()) || lower == "host" && table != "request_headers.set" {
+    let is_host = name.eq_ignore_ascii_case("host") && table != "request_headers.set";
+    if is_framing(name) || is_host {
         return Err(format!("`{name}` is not for routes to change"));
     }
     let value = template(value)?;

@@ -8,7 +8,7 @@ use super::{
     values::{Literals, template},
 };
 use crate::{
-    model::Table,
+    model::{Table, is_framing},
     steps::{Act, Edit, Step},
 };
 
@@ -134,8 +134,7 @@ fn request_header(
 ) -> Result<Option<Edit>, String> {
     let (name, value) = (directive.arg(0), directive.arg(1));
     let native = match name.to_ascii_lowercase().as_str() {
-        "connection" | "upgrade" | "te" | "keep-alive" | "transfer-encoding" | "expect"
-        | "content-length" => true,
+        framing if is_framing(framing) => true,
         "host" => {
             matches!(value, "$host" | "$http_host" | "$host:$server_port" | "$host:$proxy_port")
         }
