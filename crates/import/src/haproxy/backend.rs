@@ -230,7 +230,9 @@ fn settings(import: &mut Import<'_>, proxy: Proxy<'_>, is_checked: bool, service
     }
     let durations =
         [("connect", "timeouts.connect"), ("server", "timeouts.head"), ("server", "timeouts.idle")];
-    for (name, key) in durations {
+    // Bytes that mean nothing have no head.
+    let said = durations.into_iter().filter(|(_, key)| *key != "timeouts.head" || proxy.is_http());
+    for (name, key) in said {
         if let Some(time) = proxy.value(&["timeout", name]).and_then(duration) {
             service.table.set(key, text(&time));
         }

@@ -138,7 +138,9 @@ fn listener(proxy: Proxy<'_>, group: &Group) -> Listener {
         ("http-request", "timeouts.head"),
         ("http-keep-alive", "timeouts.keep_alive"),
     ];
-    for (name, key) in times {
+    // Only between two requests is a connection kept alive.
+    let said = times.into_iter().filter(|(_, key)| !key.ends_with("keep_alive") || proxy.is_http());
+    for (name, key) in said {
         if let Some(time) = proxy.value(&["timeout", name]).and_then(duration) {
             table.set(key, text(&time));
         }
