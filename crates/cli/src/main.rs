@@ -27,7 +27,7 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return commands::report_usage(&error),
+        Err(error) => return commands::report_usage(error),
     };
     commands::wrap_reports_on_terminals();
     process_log::start(cli.command.log_format());

@@ -18,6 +18,8 @@ pub(crate) fn start(format: LogFormat) {
     let log = tracing_subscriber::fmt()
         .with_writer(stderr)
         .with_target(false)
+        // Whoever collected the log may be gone; to say so there would end the thread.
+        .log_internal_errors(false)
         .with_max_level(level.unwrap_or(tracing::Level::INFO));
     match format {
         LogFormat::Text => log.with_ansi(has_colours()).init(),

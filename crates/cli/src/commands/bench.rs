@@ -79,18 +79,17 @@ fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
 }
 
 /// Says before a run what may keep it from being carried out.
-#[expect(clippy::print_stderr, reason = "the standard output holds the figures")]
 fn notify(plan: &LoadPlan) {
     for notice in loadline_load::preflight(plan) {
-        eprintln!("loadline: {notice}");
+        super::tell(&format!("loadline: {notice}"));
     }
 }
 
 /// Says on the standard error why a run is not to be believed; the page says it itself.
-#[expect(clippy::print_stderr, reason = "the standard output holds the figures")]
 fn warn_of_faults(record: &LoadRecord) {
     for fault in &record.generator.faults {
-        eprintln!("loadline: the run is invalid: {}; {}", fault.what, fault.advice);
+        let (what, advice) = (&fault.what, &fault.advice);
+        super::tell(&format!("loadline: the run is invalid: {what}; {advice}"));
     }
 }
 

@@ -59,16 +59,16 @@ fn check_edit(path: &Path, group: &str) -> Result<(), EditError> {
     loadline_control::edit_max_rate(&name, &text, group, Rate::per_sec(1)).map(|_| ())
 }
 
-#[expect(clippy::print_stderr, reason = "the standard output holds the figures")]
 fn write_max_rate(path: &Path, group: &str, record: &CapacityRecord) -> anyhow::Result<()> {
     let name = path.display();
-    match &record.found {
+    let told = match &record.found {
         Some(line) => {
             loadline_control::write_max_rate(path, group, line.max_rate)?;
-            eprintln!("loadline: {name}: max_rate of {group} is now {}", line.max_rate);
+            format!("max_rate of {group} is now {}", line.max_rate)
         }
-        None => eprintln!("loadline: {name} is left as it is: no load line was found"),
-    }
+        None => "left as it is: no load line was found".to_owned(),
+    };
+    super::tell(&format!("loadline: {name}: {told}"));
     Ok(())
 }
 

@@ -63,19 +63,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the warnings of a file with the lines they point at.
-#[expect(clippy::print_stderr, reason = "this is where warnings of files are told")]
 pub(crate) fn print_warnings(warnings: &[FileError]) {
     for warning in warnings.iter().take(SHOWN_MAX) {
-        eprintln!("{:?}", miette::Report::new(warning.clone()));
+        super::tell(&format!("{:?}", miette::Report::new(warning.clone())));
     }
     print_rest(warnings.len());
 }
 
 /// Says how many of `all` problems were not printed.
-#[expect(clippy::print_stderr, reason = "it follows what is told of files")]
 pub(crate) fn print_rest(all: usize) {
     if let Some(rest @ 1..) = all.checked_sub(SHOWN_MAX) {
-        eprintln!("  and {rest} more; `loadline check --json` lists all of a configuration\n");
+        super::tell(&format!(
+            "  and {rest} more; `loadline check --json` lists all of a configuration\n"
+        ));
     }
 }
 

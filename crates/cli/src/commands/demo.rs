@@ -9,12 +9,7 @@ mod site;
 mod story;
 mod study;
 
-use std::{
-    fs,
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use loadline_measure::record::{Document, Record};
@@ -93,19 +88,19 @@ async fn measure(plan: &Plan) -> anyhow::Result<Measured> {
     measured
 }
 
-fn print(sections: &[Section], verdicts: &[Verdict]) -> io::Result<()> {
-    let mut output = io::stdout().lock();
+fn print(sections: &[Section], verdicts: &[Verdict]) -> anyhow::Result<()> {
+    let mut text = String::new();
     for section in sections {
-        writeln!(output, "\n{}", section.heading)?;
+        text += &format!("\n{}\n", section.heading);
         for block in &section.blocks {
             if let Block::Table(table) = block {
-                write!(output, "\n  {}:\n{table}", table.caption)?;
+                text += &format!("\n  {}:\n{table}", table.caption);
             }
         }
     }
-    writeln!(output)?;
-    verdicts.iter().try_for_each(|verdict| writeln!(output, "{verdict}"))?;
-    output.flush()
+    text.push('\n');
+    verdicts.iter().for_each(|verdict| text += &format!("{verdict}\n"));
+    super::print(&text)
 }
 
 fn say(text: &str) -> anyhow::Result<()> {

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use loadline_import::{Imported, Kind, Remark, import};
 use serde::Serialize;
 
-use super::{EXIT_USAGE, print_errors, report_error};
+use super::{EXIT_USAGE, print_errors, report_error, tell};
 
 /// Write a configuration out of one of HAProxy, nginx or Caddy
 ///
@@ -84,18 +84,18 @@ const fn kind(from: From) -> Kind {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the file goes to standard output, the summary does not")]
+/// The file goes to the standard output, the summary does not.
 fn summarize(name: &str, kind: Kind, imported: &Imported) {
     let Imported { lines, lost, remarks, .. } = imported;
     let differ = remarks.iter().filter(|remark| remark.differs).count();
-    let carried = lines - lost;
-    eprintln!("{name} ({}): {lines} lines read, {carried} carried over, {lost} not", kind.name());
+    let (carried, kind) = (lines - lost, kind.name());
+    tell(&format!("{name} ({kind}): {lines} lines read, {carried} carried over, {lost} not"));
     if differ > 0 {
-        eprintln!("{differ} of those carried over do not mean quite the same");
+        tell(&format!("{differ} of those carried over do not mean quite the same"));
     }
     let protected = remarks.iter().filter(|remark| remark.why.contains(PROTECTED));
     for Remark { line, text, .. } in protected {
-        eprintln!("line {line} PROTECTED something and was not carried over: {text}");
+        tell(&format!("line {line} PROTECTED something and was not carried over: {text}"));
     }
 }
 

@@ -80,10 +80,8 @@ fn be_host() -> anyhow::Result<ExitCode> {
 }
 
 /// Says what is wrong with the arguments.
-#[expect(clippy::print_stderr, reason = "this is where wrong usage is told")]
 fn usage(message: &str) -> ExitCode {
-    eprintln!("loadline: {message}");
-    ExitCode::from(super::EXIT_USAGE)
+    super::wrong_usage(message)
 }
 
 fn print(text: &str) -> anyhow::Result<()> {

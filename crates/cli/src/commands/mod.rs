@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::Subcommand;
+use clap::{
+    Subcommand,
+    error::{ContextKind, ContextValue},
+};
 use loadline_core::units::Bytes;
 use loadline_spanned::FileErrors;
 
@@ -135,9 +138,8 @@ pub(crate) const EXIT_FAILED: u8 = 2;
 pub(crate) const EXIT_VERDICT: u8 = 3;
 
 /// Says what failed and why, and gives the exit code for it.
-#[expect(clippy::print_stderr, reason = "this is where errors are told")]
 pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
-    eprintln!("loadline: {}", chain(error));
+    tell(&format!("loadline: {}", chain(error)));
     ExitCode::from(EXIT_FAILED)
 }
 
@@ -150,19 +152,37 @@ pub(crate) fn wrap_reports_on_terminals() {
         .expect("nothing was printed before");
 }
 
+/// Says what is wrong with the arguments, and gives the exit code for it.
+pub(crate) fn wrong_usage(why: &str) -> ExitCode {
+    tell(&format!("loadline: {why}"));
+    ExitCode::from(EXIT_USAGE)
+}
+
+/// Says something on the standard error. Where nobody listens any more there is nobody to tell.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Prints the errors of a file with the lines they point at, and gives the exit code for them.
-#[expect(clippy::print_stderr, reason = "this is where errors of files are told")]
 pub(crate) fn print_errors(errors: FileErrors) -> ExitCode {
     let all = errors.errors().len();
-    eprintln!("{:?}", miette::Report::new(errors));
+    tell(&format!("{:?}", miette::Report::new(errors)));
     check::print_rest(all);
     ExitCode::from(EXIT_USAGE)
 }
 
 /// Prints a result. Whoever has read enough of it, as `head` has, hears no complaint.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let printed = io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush());
-    match printed {
+    print_to(io::stdout(), text)
+}
+
+/// Prints a result to the standard error, since the standard output is that of a command.
+pub(crate) fn print_aside(text: &str) -> anyhow::Result<()> {
+    print_to(io::stderr(), text)
+}
+
+fn print_to(mut output: impl io::Write, text: &str) -> anyhow::Result<()> {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("cannot print the result"),
     }
@@ -181,10 +201,23 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
 }
 
 /// Prints what clap has to say: help and version are no failure, anything else is wrong usage.
-pub(crate) fn report_usage(error: &clap::Error) -> ExitCode {
+pub(crate) fn report_usage(mut error: clap::Error) -> ExitCode {
+    mend_tip(&mut error);
     // Where nobody listens any more there is nobody to tell.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 })
+}
+
+/// clap takes `-5` for a flag and says how it could be passed nevertheless, which leads nowhere.
+fn mend_tip(error: &mut clap::Error) {
+    let is_number = |text: &str| {
+        text.strip_prefix('-').is_some_and(|it| it.starts_with(|it: char| it.is_ascii_digit()))
+    };
+    let invalid = error.get(ContextKind::InvalidArg);
+    if matches!(invalid, Some(ContextValue::String(text)) if is_number(text)) {
+        let tip = ContextValue::StyledStrs(vec!["no quantity can be below zero".into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
 }
 
 /// A size with one decimal, as people read it.

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(formula) = &args.formula else { return list(args.json) };
     let worked = match formula.work_out() {
         Ok(worked) => worked,
-        Err(error) => return Ok(wrong_usage(&error.into())),
+        Err(error) => return Ok(super::wrong_usage(&error.to_string())),
     };
     let text = if args.json {
         let document = Document::new(Record::Formula(worked.record));
@@ -88,15 +88,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn list(json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        return Ok(wrong_usage(&anyhow::anyhow!("--json needs a formula, such as `bandwidth`")));
+        return Ok(super::wrong_usage("--json needs a formula, such as `bandwidth`"));
     }
     super::print(LIST)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn wrong_usage(error: &anyhow::Error) -> ExitCode {
-    super::report_error(error);
-    ExitCode::from(super::EXIT_USAGE)
 }
 
 const IBM: &str = "IBM, \"Performance study for Load Balancer\"";

@@ -7,15 +7,8 @@
 mod command;
 mod page;
 
-use std::{
-    ffi::OsString,
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-    str::FromStr,
-};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode, str::FromStr};
 
-use anyhow::Context as _;
 use loadline_core::time::Duration;
 use loadline_load::watch::{
     NetLimit, Subject, SubjectError, WatchError, WatchPlan, Watcher, Who, subjects,
@@ -148,7 +141,7 @@ fn print(json: bool, file: Option<RecordFile>, record: ResourceRecord) -> anyhow
     let document = serde_json::to_string_pretty(&document)? + "\n";
     let printed = match json {
         true => super::print(&document),
-        false => io::stderr().write_all(page.as_bytes()).context("cannot print the page"),
+        false => super::print_aside(&page),
     };
     if let Some(mut file) = file {
         file.write(&document)?;

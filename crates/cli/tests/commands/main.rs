@@ -11,6 +11,7 @@ mod growing;
 mod import;
 mod pages;
 mod ping;
+mod pipes;
 mod plan;
 mod records;
 mod report;
