@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use loadline_load::{LoadError, LoadPlan, watch::WatchError};
 use loadline_measure::record::LoadRecord;
 
-use super::{generators, record_file::RecordFile, stop_signal::StopSignal, watch};
+use super::{generators, output_file::OutputFile, stop_signal::StopSignal, watch};
 pub(crate) use args::Args;
 use display::Display;
 use formats::Format;
@@ -49,9 +49,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&record))
 }
 
-fn plan_and_measure(args: &Args) -> anyhow::Result<(LoadRecord, Option<RecordFile>)> {
+fn plan_and_measure(args: &Args) -> anyhow::Result<(LoadRecord, Option<OutputFile>)> {
     let plan = args.plan()?;
-    let file = args.output.output.as_deref().map(RecordFile::open).transpose()?;
+    let file = args.output.output.as_deref().map(OutputFile::open).transpose()?;
     Ok((measure(args, &plan)?, file))
 }
 

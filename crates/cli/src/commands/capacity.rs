@@ -15,7 +15,7 @@ use loadline_core::units::Rate;
 use loadline_load::LoadError;
 use loadline_measure::record::{CapacityRecord, Document, Record, Verdict};
 
-use super::{bench::UsageError, record_file::RecordFile};
+use super::{bench::UsageError, output_file::OutputFile};
 pub(crate) use args::Args;
 
 /// Runs the command.
@@ -40,13 +40,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(record.verdict))
 }
 
-fn search(args: &Args) -> anyhow::Result<(CapacityRecord, Option<RecordFile>)> {
+fn search(args: &Args) -> anyhow::Result<(CapacityRecord, Option<OutputFile>)> {
     let plan = args.plan()?;
     // A search takes minutes: what it is to be written to is looked at before.
     if let Some((path, group)) = args.edit() {
         check_edit(path, group)?;
     }
-    let file = args.output.as_deref().map(RecordFile::open).transpose()?;
+    let file = args.output.as_deref().map(OutputFile::open).transpose()?;
     let (config, objective) = (args.config(&plan), args.objective());
     let record = drive::run(config, &objective, &plan, &args.pace(), &args.with)?;
     Ok((record, file))

@@ -16,6 +16,7 @@ use loadline_measure::record::{Document, Record};
 use loadline_report::{Block, Picture, Section, Verdict};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::output_file::OutputFile;
 use plan::Plan;
 use progress::Progress;
 use study::Measured;
@@ -45,22 +46,28 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = if args.quick { Plan::quick() } else { Plan::full() };
+    // It takes a minute: that its files can be written is looked at before.
+    let open = OutputFile::open_in_folder;
+    let mut report = open(&args.report)?;
+    let json = args.json.as_deref().map(open).transpose()?;
+    let picture = args.picture.as_deref().map(open).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let measured = runtime.block_on(measure(&plan))?;
     let verdicts = judge::all(&measured);
     let sections = story::sections(&measured).context("cannot draw the report")?;
-    print(&sections, &verdicts).context("cannot print the result")?;
-    if let Some(file) = &args.json {
+    let printed = print(&sections, &verdicts);
+    if let Some(mut file) = json {
         let study = Record::Study(measured.record(story::TITLE, &verdicts));
         let json = serde_json::to_string_pretty(&Document::new(study))?;
-        write(file, &(json + "\n"))?;
+        file.write(&(json + "\n"))?;
     }
-    if let (Some(file), Some(picture)) = (&args.picture, first_picture(&sections)) {
-        write(file, picture.svg())?;
+    if let (Some(mut file), Some(picture)) = (picture, first_picture(&sections)) {
+        file.write(picture.svg())?;
     }
     let pass = verdicts.iter().all(|verdict| verdict.pass);
     let page = story::page(sections, verdicts);
-    write(&args.report, &page.html())?;
+    report.write(&page.html())?;
+    printed?;
     say(&format!("\nReport: {}\n", args.report.display()))?;
     Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(super::EXIT_VERDICT) })
 }
@@ -105,14 +112,6 @@ fn print(sections: &[Section], verdicts: &[Verdict]) -> anyhow::Result<()> {
 
 fn say(text: &str) -> anyhow::Result<()> {
     super::print(text)
-}
-
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
 const AFTER_HELP: &str = "\

@@ -12,7 +12,7 @@ use loadline_core::time::Duration;
 use loadline_load::probe::{self, Family, PingPlan, ProbeError};
 use loadline_measure::record::ProbeRecord;
 
-use super::{series, stop_signal::StopSignal};
+use super::{output_file::OutputFile, series, stop_signal::StopSignal};
 use lines::Lines;
 
 /// Measure the round trip to hosts
@@ -79,8 +79,8 @@ impl Args {
 /// # Errors
 /// What kept it from running.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let record = match measure(args) {
-        Ok(record) => record,
+    let (record, file) = match plan_and_measure(args) {
+        Ok(both) => both,
         Err(error) => {
             let code = super::report_error(&error);
             let usage = matches!(error.downcast_ref(), Some(ProbeError::Plan(_)));
@@ -89,14 +89,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let silent = record.targets.iter().any(|target| target.outcomes.ok == 0);
     let page = lines::summary(&record);
-    let json = series::deliver(record, args.output.as_deref(), args.json)?;
-    series::print(&json.unwrap_or(page))?;
+    series::deliver(record, &page, args.json, file)?;
     Ok(if silent { ExitCode::from(super::EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
-fn measure(args: &Args) -> anyhow::Result<ProbeRecord> {
+fn plan_and_measure(args: &Args) -> anyhow::Result<(ProbeRecord, Option<OutputFile>)> {
     let plan = args.plan();
-    let mut lines = Lines::new(&plan);
+    plan.check().map_err(ProbeError::from)?;
+    let file = args.output.as_deref().map(OutputFile::open).transpose()?;
+    Ok((measure(args, &plan)?, file))
+}
+
+fn measure(args: &Args, plan: &PingPlan) -> anyhow::Result<ProbeRecord> {
+    let mut lines = Lines::new(plan);
     let tell = |event: &probe::PingEvent| {
         let line = lines.line(event);
         // A line that nobody reads is no reason to end a measurement.
@@ -108,7 +113,7 @@ fn measure(args: &Args) -> anyhow::Result<ProbeRecord> {
     };
     loadline_load::runtime()?.block_on(async {
         let mut stop = StopSignal::new()?;
-        Ok(probe::ping(&plan, tell, stop.received()).await?)
+        Ok(probe::ping(plan, tell, stop.received()).await?)
     })
 }
 

@@ -1,11 +1,10 @@
 //! What the commands that measure a series share: times as they print them, and where the record
 //! goes.
 
-use std::{fs, path::Path};
-
-use anyhow::Context as _;
 use loadline_core::{time::Duration, units::UnitError};
 use loadline_measure::record::{Document, Outcomes, ProbeOutcome, ProbeRecord, Record};
+
+use super::output_file::OutputFile;
 
 /// Milliseconds without the unit, as ping prints them: `0.045`, `1.22`, `38.4`, `111`.
 pub(super) fn figure(time: Duration) -> String {
@@ -60,25 +59,20 @@ pub(super) fn bare(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest.trim_end_matches('/'))
 }
 
-/// Writes the record to the file asked for, and gives it as text where it is to be printed.
+/// Prints the page, or as JSON the record, and writes the record to the file asked for.
 pub(super) fn deliver(
     record: ProbeRecord,
-    file: Option<&Path>,
-    print: bool,
-) -> anyhow::Result<Option<String>> {
-    if file.is_none() && !print {
-        return Ok(None);
+    page: &str,
+    json: bool,
+    file: Option<OutputFile>,
+) -> anyhow::Result<()> {
+    if file.is_none() && !json {
+        return print(page);
     }
     let text = serde_json::to_string_pretty(&Document::new(Record::Probe(record)))? + "\n";
-    if let Some(path) = file {
-        save(path, &text)?;
-    }
-    Ok(print.then_some(text))
-}
-
-/// Writes a file whole.
-pub(super) fn save(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+    let printed = print(if json { &text } else { page });
+    file.map(|mut file| file.write(&text)).transpose()?;
+    printed
 }
 
 /// Prints the result.

@@ -20,6 +20,7 @@ use loadline_measure::record::{ProbeRecord, ProbeTarget};
 use loadline_report::{Dot, Dots, times_by_number};
 
 use super::{
+    output_file::OutputFile,
     series,
     stop_signal::StopSignal,
     switches::{Switches, header},
@@ -113,22 +114,34 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(super::EXIT_USAGE));
         }
     };
-    let record = match measure(args, &plan) {
-        Ok(record) => record,
+    let (record, files) = match open_and_measure(args, &plan) {
+        Ok(both) => both,
         Err(error) => {
             let code = super::report_error(&error);
             let usage = matches!(error.downcast_ref(), Some(ProbeError::Plan(_)));
             return Ok(if usage { ExitCode::from(super::EXIT_USAGE) } else { code });
         }
     };
-    if let Some(path) = &args.plot {
-        series::save(path, picture(&record)?.svg())?;
-    }
     let silent = record.targets.iter().any(|target| !target.was_answered());
     let page = page::write(&record);
-    let json = series::deliver(record, args.output.as_deref(), args.json)?;
-    series::print(&json.unwrap_or(page))?;
+    if let Some(mut plot) = files.plot {
+        plot.write(picture(&record)?.svg())?;
+    }
+    series::deliver(record, &page, args.json, files.record)?;
     Ok(if silent { ExitCode::from(super::EXIT_FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// What is written beside what is printed.
+struct Files {
+    record: Option<OutputFile>,
+    plot: Option<OutputFile>,
+}
+
+fn open_and_measure(args: &Args, plan: &TtfbPlan) -> anyhow::Result<(ProbeRecord, Files)> {
+    plan.check().map_err(ProbeError::from)?;
+    let record = args.output.as_deref().map(OutputFile::open).transpose()?;
+    let plot = args.plot.as_deref().map(OutputFile::open).transpose()?;
+    Ok((measure(args, plan)?, Files { record, plot }))
 }
 
 fn measure(args: &Args, plan: &TtfbPlan) -> anyhow::Result<ProbeRecord> {

@@ -18,7 +18,7 @@ use loadline_measure::{
     record::{Document, LoadRecord, Record, ResourceRecord, Role},
 };
 
-use super::record_file::RecordFile;
+use super::output_file::OutputFile;
 pub(crate) use page::write as write_page;
 
 /// Watch what a machine's resources do while a command runs, and say which ran out first
@@ -86,7 +86,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let file = args.output.as_deref().map(RecordFile::open).transpose()?;
+    let file = args.output.as_deref().map(OutputFile::open).transpose()?;
     let plan = args.plan();
     let watched = if args.command.is_empty() {
         command::none(plan, args.duration).map(|record| (record, ExitCode::SUCCESS))
@@ -135,7 +135,7 @@ fn name(subject: &Subject) -> String {
 }
 
 /// The page, or the document, or both.
-fn print(json: bool, file: Option<RecordFile>, record: ResourceRecord) -> anyhow::Result<()> {
+fn print(json: bool, file: Option<OutputFile>, record: ResourceRecord) -> anyhow::Result<()> {
     let page = page::write(&record);
     let document = Document::new(Record::Resources(record));
     let document = serde_json::to_string_pretty(&document)? + "\n";

@@ -22,5 +22,6 @@ mod sim;
 #[path = "../../../core/tests/skipped/mod.rs"]
 mod skipped;
 mod ttfb;
+mod unwritable;
 mod upgrade;
 mod worker;

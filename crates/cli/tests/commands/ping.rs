@@ -126,6 +126,26 @@ fn the_record_is_written_to_a_file_too() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_told_before_the_first_ping() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path().join("no/ping.json"), folder.path().to_owned()] {
+        let output = ping(&["-c", "1", "127.0.0.1", "-o", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(text(&output.stdout), "", "nothing was sent");
+        assert!(text(&output.stderr).contains("cannot write `"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn wrong_usage_leaves_the_file_of_the_record_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ping.json");
+    let output = ping(&["-c", "0", "127.0.0.1", "-o", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!path.exists());
+}
+
+#[test]
 fn ping_counts_by_the_letter_of_ttfb_too() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
@@ -148,6 +168,11 @@ fn wrong_usage_is_told_apart_from_failure() {
         (&["-i", "0", "127.0.0.1"], 1, "above zero"),
         (&["--tcp", "0", "127.0.0.1"], 1, "--tcp"),
         (&["-4", "-6", "127.0.0.1"], 1, "cannot be used with"),
+        (&["-c", "-5", "127.0.0.1"], 1, "no quantity can be below zero"),
+        (&["http://127.0.0.1/"], 1, "`loadline ttfb` takes URLs"),
+        (&["127.0.0.1:80"], 1, "--tcp"),
+        (&["a b"], 1, "write a name or an address"),
+        (&[""], 1, "write a name or an address"),
         (&[], 1, "HOST"),
         (&["-4", "::1"], 2, "no address for the host `::1`"),
     ] {

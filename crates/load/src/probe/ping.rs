@@ -43,6 +43,31 @@ pub struct PingPlan {
     pub tcp: Option<u16>,
 }
 
+impl PingPlan {
+    /// Whether it can be carried out.
+    ///
+    /// # Errors
+    /// [`PlanError::Zero`] with what must be above zero, [`PlanError::Host`] with what is no host.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let least = Duration::from_millis(1);
+        let zeros = [
+            ("the number of hosts", self.hosts.is_empty()),
+            ("the count", self.count == 0),
+            ("the interval", self.interval < least),
+            ("the timeout", self.timeout < least),
+            ("the port", self.tcp == Some(0)),
+        ];
+        if let Some((what, _)) = zeros.into_iter().find(|(_, zero)| *zero) {
+            return Err(PlanError::Zero { what });
+        }
+        let wrong = self.hosts.iter().find_map(|host| instead_of(host).map(|it| (host, it)));
+        match wrong {
+            Some((host, instead)) => Err(PlanError::Host { host: host.clone(), instead }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Which addresses of a name are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
@@ -104,7 +129,7 @@ pub async fn ping(
     mut tell: impl FnMut(&PingEvent),
     cancel: impl Future<Output = ()>,
 ) -> Result<ProbeRecord, ProbeError> {
-    check(plan)?;
+    plan.check()?;
     let (events, mut happened) = mpsc::unbounded_channel();
     let (stop, stopped) = watch::channel(false);
     let mut sessions = Vec::new();
@@ -338,18 +363,19 @@ impl PingedHost {
     }
 }
 
-fn check(plan: &PingPlan) -> Result<(), PlanError> {
-    let least = Duration::from_millis(1);
-    let zeros = [
-        ("the number of hosts", plan.hosts.is_empty()),
-        ("the count", plan.count == 0),
-        ("the interval", plan.interval < least),
-        ("the timeout", plan.timeout < least),
-        ("the port", plan.tcp == Some(0)),
-    ];
-    match zeros.into_iter().find(|(_, zero)| *zero) {
-        Some((what, _)) => Err(PlanError::Zero { what }),
-        None => Ok(()),
+/// What to write instead, if `host` is a URL, has a port, or is nothing that a name could be.
+fn instead_of(host: &str) -> Option<&'static str> {
+    if host.contains('/') {
+        return Some("leave the scheme and the path of the URL out; `loadline ttfb` takes URLs");
+    }
+    match host.split_once(':') {
+        Some((name, port)) if !name.is_empty() && port.bytes().all(|it| it.is_ascii_digit()) => {
+            Some("leave the port out, or give it with --tcp to open connections to it")
+        }
+        _ if host.is_empty() || host.contains(char::is_whitespace) => {
+            Some("write a name or an address")
+        }
+        _ => None,
     }
 }
 

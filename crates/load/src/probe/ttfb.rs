@@ -35,6 +35,20 @@ pub struct TtfbPlan {
     pub keepalive: bool,
 }
 
+impl TtfbPlan {
+    /// Whether there is anything to measure.
+    ///
+    /// # Errors
+    /// [`PlanError::Zero`] with what must be above zero.
+    pub fn check(&self) -> Result<(), PlanError> {
+        match (self.requests.is_empty(), self.count) {
+            (true, _) => Err(PlanError::Zero { what: "the number of targets" }),
+            (_, 0) => Err(PlanError::Zero { what: "the number of requests" }),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtfbEvent {
@@ -54,7 +68,7 @@ pub async fn ttfb(
     mut tell: impl FnMut(&TtfbEvent),
     cancel: impl Future<Output = ()>,
 ) -> Result<ProbeRecord, ProbeError> {
-    check(plan)?;
+    plan.check()?;
     let mut lanes = Vec::with_capacity(plan.requests.len());
     for request in &plan.requests {
         lanes.push(Lane::open(request).await?);
@@ -188,14 +202,6 @@ async fn wait_until(due: Instant, cancel: Pin<&mut impl Future<Output = ()>>) ->
     tokio::select! {
         () = tokio::time::sleep(wait.to_std()) => true,
         () = cancel => false,
-    }
-}
-
-fn check(plan: &TtfbPlan) -> Result<(), PlanError> {
-    match (plan.requests.is_empty(), plan.count) {
-        (true, _) => Err(PlanError::Zero { what: "the number of targets" }),
-        (_, 0) => Err(PlanError::Zero { what: "the number of requests" }),
-        _ => Ok(()),
     }
 }
 

@@ -7,6 +7,8 @@ use loadline_lab::study::Study;
 use loadline_measure::record::{Document, Record, StudyRecord};
 use loadline_report::{Page, agreement_page, keep_written, study_page};
 
+use crate::commands::output_file::OutputFile;
+
 /// Record, verdicts, page and the command that repeats it; gives the record's text.
 pub(super) fn write(folder: &Path, text: &str, record: StudyRecord) -> anyhow::Result<String> {
     let write = |name: &str, text: &str| {
@@ -21,6 +23,11 @@ pub(super) fn write(folder: &Path, text: &str, record: StudyRecord) -> anyhow::R
     let command: Vec<_> = env::args().collect();
     write("command.txt", &(command.join(" ") + "\n"))?;
     Ok(json)
+}
+
+/// Looks before a run whether a page can be written where it is to go.
+pub(super) fn check_page(file: Option<&Path>) -> anyhow::Result<()> {
+    file.map(OutputFile::open_in_folder).transpose().map(drop)
 }
 
 /// The page for the documentation, its pictures beside it. What people wrote into it stays.

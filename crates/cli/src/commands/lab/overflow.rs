@@ -12,7 +12,7 @@ use std::{fs, path::PathBuf, process::ExitCode};
 use anyhow::Context as _;
 use loadline_core::{decide::budget::default_burst_of_batches, time::Duration, units::Rate};
 
-use super::print;
+use super::{folder, print};
 use crate::commands::EXIT_VERDICT;
 use simulate::{Arrivals, Budgeted, Load, Run, simulate};
 
@@ -37,6 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    folder::check_page(args.markdown.as_deref())?;
     let measured = measure(&if args.quick { Plan::quick() } else { Plan::full() }, args.seed)?;
     let verdicts = judge::all(&measured);
     if let Some(file) = &args.markdown {

@@ -69,6 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(rows) => rows,
         Err(message) => return Ok(usage(&message)),
     };
+    folder::check_page(args.markdown.as_deref())?;
     let folder = args.out.clone().unwrap_or_else(|| own_folder(&study));
     let program = env::current_exe().context("cannot find the binary that runs")?;
     let (seed, again) = (args.seed, args.again);

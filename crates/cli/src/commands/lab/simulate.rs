@@ -64,14 +64,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(usage("--json prints one record; name one study"));
     }
     let mode = if args.quick { Mode::Quick } else { Mode::Full };
-    let mut records = Vec::new();
+    let mut studies = Vec::new();
     for name in &args.studies {
-        let study = match Study::load(&find::study(name), mode) {
-            Ok(study) => study,
+        match Study::load(&find::study(name), mode) {
+            Ok(study) => studies.push(study),
             Err(errors) => return Ok(crate::commands::print_errors(errors)),
-        };
-        records.push(record(&study, args)?);
+        }
     }
+    folder::check_page(args.markdown.as_deref())?;
+    folder::check_page(args.report.as_deref())?;
+    let records = studies.iter().map(|study| record(study, args));
+    let records = records.collect::<Result<Vec<_>, _>>()?;
     if let Some(file) = &args.markdown {
         folder::write_agreement(file, &records)?;
     }
