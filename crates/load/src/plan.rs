@@ -113,6 +113,16 @@ pub enum PlanError {
         url: String,
         /// What is wrong with it.
         why: &'static str,
+        /// Where in it, in bytes.
+        at: usize,
+    },
+    /// What is to be pinged is no host.
+    #[error("`{host}` is no host: {instead}")]
+    Host {
+        /// As it was given.
+        host: String,
+        /// What to do instead.
+        instead: &'static str,
     },
     /// A URL of HTTP/3 without TLS, which there is not.
     #[error("HTTP/3 is always encrypted, and `{url}` is not: write https://")]

@@ -62,23 +62,26 @@ impl FromStr for Target {
     /// # Errors
     /// [`PlanError::Url`] with what is wrong with it.
     fn from_str(url: &str) -> Result<Self, PlanError> {
-        let wrong = |why| PlanError::Url { url: url.to_owned(), why };
+        let wrong = |at, why| PlanError::Url { url: url.to_owned(), why, at };
         let (secure, rest) = match url.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (false, rest),
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (true, rest),
-            Some(_) => return Err(wrong("only http:// and https:// are spoken here")),
+            Some(_) => return Err(wrong(0, "only http:// and https:// are spoken here")),
             None => (false, url),
         };
+        let begins = url.len() - rest.len();
         let rest = rest.split('#').next().unwrap_or_default();
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(wrong("give credentials as a header: -H 'Authorization: ...'"));
+            return Err(wrong(begins, "give credentials as a header: -H 'Authorization: ...'"));
         }
-        if !tail.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(wrong("white space and letters beyond ASCII must be percent-encoded"));
+        if let Some(at) = tail.bytes().position(|byte| !byte.is_ascii_graphic()) {
+            let why = "white space and letters beyond ASCII must be percent-encoded";
+            return Err(wrong(begins + end + at, why));
         }
-        let (host, port) = split_authority(authority).map_err(wrong)?;
+        let authority = split_authority(authority);
+        let (host, port) = authority.map_err(|(at, why)| wrong(begins + at, why))?;
         let path = if tail.starts_with('/') { tail.to_owned() } else { format!("/{tail}") };
         let port = port.unwrap_or(own_port(secure));
         Ok(Self { secure, host: host.to_owned(), port, path })
@@ -92,28 +95,32 @@ impl fmt::Display for Target {
     }
 }
 
-/// Host and, where it is given, port of `host`, `host:port`, `[address]` or `[address]:port`.
-fn split_authority(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
-    let (host, port) = if let Some(inner) = authority.strip_prefix('[') {
-        let (host, rest) = inner.split_once(']').ok_or("the bracket is not closed")?;
-        let address = host.parse::<std::net::Ipv6Addr>();
-        address.map_err(|_| "only an IPv6 address stands in brackets")?;
-        let port = if rest.is_empty() { None } else { rest.strip_prefix(':').or(Some("")) };
-        (host, port)
-    } else {
-        match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
+/// Host and, where it is given, port of `host`, `host:port`, `[address]` or `[address]:port`; or
+/// what is wrong with it, and where.
+fn split_authority(authority: &str) -> Result<(&str, Option<u16>), (usize, &'static str)> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(inner) => {
+            let (host, rest) = inner.split_once(']').ok_or((0, "the bracket is not closed"))?;
+            let address = host.parse::<std::net::Ipv6Addr>();
+            address.map_err(|_| (1, "only an IPv6 address stands in brackets"))?;
+            (host, rest)
         }
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
     };
     let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    if host.is_empty() || !host.bytes().all(named) {
-        return Err("it needs a host, like http://127.0.0.1:8080/");
+    let wrong = host.bytes().position(|byte| !named(byte));
+    if let Some(at) = wrong.or(host.is_empty().then_some(0)) {
+        return Err((at, "it needs a host, like http://127.0.0.1:8080/"));
     }
-    match port.map(str::parse) {
-        None => Ok((host, None)),
+    if rest.is_empty() {
+        return Ok((host, None));
+    }
+    match rest.strip_prefix(':').map(str::parse) {
         Some(Ok(port)) if port != 0 => Ok((host, Some(port))),
-        Some(_) => Err("the port is a number from 1 to 65535; IPv6 addresses stand in brackets"),
+        _ => {
+            let why = "the port is a number from 1 to 65535; IPv6 addresses stand in brackets";
+            Err((authority.len() - rest.len(), why))
+        }
     }
 }
 
@@ -176,6 +183,25 @@ mod tests {
         ] {
             let error = url.parse::<Target>().unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_place_of_what_is_wrong_is_said() {
+        for (url, wrong) in [
+            ("ftp://a/", "ftp://a/"),
+            ("https://", ""),
+            ("http://a b/", " b/"),
+            ("http://me:pw@a/", "me:pw@a/"),
+            ("http://a:99999/", ":99999/"),
+            ("http://[::1/", "[::1/"),
+            ("http://[::1]8/", "8/"),
+            ("a/b?c=\u{fc}#d", "\u{fc}#d"),
+        ] {
+            match url.parse::<Target>() {
+                Err(PlanError::Url { at, .. }) => assert_eq!(url.get(at..), Some(wrong), "{url}"),
+                other => panic!("{url}: {other:?}"),
+            }
         }
     }
 

@@ -4,12 +4,14 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     process::ExitCode,
+    str::FromStr,
 };
 
 use loadline_control::explain::{Question, explain};
-use loadline_load::Target;
+use loadline_http1::{BuildError, Framing, MessageBuilder};
+use loadline_load::{PlanError, Target};
 
-use super::{EXIT_USAGE, report_error, switches::header};
+use super::{switches::header, wrong_usage};
 
 /// Say what becomes of a request: listener, route, limits, order of groups
 ///
@@ -22,7 +24,7 @@ pub(crate) struct Args {
     file: PathBuf,
     /// The request: a URL, or a method and a URL
     #[arg(long, value_name = "[METHOD] URL")]
-    request: String,
+    request: Request,
     /// A header of the request; repeat for more
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
@@ -42,13 +44,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(loaded) => loaded,
         Err(errors) => return Ok(super::print_errors(errors)),
     };
-    let asked = question(args).and_then(|asked| Ok(explain(&loaded.fleet, &asked)?));
-    let told = match asked {
+    let asked = match question(args) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(wrong_usage(&error.to_string())),
+    };
+    let told = match explain(&loaded.fleet, &asked) {
         Ok(told) => told,
-        Err(error) => {
-            report_error(&error);
-            return Ok(ExitCode::from(EXIT_USAGE));
-        }
+        Err(error) => return Ok(wrong_usage(&error.to_string())),
     };
     let text =
         if args.json { serde_json::to_string_pretty(&told)? + "\n" } else { told.to_string() };
@@ -56,20 +58,65 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn question(args: &Args) -> anyhow::Result<Question> {
-    let request = args.request.trim();
-    let (method, url) = request.split_once(' ').unwrap_or(("GET", request));
-    let target: Target = url.trim().parse()?;
+/// What is asked, if such a request could be sent.
+fn question(args: &Args) -> Result<Question, BuildError> {
+    let Request { method, url } = &args.request;
+    let (authority, mut sent) = (url.authority(), Vec::new());
+    let mut request = MessageBuilder::request(&mut sent, method, url.path(), &authority)?;
+    for (name, value) in &args.headers {
+        request = request.field(name, value)?;
+    }
+    request.finish(Framing::None);
     Ok(Question {
-        method: method.to_owned(),
-        is_secure: target.is_secure(),
-        authority: target.authority(),
-        port: target.port(),
-        target: target.path().to_owned(),
+        method: method.clone(),
+        is_secure: url.is_secure(),
+        authority,
+        port: url.port(),
+        target: url.path().to_owned(),
         headers: args.headers.clone(),
         client: args.from,
         listener: args.listener,
     })
+}
+
+/// A request as it is written: `URL` or `METHOD URL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Request {
+    method: String,
+    url: Target,
+}
+
+impl FromStr for Request {
+    type Err = String;
+
+    /// What is wrong with it is said with a mark below the place.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let start = text.len() - text.trim_start().len();
+        let end = text.trim_end().len().max(start);
+        let is_space = char::is_whitespace;
+        let (method, at) = match text[start..end].split_once(is_space) {
+            Some((first, rest)) if !first.contains([':', '/', '.']) => {
+                (first, end - rest.trim_start().len())
+            }
+            _ => ("GET", start),
+        };
+        let url = &text[at..end];
+        if let Some(space) = url.find(is_space) {
+            let why = "a URL has no white space in it: write %20, or one method and one URL";
+            return Err(pointed(text, at + space, why));
+        }
+        match url.parse() {
+            Ok(url) => Ok(Self { method: method.to_owned(), url }),
+            Err(PlanError::Url { why, at: place, .. }) => Err(pointed(text, at + place, why)),
+            Err(other) => Err(other.to_string()),
+        }
+    }
+}
+
+/// What is wrong, the text it is about, and a mark below its byte `at`.
+fn pointed(text: &str, at: usize, why: &str) -> String {
+    let before = text[..at].chars().count();
+    format!("{why}\n  {text}\n  {:before$}^", "")
 }
 
 const AFTER_HELP: &str = "\
@@ -79,3 +126,47 @@ Examples:
       -H 'Cookie: beta=1' --from 192.0.2.1
 
 Exit codes: 0 explained, 1 wrong usage, a wrong file, or no listener takes it.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<(String, String), String> {
+        text.parse::<Request>().map(|it| (it.method, it.url.to_string()))
+    }
+
+    #[test]
+    fn a_request_is_a_url_or_a_method_and_a_url() {
+        for (text, method, url) in [
+            ("http://a/b?c", "GET", "http://a/b?c"),
+            (" a:81 ", "GET", "http://a:81/"),
+            ("POST https://a/", "POST", "https://a/"),
+            ("  M-SEARCH \t a ", "M-SEARCH", "http://a/"),
+        ] {
+            assert_eq!(read(text), Ok((method.to_owned(), url.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_request_is_pointed_at() {
+        for (text, rest, why) in [
+            ("http://a b/", " b/", "white space"),
+            ("GET http://a/ HTTP/1.1", " HTTP/1.1", "white space"),
+            ("a.example b", " b", "white space"),
+            ("POST http://\u{fc}:1/", "\u{fc}:1/", "needs a host"),
+            ("GET http://a:99999/", ":99999/", "1 to 65535"),
+            ("http://a:8080:80/", ":8080:80/", "1 to 65535"),
+            ("GET /x", "/x", "needs a host"),
+            ("GET ftp://a/", "ftp://a/", "only http://"),
+            (" ", "", "needs a host"),
+            ("", "", "needs a host"),
+        ] {
+            let told = read(text).unwrap_err();
+            let lines: Vec<_> = told.lines().collect();
+            assert!(lines[0].contains(why), "{text}: {told}");
+            let mark = lines[2].chars().count() - 3;
+            let before = text.chars().count() - rest.chars().count();
+            assert_eq!((lines[1], mark), (format!("  {text}").as_str(), before), "{told}");
+        }
+    }
+}

@@ -39,6 +39,24 @@ fn a_request_is_explained_with_the_routes_it_passes() {
 }
 
 #[test]
+fn a_url_with_a_space_is_no_method_and_is_pointed_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let (code, text) = explained(&["--request", "http://a b/"], directory.path());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("no white space"), "{text}");
+    assert!(text.contains("http://a b/ ^"), "{text}");
+}
+
+#[test]
+fn a_header_that_could_not_be_sent_is_not_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let request = ["--request", "http://example.com:8080/", "-H", "a b: c"];
+    let (code, text) = explained(&request, directory.path());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("`a b: c` is no field"), "{text}");
+}
+
+#[test]
 fn a_request_for_no_listener_is_wrong_usage() {
     let directory = tempfile::tempdir().unwrap();
     let (code, text) = explained(&["--request", "https://example.com/"], directory.path());
