@@ -2,12 +2,12 @@
 
 use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Subcommand;
 use loadline_core::state::{CacheShare, CachedObject, DiskCache, Purge, Purged};
 use serde::Deserialize;
 
-use super::{administration::Administration, series, size};
+use super::{administration::Administration, series, size, wrong_usage};
 
 /// Show what the cache of a running loadline holds, or purge from it
 #[derive(clap::Args)]
@@ -20,10 +20,13 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Action {
     /// Show how much is stored, and how often it is used
+    #[command(after_help = STATS_HELP)]
     Stats(Place),
     /// Show the responses that are used most
+    #[command(after_help = TOP_HELP)]
     Top(Top),
     /// Take responses out, or mark them stale
+    #[command(after_help = PURGE_HELP)]
     Purge(PurgeArgs),
 }
 
@@ -95,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.action {
         Action::Stats(place) => stats(place)?,
         Action::Top(top) => self::top(top)?,
-        Action::Purge(purge) => self::purge(purge)?,
+        Action::Purge(purge) => return self::purge(purge),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -168,21 +171,26 @@ fn top(args: &Top) -> anyhow::Result<()> {
     series::print(&text)
 }
 
-fn purge(args: &PurgeArgs) -> anyhow::Result<()> {
+fn purge(args: &PurgeArgs) -> anyhow::Result<ExitCode> {
     let Names { url, prefix, tag } = &args.what;
     let purge =
         Purge { url: url.clone(), prefix: prefix.clone(), tag: tag.clone(), soft: args.soft };
-    ensure!(purge.is_clear(), "say what is to be purged");
-    ensure!(purge.normalized().is_some(), Purge::NO_URL);
+    if !purge.is_clear() {
+        return Ok(wrong_usage("say what is to be purged"));
+    }
+    if purge.normalized().is_none() {
+        return Ok(wrong_usage(Purge::NO_URL));
+    }
     let token = std::fs::read_to_string(&args.token_file)
         .with_context(|| format!("reading {}", args.token_file.display()))?;
     let body = serde_json::to_string(&purge)?;
     let purged: Purged = args.place.place.post("/api/cache/purge", token.trim(), &body)?;
-    if args.place.json {
-        return series::print(&(serde_json::to_string(&purged)? + "\n"));
-    }
     let done = if args.soft { "marked stale" } else { "purged" };
-    series::print(&format!("{done}: {}, fetches under way: {}\n", purged.objects, purged.fetches))
+    series::print(&match args.place.json {
+        true => serde_json::to_string(&purged)? + "\n",
+        false => format!("{done}: {}, fetches under way: {}\n", purged.objects, purged.fetches),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 const AFTER_HELP: &str = "\
@@ -193,4 +201,31 @@ Examples:
   loadline cache purge --token-file admin.token --prefix https://example.com/img/
   loadline cache purge --token-file admin.token --tag product-7 --soft
 
-A purge looks at everything that is stored; what is being fetched meanwhile is not stored.";
+A purge looks at everything that is stored; what is being fetched meanwhile is not stored.
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached or refused, or the edge
+has no cache.";
+
+const STATS_HELP: &str = "\
+Examples:
+  loadline cache stats
+  loadline cache stats --at /run/loadline.sock --json | jq .bytes
+
+Exit codes: 0 shown, 1 wrong usage, 2 the admin interface cannot be reached, or the edge has no
+cache.";
+
+const TOP_HELP: &str = "\
+Examples:
+  loadline cache top
+  loadline cache top --limit 50 --at 127.0.0.1:9090
+
+Exit codes: 0 shown, 1 wrong usage, 2 the admin interface cannot be reached.";
+
+const PURGE_HELP: &str = "\
+Examples:
+  loadline cache purge --token-file admin.token https://example.com/a
+  loadline cache purge --token-file admin.token --prefix https://example.com/img/
+  loadline cache purge --token-file admin.token --tag product-7 --soft
+
+A purge looks at everything that is stored; what is being fetched meanwhile is not stored.
+Exit codes: 0 done, if it was stored or not, 1 wrong usage, 2 the file of the token cannot be read,
+or the admin interface not be reached or refused.";

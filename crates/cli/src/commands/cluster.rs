@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use loadline_control::{
     Moment,
@@ -16,7 +15,9 @@ use loadline_control::{
 };
 use tokio::time::sleep;
 
-use super::{EXIT_USAGE, EXIT_VERDICT, check, outside, print_errors, series};
+use super::{
+    EXIT_USAGE, EXIT_VERDICT, check, outside, print_errors, report_error, series, wrong_usage,
+};
 
 /// Publish a configuration to all edges of a cluster, roll it back, or show the edges
 #[derive(clap::Args)]
@@ -29,10 +30,13 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Action {
     /// Put a configuration in force at every edge
+    #[command(after_help = PUBLISH_HELP)]
     Publish(Publish),
     /// Put an older version in force again
+    #[command(after_help = ROLLBACK_HELP)]
     Rollback(Rollback),
     /// Show the edges, what each runs, and the store
+    #[command(after_help = STATUS_HELP)]
     Status(Status),
 }
 
@@ -92,7 +96,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let settings = match loadline_control::load_cluster(&place.edge) {
         Ok(Some(settings)) => settings,
-        Ok(None) => bail!("there is no [cluster] in {}", place.edge.display()),
+        Ok(None) => {
+            let edge = place.edge.display();
+            return Ok(wrong_usage(&format!("there is no [cluster] in {edge}")));
+        }
         Err(errors) => return Ok(print_errors(errors)),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -111,8 +118,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The text and the names of the services, if an edge can run with it; what is wrong has been told.
 fn checked(args: &Publish) -> anyhow::Result<Option<(String, Vec<String>)>> {
     let (file, edge) = (&args.file, &args.place.edge);
-    let text = std::fs::read_to_string(file);
-    let text = text.with_context(|| format!("reading {}", file.display()))?;
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) => {
+            let what = format!("cannot read `{}`", file.display());
+            report_error(&anyhow::Error::new(error).context(what));
+            return Ok(None);
+        }
+    };
     let name = Some(file.display().to_string());
     let published = Published { version: 0, text: text.clone(), name };
     match outside::load_with(edge, Some(&published), Moment::Check) {
@@ -208,3 +221,26 @@ is checked as `loadline check` does, with the file of the edge beside it. An edg
 goes on with what it had, and the reason is told here.
 Exit codes: 0 done, 1 wrong usage or configuration, 2 the store cannot be reached or refuses,
 3 an edge refused the version, or has not answered in time.";
+
+const PUBLISH_HELP: &str = "\
+Examples:
+  loadline cluster publish site.toml
+  loadline cluster publish site.toml --edge edge.toml --wait 60
+
+Exit codes: 0 every edge runs it, 1 wrong usage or configuration, 2 the store cannot be reached or
+refuses, 3 an edge refused the version, or has not answered in time.";
+
+const ROLLBACK_HELP: &str = "\
+Examples:
+  loadline cluster rollback
+  loadline cluster rollback 7 --edge edge.toml
+
+Exit codes: 0 every edge runs it, 1 wrong usage or configuration, 2 there is no such version, or
+the store cannot be reached, 3 an edge refused the version, or has not answered in time.";
+
+const STATUS_HELP: &str = "\
+Examples:
+  loadline cluster status
+  loadline cluster status --edge edge.toml --json
+
+Exit codes: 0 shown, 1 wrong usage or configuration, 2 the store cannot be reached.";

@@ -25,4 +25,6 @@ const AFTER_HELP: &str = "\
 Examples:
   loadline completions bash > ~/.local/share/bash-completion/completions/loadline
   loadline completions zsh > /usr/local/share/zsh/site-functions/_loadline
-  loadline completions fish > ~/.config/fish/completions/loadline.fish";
+  loadline completions fish > ~/.config/fish/completions/loadline.fish
+
+Exit codes: 0 printed, 1 wrong usage, 2 could not be printed.";

@@ -132,4 +132,7 @@ Examples:
   loadline lab simulate capacity --beside runs/capacity
   loadline lab up examples/lab/three-regions.toml &
   loadline lab shell client -- curl -sI http://edge/
-  loadline lab down";
+  loadline lab down
+
+Exit codes: 0 done, 1 wrong usage or study, 2 failed while running, 3 a verdict failed; those of
+`run` and `shell` are more, and in their help.";

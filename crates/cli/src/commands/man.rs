@@ -24,4 +24,6 @@ pub(crate) fn run(args: &Args, program: clap::Command) -> anyhow::Result<ExitCod
 const AFTER_HELP: &str = "\
 Examples:
   loadline man --out /usr/local/share/man/man1
-  loadline man --out man && man -l man/loadline-serve.1";
+  loadline man --out man && man -l man/loadline-serve.1
+
+Exit codes: 0 written, 1 wrong usage, 2 the pages could not be written.";

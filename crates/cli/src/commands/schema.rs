@@ -45,4 +45,6 @@ Examples:
   loadline schema --records > records.schema.json
   loadline schema > loadline.schema.json
   # and as the first line of the configuration:
-  #:schema ./loadline.schema.json";
+  #:schema ./loadline.schema.json
+
+Exit codes: 0 printed, 1 wrong usage, 2 could not be printed.";

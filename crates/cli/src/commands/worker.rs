@@ -201,4 +201,5 @@ Examples:
   curl -s http://127.0.0.1:9002/work/asia/0
   curl -s http://127.0.0.1:9001/ > mandelbrot.png
 
-Paths: / (work), /health-check and /status.php (at once, past the queue), /stats (counts, JSON).";
+Paths: / (work), /health-check and /status.php (at once, past the queue), /stats (counts, JSON).
+Exit codes: 0 ended by a signal, 1 wrong usage, 2 it could not listen.";

@@ -72,6 +72,35 @@ fn whoever_has_read_enough_hears_no_complaint() {
     }
 }
 
+/// What `loadline COMMAND --help` says, of the command and of all below it.
+fn helps(command: &[String]) -> Vec<(Vec<String>, String)> {
+    let arguments: Vec<_> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    let help = text(&loadline(&arguments).stdout);
+    let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
+    let listed = listed.split_once("\n\n").map_or(listed, |(list, _)| list);
+    let named = listed.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = named.filter_map(|line| line.split_whitespace().next());
+    let below = names.filter(|name| *name != "help");
+    let below: Vec<_> = below.map(|it| [command, &[it.to_owned()]].concat()).collect();
+    let below = below.iter().flat_map(|it| helps(it));
+    [(command.to_vec(), help.clone())].into_iter().chain(below).collect()
+}
+
+#[test]
+fn the_help_of_every_command_has_an_example_and_its_exit_codes() {
+    let helps = helps(&[]);
+    assert!(helps.len() >= 50, "{}", helps.len());
+    let lacks = helps.iter().filter_map(|(command, help)| {
+        let name = format!("loadline {}", command.join(" "));
+        let after = help.split_once("\nExample").map_or("", |(_, after)| after);
+        let example = !after.contains(name.trim_end());
+        let codes = !after.contains("Exit codes: ");
+        (example || codes).then(|| format!("{name}: example {}, codes {}", !example, !codes))
+    });
+    let lacks: Vec<_> = lacks.collect();
+    assert!(lacks.is_empty(), "an example or exit codes are missing:\n{}", lacks.join("\n"));
+}
+
 fn man(folder: &Path) -> Output {
     loadline(&["man", "--out", folder.to_str().unwrap()])
 }

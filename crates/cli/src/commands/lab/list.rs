@@ -11,6 +11,7 @@ use super::{find, print};
 
 /// List the studies with their rows, and the labs that run
 #[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {}
 
 pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
@@ -50,3 +51,9 @@ fn is_installed(study: &Study, peer: &str) -> bool {
     let program = tool.and_then(|tool| tool.version.first());
     program.is_some_and(|program| find_program(program).is_some())
 }
+
+const AFTER_HELP: &str = "\
+Example:
+  loadline lab list
+
+Exit codes: 0 listed, 1 wrong usage, 2 it cannot be seen which labs run.";

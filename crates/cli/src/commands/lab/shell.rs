@@ -29,6 +29,7 @@ pub(crate) struct Args {
 
 /// End a running lab, or all of them
 #[derive(clap::Args)]
+#[command(after_help = DOWN_HELP)]
 pub(crate) struct DownArgs {
     /// Which, where several run
     name: Option<String>,
@@ -90,3 +91,11 @@ Examples:
   loadline lab shell edge --lab capacity -- ss -tnp
 
 Exit codes: that of the shell or command, 128 + N where signal N ended it; 1 no such lab or host.";
+
+const DOWN_HELP: &str = "\
+Examples:
+  loadline lab down
+  loadline lab down capacity
+  loadline lab down --all
+
+Exit codes: 0 it is down, 1 no such lab, or several run and none was named, 2 it did not end.";

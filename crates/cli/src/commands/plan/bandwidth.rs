@@ -112,4 +112,6 @@ const AFTER_HELP: &str = "\
 Examples:
   loadline plan bandwidth
   loadline plan bandwidth --rate 3500/s --size 1KiB --nat
-  loadline plan bandwidth --limit 180Mb/s --size 50kB";
+  loadline plan bandwidth --limit 180Mb/s --size 50kB
+
+Exit codes: 0 worked out, 1 wrong usage or an input out of range, 2 could not be printed.";

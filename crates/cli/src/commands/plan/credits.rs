@@ -141,4 +141,6 @@ const AFTER_HELP: &str = "\
 Examples:
   loadline plan credits
   loadline plan credits --load '20%:10m, 100%:30m'
-  loadline plan credits --cores 2 --baseline 20% --load '5%:8h, 60%:2h, 100%:30m'";
+  loadline plan credits --cores 2 --baseline 20% --load '5%:8h, 60%:2h, 100%:30m'
+
+Exit codes: 0 worked out, 1 wrong usage or an input out of range, 2 could not be printed.";

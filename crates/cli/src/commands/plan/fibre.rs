@@ -79,4 +79,6 @@ fn verdict(times: Ratio) -> &'static str {
 const AFTER_HELP: &str = "\
 Examples:
   loadline plan fibre
-  loadline plan fibre --distance 7500km --measured 111ms";
+  loadline plan fibre --distance 7500km --measured 111ms
+
+Exit codes: 0 worked out, 1 wrong usage or an input out of range, 2 could not be printed.";

@@ -172,4 +172,6 @@ const AFTER_HELP: &str = "\
 Examples:
   loadline plan ports
   loadline plan ports --return-addresses 2 --fin-timeout 15s
-  loadline plan ports --range 32768-60999 --source-addresses 4 --destinations 2";
+  loadline plan ports --range 32768-60999 --source-addresses 4 --destinations 2
+
+Exit codes: 0 worked out, 1 wrong usage or an input out of range, 2 could not be printed.";

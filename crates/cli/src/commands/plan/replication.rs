@@ -80,4 +80,6 @@ const PARENTHESIS_NOTE: &str = "The formula lacks a parenthesis as printed; its 
 const AFTER_HELP: &str = "\
 Examples:
   loadline plan replication
-  loadline plan replication --rate 20000/s";
+  loadline plan replication --rate 20000/s
+
+Exit codes: 0 worked out, 1 wrong usage or an input out of range, 2 could not be printed.";
