@@ -73,7 +73,8 @@ use upgrade::Upgrade;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The configuration; SIGHUP reads it again
-    #[arg(required_unless_present = "listen", conflicts_with = "listen")]
+    #[arg(required_unless_present = "listen")]
+    #[arg(conflicts_with_all = ["listen", "to", "cacert", "insecure"])]
     file: Option<PathBuf>,
 
     /// Address to listen on, without a file: `:8080`, `127.0.0.1:8080`
@@ -94,11 +95,11 @@ pub(crate) struct Args {
     insecure: bool,
 
     /// Read the file again when it changes, or a certificate that it names
-    #[arg(long, requires = "file")]
+    #[arg(long, requires = "file", conflicts_with = "listen")]
     watch: bool,
 
     /// How packet forwarding is attached, instead of what `l4.xdp_mode` says
-    #[arg(long, value_enum, value_name = "MODE", requires = "file")]
+    #[arg(long, value_enum, value_name = "MODE", requires = "file", conflicts_with = "listen")]
     xdp_mode: Option<XdpMode>,
 
     /// Write the process id there, instead of where `edge.pid_file` says

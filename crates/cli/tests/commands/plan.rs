@@ -177,6 +177,9 @@ fn wrong_usage_is_told_with_what_would_be_right() {
         ("credits --load 20%", "`20%:10m, 100%:30m`"),
         ("credits --baseline 0%", "a baseline of 0%"),
         ("credits --initial 145", "at most what the balance holds"),
+        ("credits --initial 18446744073709551615", "balance of 18446744073709551615 is out"),
+        ("credits --max 18446744073709551615", "balance of 18446744073709551615 is out"),
+        ("ports --range 0-5", "a port above zero"),
     ] {
         let output = plan(arguments);
         let error = String::from_utf8(output.stderr).unwrap();

@@ -29,6 +29,17 @@ impl Credits {
         Self(CREDIT * n)
     }
 
+    /// `n` credits, if so many can be told.
+    ///
+    /// # Errors
+    /// [`FormulaError`] beyond.
+    pub fn checked(what: &'static str, n: u64) -> Result<Self, FormulaError> {
+        if n > MOST_CREDITS {
+            return Err(FormulaError::range(what, n, "at most 100000000"));
+        }
+        Ok(Self::new(n))
+    }
+
     /// Credits, with their fraction.
     #[must_use]
     pub fn as_f64(self) -> f64 {
@@ -334,6 +345,9 @@ fn difference(a: Credits, b: Credits) -> Credits {
 }
 
 const CREDIT: Duration = Duration::from_secs(60);
+
+/// No machine has nearly as many, and the time that they are can be told.
+const MOST_CREDITS: u64 = 100_000_000;
 
 const PPM: u32 = 1_000_000;
 

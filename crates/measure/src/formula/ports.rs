@@ -82,11 +82,11 @@ impl PortRange {
     /// From `first` to `last`.
     ///
     /// # Errors
-    /// [`FormulaError`] where the last is not above the first.
+    /// [`FormulaError`] where the first is no port, or the last not above it.
     pub fn new(first: u16, last: u16) -> Result<Self, FormulaError> {
-        if last <= first {
+        if first == 0 || last <= first {
             let given = format!("{first} to {last}");
-            let right = "a lower port and a higher one, such as 1024 to 65000";
+            let right = "a port above zero and a higher one, such as 1024 to 65000";
             return Err(FormulaError::range("a port range", given, right));
         }
         Ok(Self { first, last })

@@ -56,11 +56,11 @@ pub(super) fn work_out(args: &Args) -> Result<FormulaRecord, FormulaError> {
 fn machine(args: &Args) -> Result<Machine, FormulaError> {
     let mut machine = Machine::t2(Count::new(args.cores), args.baseline)?;
     if let Some(most) = args.max {
-        machine.most = Credits::new(most);
+        machine.most = Credits::checked("a full balance", most)?;
         machine.initial = machine.initial.min(machine.most);
     }
     if let Some(initial) = args.initial {
-        machine.initial = Credits::new(initial);
+        machine.initial = Credits::checked("an initial balance", initial)?;
     }
     Ok(machine)
 }
