@@ -188,13 +188,8 @@ fn a_reload_says_which_changes_need_a_restart() {
     assert!(changed.iter().zip(keys).all(|(line, key)| line.contains(key)), "{told}");
 }
 
-#[test]
-fn a_process_that_runs_as_another_user_can_be_upgraded_with_its_access_log() {
-    if !rustix::process::geteuid().is_root() {
-        return skipped("an access log of another user: needs root");
-    }
-    let worker = Worker::start(&[]);
-    let directory = tempfile::tempdir().unwrap();
+/// A proxy that becomes the user `nobody`, and has its access log in a directory of that user.
+fn start_as_nobody(directory: tempfile::TempDir, worker: &Worker) -> Edge {
     chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     write(directory.path(), &worker.address, "");
     let file = directory.path().join("loadline.toml");
@@ -202,7 +197,16 @@ fn a_process_that_runs_as_another_user_can_be_upgraded_with_its_access_log() {
     let other = format!("[edge]\nuser = \"nobody\"\naccess_log = {log:?}\n");
     let text = fs::read_to_string(&file).unwrap().replace("[edge]\n", &other);
     fs::write(&file, text).unwrap();
-    let mut edge = Edge::started(directory, Stdio::inherit());
+    Edge::started(directory, Stdio::inherit())
+}
+
+#[test]
+fn a_process_that_runs_as_another_user_can_be_upgraded_with_its_access_log() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("an access log of another user: needs root");
+    }
+    let worker = Worker::start(&[]);
+    let mut edge = start_as_nobody(tempfile::tempdir().unwrap(), &worker);
     let (code, told) = edge.upgrade();
     assert_eq!(code, Some(0), "{told}");
 }
@@ -214,16 +218,10 @@ fn a_link_in_the_place_of_the_access_log_gives_no_file_of_root_away() {
     }
     let worker = Worker::start(&[]);
     let directory = tempfile::tempdir().unwrap();
-    chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     let [victim, log] = ["victim", "access.log"].map(|name| directory.path().join(name));
     fs::write(&victim, "secret\n").unwrap();
     symlink(&victim, &log).unwrap();
-    write(directory.path(), &worker.address, "");
-    let file = directory.path().join("loadline.toml");
-    let other = format!("[edge]\nuser = \"nobody\"\naccess_log = {log:?}\n");
-    let text = fs::read_to_string(&file).unwrap().replace("[edge]\n", &other);
-    fs::write(&file, text).unwrap();
-    let mut edge = Edge::started(directory, Stdio::inherit());
+    let mut edge = start_as_nobody(directory, &worker);
     // Whoever answers this has become its user.
     assert_eq!(edge.upgrade().0, Some(2));
     assert_eq!(fs::metadata(&victim).unwrap().uid(), 0);
