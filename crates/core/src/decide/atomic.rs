@@ -30,4 +30,5 @@ macro_rules! copied {
     )*};
 }
 
-copied!(AtomicBool of bool, AtomicI32 of i32, AtomicU8 of u8, AtomicU32 of u32, AtomicU64 of u64);
+copied!(AtomicBool of bool, AtomicI32 of i32, AtomicU8 of u8, AtomicU16 of u16, AtomicU32 of u32);
+copied!(AtomicU64 of u64);

@@ -25,6 +25,7 @@ use crate::{
         retry::RetryBudget,
     },
     fleet::Service,
+    health::stall::LongestLatency,
     rules::Limiters,
     time::Instant,
     units::Ratio,
@@ -261,6 +262,8 @@ pub struct GroupState {
     pub(crate) turn: AtomicU64,
     /// How long a permit is held, on average.
     pub(crate) held: LatencyAverage,
+    /// The longest latency of late.
+    pub(crate) longest: LongestLatency,
     pub(crate) utilization: Utilization,
     /// What is usual, and what its servers said, for policies that learn it.
     pub(crate) latencies: LatencyByLoad,
@@ -289,6 +292,7 @@ impl GroupState {
             auto: self.auto.snapshot(),
             turn: self.turn.clone(),
             held: self.held.clone(),
+            longest: self.longest.clone(),
             utilization: self.utilization.clone(),
             latencies: self.latencies.clone(),
             probes: self.probes.clone(),

@@ -96,6 +96,9 @@ impl Permit {
     pub fn answered(&self, now: Instant) {
         let latency = now.since(self.since);
         self.heard(now, latency);
+        if !self.server.silence.has_delayed(self.since) {
+            self.server.group.longest.record(now, latency);
+        }
         if self.server.errs.load(Relaxed) {
             self.server.errs.store(false, Relaxed);
         }
@@ -176,7 +179,7 @@ impl Permit {
     pub fn patience(&self, floor: Duration) -> Duration {
         let own = self.server.latency.get();
         let usual = if own == Duration::ZERO { self.server.group.held.get() } else { own };
-        stall::patience(floor, usual)
+        stall::patience(floor, usual, self.server.group.longest.at(self.since))
     }
 
     /// Whether the server has answered nobody for all of `patience`.

@@ -1,10 +1,13 @@
 //! A server that hangs: it takes requests and answers none.
 //!
 //! Checks find that out after seconds. The requests themselves know earlier: one that has waited
-//! for `P = max(floor, 10 * mean latency)`, while its server answered nobody, *suspects* the
-//! server, once, however much longer it waits. So one slow request is no sign, not on a quiet
-//! server either; as many in a row as there may be errors are (`ejection.errors`). A response to
-//! anybody clears them all.
+//! for `P = max(floor, 10 * mean latency, 2 * longest latency of late)`, while its server answered
+//! nobody, *suspects* the server, once, however much longer it waits. So one slow request is no
+//! sign, not on a quiet server either; as many in a row as there may be errors are
+//! (`ejection.errors`). A response to anybody clears them all.
+//!
+//! The longest latency is that of the group, since the same slow requests go to all of its servers.
+//! What a hang has delayed is left out: it says how long that lasted.
 //!
 //! ```text
 //! answering --a request waits P, no response to anybody--> suspected --errors requests--> out
@@ -17,7 +20,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
-    decide::atomic::{AtomicBool, AtomicU32, AtomicU64},
+    decide::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64},
     time::{Duration, Instant},
 };
 
@@ -26,9 +29,10 @@ use crate::{
 pub(crate) struct Stall {
     /// When it last answered, in nanoseconds.
     heard_at: AtomicU64,
-    suspicions: AtomicU32,
+    suspicions: AtomicU16,
     /// It was taken out for its silence.
     out: AtomicBool,
+    hang_end: HangEnd,
 }
 
 impl Stall {
@@ -39,6 +43,12 @@ impl Stall {
             self.suspicions.store(0, Relaxed);
             self.out.store(false, Relaxed);
         }
+        self.hang_end.heard(now);
+    }
+
+    /// Whether a hang, which is over now, delayed the response to a request of `since`.
+    pub(crate) fn has_delayed(&self, since: Instant) -> bool {
+        self.hang_end.has_delayed(since)
     }
 
     /// When it last answered; the origin before the first time.
@@ -53,12 +63,15 @@ impl Stall {
 
     /// One request more has waited in vain while it was silent: how many suspect the server now.
     pub(crate) fn suspect(&self) -> u32 {
-        self.suspicions.fetch_add(1, Relaxed) + 1
+        u32::from(self.suspicions.fetch_add(1, Relaxed)) + 1
     }
 
     /// Takes note that the server is out for its silence, or back.
     pub(crate) fn set_out(&self, out: bool) {
         self.out.store(out, Relaxed);
+        if out {
+            self.hang_end.begin();
+        }
     }
 
     /// Whether whoever waits for this server does better elsewhere.
@@ -67,18 +80,81 @@ impl Stall {
     }
 }
 
-/// How long a server may answer nobody; zero, that is for ever, where nothing is known of it or
-/// the floor is zero.
-pub(crate) fn patience(floor: Duration, latency: Duration) -> Duration {
+/// When a server answered again after its last hang, in seconds, the begun one counted: all bits
+/// while it hangs.
+#[derive(Clone, Debug, Default)]
+struct HangEnd(AtomicU32);
+
+impl HangEnd {
+    /// It hangs.
+    fn begin(&self) {
+        self.0.store(u32::MAX, Relaxed);
+    }
+
+    /// It has answered somebody.
+    fn heard(&self, now: Instant) {
+        if self.0.load(Relaxed) == u32::MAX {
+            self.0.store(seconds(now).saturating_add(1), Relaxed);
+        }
+    }
+
+    /// Whether the hang delayed the response to a request of `since`.
+    fn has_delayed(&self, since: Instant) -> bool {
+        seconds(since) < self.0.load(Relaxed)
+    }
+}
+
+fn seconds(at: Instant) -> u32 {
+    u32::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX - 1)
+}
+
+/// The longest latency of late: so long a request can take though nothing hangs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LongestLatency {
+    nanos: AtomicU64,
+    at: AtomicU64,
+}
+
+impl LongestLatency {
+    /// Takes a latency in.
+    pub(crate) fn record(&self, now: Instant, latency: Duration) {
+        if latency >= SLOW && latency >= self.at(now) {
+            self.nanos.store(latency.as_nanos(), Relaxed);
+            self.at.store(now.as_nanos(), Relaxed);
+        }
+    }
+
+    /// The longest as of `now`; zero where none was long.
+    pub(crate) fn at(&self, now: Instant) -> Duration {
+        let age = now.since(Instant::from_nanos(self.at.load(Relaxed)));
+        if age > MEMORY {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(self.nanos.load(Relaxed))
+    }
+}
+
+/// How long a server may answer nobody, whose mean latency and longest one of late are these; zero,
+/// that is for ever, where nothing is known of it or the floor is zero.
+pub(crate) fn patience(floor: Duration, latency: Duration, longest: Duration) -> Duration {
     if floor == Duration::ZERO || latency == Duration::ZERO {
         return Duration::ZERO;
     }
-    floor.max(latency * USUAL_TIMES)
+    floor.max(latency * USUAL_TIMES).max(longest * LONGEST_TIMES)
 }
 
 /// Ten times the usual latency without any response happens to no server that works, short of a
 /// pause of its runtime, for which the floor is.
 const USUAL_TIMES: u64 = 10;
+
+/// Among a few slow requests some take longer than all before.
+const LONGEST_TIMES: u64 = 2;
+
+/// Shorter ones are not worth a look: twice that is far below any sensible floor.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// Reports that are asked for every few minutes are slow every few minutes.
+const MEMORY: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
@@ -112,9 +188,36 @@ mod tests {
     #[test]
     fn patience_follows_the_latency_and_needs_to_know_it() {
         let floor = MS * 500;
-        assert_eq!(patience(floor, MS * 20), floor);
-        assert_eq!(patience(floor, MS * 380), MS * 3_800);
-        assert_eq!(patience(floor, Duration::ZERO), Duration::ZERO);
-        assert_eq!(patience(Duration::ZERO, MS * 20), Duration::ZERO);
+        let never = Duration::ZERO;
+        assert_eq!(patience(floor, MS * 20, never), floor);
+        assert_eq!(patience(floor, MS * 380, never), MS * 3_800);
+        assert_eq!(patience(floor, MS * 20, MS * 1_500), MS * 3_000);
+        assert_eq!(patience(floor, Duration::ZERO, MS * 1_500), Duration::ZERO);
+        assert_eq!(patience(Duration::ZERO, MS * 20, MS * 1_500), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_longest_latency_is_remembered_for_ten_minutes() {
+        let longest = LongestLatency::default();
+        longest.record(at(100), MS * 49);
+        assert_eq!(longest.at(at(100)), Duration::ZERO, "that is not long");
+        longest.record(at(1_000), MS * 900);
+        longest.record(at(300_000), MS * 200);
+        assert_eq!(longest.at(at(601_000)), MS * 900);
+        assert_eq!(longest.at(at(601_001)), Duration::ZERO);
+        longest.record(at(700_000), MS * 200);
+        assert_eq!(longest.at(at(700_000)), MS * 200);
+    }
+
+    #[test]
+    fn what_was_sent_before_the_end_of_a_hang_was_delayed_by_it() {
+        let hang = HangEnd::default();
+        hang.heard(at(100));
+        assert!(!hang.has_delayed(at(50)));
+        hang.begin();
+        hang.heard(at(5_000));
+        hang.heard(at(9_000));
+        assert!(hang.has_delayed(at(600)) && hang.has_delayed(at(4_999)));
+        assert!(!hang.has_delayed(at(6_000)));
     }
 }

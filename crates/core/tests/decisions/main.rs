@@ -8,6 +8,7 @@ mod departures;
 mod excess;
 mod fleets;
 mod full;
+mod hangs;
 mod joining;
 mod managed;
 mod model;
