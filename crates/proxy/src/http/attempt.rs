@@ -243,6 +243,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn expect_answer(&mut self) -> Result<(), Reason> {
         // The response cannot be there yet: trying to read it would be in vain.
         self.connection.peer.socket.watch().map_err(|error| of_io(&error))?;
+        self.exchange.watch_client();
         self.arm();
         if self.exchange.worker.shared.log.is_some() || self.exchange.is_sampled() {
             self.exchange.record.times.sent = Some(self.exchange.worker.shared.clock.now());
@@ -295,9 +296,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Reason>> {
         self.poll_upload(cx)?;
-        if self.exchange.client.socket.poll_reset(cx).is_ready() {
-            return Poll::Ready(Err(self.exchange.client.socket.why_reset()));
-        }
         let buffers = &self.exchange.worker.buffers;
         let most = if self.connection.large { HEAD_BYTES } else { usize::MAX };
         match self.connection.peer.poll_fill_up_to(cx, buffers, most) {
@@ -306,10 +304,12 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 Poll::Ready(Ok(buffer))
             }
             Poll::Ready(Err(gone)) => Poll::Ready(Err(gone.reason().during(self.phase()))),
-            Poll::Pending => match self.waits_in_vain() {
-                Some(reason) => Poll::Ready(Err(reason)),
-                None => Poll::Pending,
-            },
+            Poll::Pending if self.exchange.client.socket.poll_reset(cx).is_ready() => {
+                Poll::Ready(Err(self.exchange.client.socket.why_reset()))
+            }
+            Poll::Pending => {
+                self.waits_in_vain().map_or(Poll::Pending, |reason| Poll::Ready(Err(reason)))
+            }
         }
     }
 

@@ -461,6 +461,15 @@ impl<'a> Exchange<'a> {
         self.worker.is_leaving(self.listener)
     }
 
+    /// Lets it be noticed if the client resets its connection meanwhile. One that is not used again
+    /// is not worth the system call; any other is watched for its next request at the latest.
+    pub(crate) fn watch_client(&mut self) {
+        if self.request.keep_alive && self.request.is_whole {
+            // Where that fails it shows with the next request.
+            let _ = self.client.socket.watch();
+        }
+    }
+
     /// Passes an interim response on (RFC 9110, 15.2), but not to a client that cannot know it.
     pub(crate) async fn pass_interim(&mut self, head: &[u8]) -> Result<(), Reason> {
         if self.request.version.is_http10() {

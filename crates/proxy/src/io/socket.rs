@@ -353,15 +353,14 @@ impl Socket {
         }
     }
 
-    /// Waits for the peer to take its request back, which only a stream can tell from
-    /// having sent all of it.
+    /// Waits for the peer to take its request back: to reset its stream, or its connection where
+    /// that is watched. The end of what it sends does not say so: it may still read.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Self::Stream(stream) => stream.poll_reset(cx),
             Self::Quic(stream) => stream.poll_reset(cx),
-            Self::Plain(_) | Self::Secure(..) | Self::Call(_) | Self::File(_) | Self::Nobody(_) => {
-                Poll::Pending
-            }
+            Self::Plain(io) | Self::Secure(io, _) => io.poll_reset(cx),
+            Self::Call(_) | Self::File(_) | Self::Nobody(_) => Poll::Pending,
         }
     }
 

@@ -70,6 +70,67 @@ fn a_client_that_vanishes_in_its_body_is_counted_and_its_server_let_go() {
     proxy.expect(Ending::ClientGone, 1);
 }
 
+/// Closes a connection with a reset, as a client does that has not read all that has come.
+fn reset(client: std::net::TcpStream) {
+    socket2::SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+}
+
+#[test]
+fn a_client_that_resets_while_its_server_works_is_counted_and_the_server_let_go() {
+    let (tell, told) = channel();
+    let server = Scripted::new(move |mut stream, number| {
+        head(&mut stream);
+        if number == 1 {
+            stream.write_all(OK).unwrap();
+            head(&mut stream);
+        }
+        tell.send("asked").unwrap();
+        until_closed(&mut stream);
+        tell.send("let go").unwrap();
+    });
+    let said = || told.recv_timeout(crate::support::PATIENCE).unwrap();
+    let proxy = Proxy::to(&[server.address]);
+    let ask = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut first = proxy.connect();
+    first.write_all(ask).unwrap();
+    assert_eq!(said(), "asked");
+    reset(first);
+    assert_eq!(said(), "let go");
+    proxy.expect(Ending::ClientGone, 1);
+    let mut second = proxy.connect();
+    second.write_all(ask).unwrap();
+    head(&mut second).unwrap();
+    exactly(&mut second, 2);
+    second.write_all(ask).unwrap();
+    assert_eq!(said(), "asked");
+    reset(second);
+    assert_eq!(said(), "let go");
+    let gone = || proxy.runtime.tallies().count(Ending::ClientGone);
+    wait_until(|| gone() == 2, "the second of its requests");
+}
+
+#[test]
+fn a_client_that_has_said_all_and_still_reads_gets_its_response() {
+    let (tell, told) = channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    let server = Scripted::new(move |mut stream, _| {
+        head(&mut stream).unwrap();
+        told.lock().unwrap().recv().unwrap();
+        stream.write_all(OK).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    wait_until(|| server.connections() == 1, "the server to be asked");
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut next = proxy.connect();
+    next.write_all(b"bad\r\n\r\n").unwrap();
+    assert!(until_closed(&mut next).contains(" 400 "), "the one worker has seen the end");
+    tell.send(()).unwrap();
+    assert!(until_closed(&mut client).ends_with("ok"));
+    assert_eq!(proxy.runtime.tallies().count(Ending::Complete), 1);
+}
+
 #[test]
 fn a_client_that_stops_in_its_body_gives_408() {
     let server = Scripted::new(|mut stream, _| {

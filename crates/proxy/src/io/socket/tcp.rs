@@ -8,7 +8,7 @@ use std::{
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
 };
 
@@ -118,6 +118,15 @@ impl Io {
             Link::Lost => Err(io::ErrorKind::NotConnected.into()),
         };
         self.sent(done)
+    }
+
+    /// Waits for the peer to reset a connection that is watched. That is not told while bytes, or
+    /// the end of the stream, wait to be read. Costs no system call.
+    pub(super) fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let Link::Watched(stream) = &self.link else { return Poll::Pending };
+        let is_reset = stream.poll_read_ready(cx).is_ready()
+            && stream.try_io(Interest::ERROR, || Ok(())).is_ok();
+        if is_reset { Poll::Ready(()) } else { Poll::Pending }
     }
 
     pub(super) fn watched(&mut self) -> io::Result<&mut TcpStream> {
