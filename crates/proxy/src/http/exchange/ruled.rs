@@ -33,6 +33,8 @@ impl Exchange<'_> {
             Check::Token(pending) => self.check_token(&pending).await,
             Check::Service(check) => self.ask_service(*check).await,
         };
+        // No server is to be blamed for the wait.
+        self.request.received = self.worker.shared.clock.now();
         if let Err(reply) = refusal {
             self.request.copy = None;
             self.request.reply = Some(reply);
