@@ -65,6 +65,7 @@ pub const fn reason(status: u16) -> &'static str {
         201 => "Created",
         202 => "Accepted",
         204 => "No Content",
+        205 => "Reset Content",
         206 => "Partial Content",
         301 => "Moved Permanently",
         302 => "Found",

@@ -173,7 +173,11 @@ impl Reply {
         out: &mut Vec<u8>,
     ) {
         let own = (&*self.content_type, &*self.body);
-        let (content_type, body) = page.map_or(own, |page| (&*page.content_type, &*page.body));
+        let (content_type, body) = match page.map_or(own, |it| (&*it.content_type, &*it.body)) {
+            // They have no content, whatever a route says (RFC 9110, 15.3.5 and 15.3.6).
+            _ if matches!(self.status, 204 | 205) => ("", &b""[..]),
+            of_any => of_any,
+        };
         out.extend_from_slice(&self.head);
         if !content_type.is_empty() {
             write_field(out, "Content-Type", content_type);

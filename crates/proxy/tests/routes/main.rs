@@ -120,6 +120,18 @@ fn a_body_that_is_still_to_come_closes_the_connection_after_the_answer() {
 }
 
 #[test]
+fn a_status_without_content_is_given_without_the_body_of_its_route() {
+    for (status, length) in [(204, None), (205, Some("Content-Length: 0\r\n")), (304, None)] {
+        let proxy = Proxy::of(vec![rule(under("/"), Action::Respond(answer(status, "a body")))]);
+        let seen = proxy.get("/");
+        assert!(seen.starts_with(&format!("HTTP/1.1 {status} ")), "{seen}");
+        assert!(seen.ends_with("\r\n\r\n"), "{seen}");
+        assert_eq!(seen.contains("Content-Length"), length.is_some(), "{seen}");
+        assert!(length.is_none_or(|length| seen.contains(length)), "{seen}");
+    }
+}
+
+#[test]
 fn a_redirect_says_where_to() {
     let redirect = Redirect {
         status: 308,
