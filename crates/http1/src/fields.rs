@@ -84,6 +84,8 @@ pub enum Known {
     EndpointLoadMetrics,
     /// Strict-Transport-Security (RFC 6797)
     StrictTransportSecurity,
+    /// Alt-Svc (RFC 7838)
+    AltSvc,
     /// Any name with an underscore, where it is to be left out ([`Underscores::Drop`])
     Underscored,
 }
@@ -131,6 +133,7 @@ impl Known {
             (6, b'e') => (Self::Expect, b"expect"),
             (7, b'u') => (Self::Upgrade, b"upgrade"),
             (7, b't') => (Self::Trailer, b"trailer"),
+            (7, b'a') => (Self::AltSvc, b"alt-svc"),
             (9, b'f') => (Self::Forwarded, b"forwarded"),
             (9, b'x') => (Self::XForwardedOther, b"x-real-ip"),
             (10, b'c') => (Self::Connection, b"connection"),

@@ -28,6 +28,8 @@ pub struct ResponseOptions<'a> {
     /// The complete line of Strict-Transport-Security, which replaces the server's; empty for
     /// none, and the server's stays.
     pub hsts: &'a [u8],
+    /// The complete line of Alt-Svc, likewise.
+    pub alt_svc: &'a [u8],
 }
 
 impl Default for ResponseOptions<'_> {
@@ -39,6 +41,7 @@ impl Default for ResponseOptions<'_> {
             dechunk: false,
             extra: b"",
             hsts: b"",
+            alt_svc: b"",
         }
     }
 }
@@ -67,7 +70,8 @@ pub fn write_response(
     let adds = !connection.is_empty()
         || options.via
         || !options.extra.is_empty()
-        || !options.hsts.is_empty();
+        || !options.hsts.is_empty()
+        || !options.alt_svc.is_empty();
     if !removes && !adds && head.version() == Version::Http11 {
         return Forwarded::Unchanged;
     }
@@ -86,6 +90,7 @@ pub fn write_response(
     }
     out.extend_from_slice(options.extra);
     out.extend_from_slice(options.hsts);
+    out.extend_from_slice(options.alt_svc);
     out.extend_from_slice(b"\r\n");
     Forwarded::Rewritten
 }
@@ -125,6 +130,9 @@ fn touched(head: &ResponseHead, options: ResponseOptions<'_>) -> u32 {
     }
     if !options.hsts.is_empty() {
         touched |= Known::StrictTransportSecurity.bit();
+    }
+    if !options.alt_svc.is_empty() {
+        touched |= Known::AltSvc.bit();
     }
     // A server's `Connection: keep-alive` says what we would say: no reason to rewrite the head.
     let says_the_same = connection.keep_alive

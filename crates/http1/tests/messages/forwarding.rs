@@ -237,6 +237,7 @@ fn answers_are_changed_where_they_must_be() {
     let dechunk = ResponseOptions { dechunk: true, keep_alive: false, ..old };
     let more = ResponseOptions { via: true, extra: b"X: y\r\n", ..base };
     let hsts = ResponseOptions { hsts: b"Strict-Transport-Security: max-age=9\r\n", ..base };
+    let alt_svc = ResponseOptions { alt_svc: b"Alt-Svc: h3=\":443\"\r\n", ..base };
     let ours = "1.1 200 OK\r\nA: b\r\nStrict-Transport-Security: max-age=9\r\n";
     let vectors = [
         ("1.1 200 OK\r\nA: b\r\n", hsts, ours),
@@ -247,6 +248,12 @@ fn answers_are_changed_where_they_must_be() {
             ours,
         ),
         ("1.1 200 OK\r\nStrict-Transport-Security: a\r\n", base, ""),
+        (
+            "1.1 200 OK\r\nalt-svc: h3=\":8443\"\r\nA: b\r\n",
+            alt_svc,
+            "1.1 200 OK\r\nA: b\r\nAlt-Svc: h3=\":443\"\r\n",
+        ),
+        ("1.1 200 OK\r\nAlt-Svc: clear\r\n", base, ""),
         ("1.1 200 OK\r\nConnection: close\r\nA: b\r\n", base, "1.1 200 OK\r\nA: b\r\n"),
         ("1.1 200 OK\r\nKeep-Alive: timeout=5\r\n", base, "1.1 200 OK\r\n"),
         ("1.1 200 OK\r\nConnection: X\r\nX: 1\r\nUpgrade: h2c\r\n", base, "1.1 200 OK\r\n"),

@@ -1,7 +1,5 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
-use std::borrow::Cow;
-
 use loadline_core::{compress::Treatment, decide::ending::Ending, state::ServiceCounter};
 use loadline_http1::{BodyReader, Forwarded, ResponseHead, ResponseOptions, write_response};
 
@@ -25,17 +23,14 @@ impl Attempt<'_, '_> {
     ) -> (Vec<u8>, Forwarded) {
         let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
         let (client, hsts) = (request.version, &*listener_context.hsts);
-        let alt_svc = listener_context.alt_svc(self.exchange.listener);
-        let extra = match &request.wanted {
-            None => Cow::Borrowed(alt_svc),
-            Some(wanted) => Cow::Owned([wanted.passed_line(), alt_svc].concat()),
-        };
+        let passed = request.wanted.as_ref().map(|wanted| wanted.passed_line());
         let options = ResponseOptions {
             client,
             keep_alive,
             dechunk,
             hsts,
-            extra: &extra,
+            alt_svc: listener_context.alt_svc(self.exchange.listener),
+            extra: passed.unwrap_or_default(),
             ..ResponseOptions::default()
         };
         let mut text = worker.buffers.take_text();
