@@ -32,7 +32,6 @@ use std::{
 use h2::{Reason, RecvStream, server};
 use http::Request;
 use loadline_core::{decide::ending::Ending, fleet::Http2Limits, time::Duration, units::Bytes};
-use loadline_http1::HeadLimits;
 use tokio::task::spawn_local;
 
 use super::{
@@ -61,7 +60,8 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let Some(listener_context) = view.listener_context(listener) else { return };
     timer.arm(listener_context.timeouts.head);
     let keep_alive = listener_context.timeouts.keep_alive;
-    let builder = builder(listener_context.limits, listener_context.http2);
+    let longest = list_size(listener_context.limits);
+    let builder = builder(longest, listener_context.http2);
     let streams = Streams::new(&worker.timers, listener_context.http2.resets);
     drop(view);
     if client.socket.is_plain()
@@ -74,6 +74,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     }
     let backlogs: Rc<Backlogs> = Rc::default();
     let wire = Wire::new(client, PREFACE.len(), &backlogs, &origin.worker.timers);
+    let wire = wire.offering(longest);
     let cork = wire.cork();
     let mut greeting = pin!(builder.handshake(wire));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
@@ -238,11 +239,11 @@ async fn linger(mut client: Peer, buffers: &Buffers, timer: &Timer) {
     }
 }
 
-fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
+fn builder(longest_head: u32, limits: Http2Limits) -> server::Builder {
     let mut builder = server::Builder::new();
     let size = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(WINDOW_MAX).min(WINDOW_MAX);
     builder
-        .max_header_list_size(list_size(heads).saturating_mul(HEADS))
+        .max_header_list_size(longest_head.saturating_mul(HEADS))
         .max_concurrent_streams(limits.streams)
         .initial_window_size(size(limits.window))
         .initial_connection_window_size(size(limits.connection_window))
@@ -253,7 +254,8 @@ fn builder(heads: HeadLimits, limits: Http2Limits) -> server::Builder {
 }
 
 /// How many times as long as the longest a head may be for the parser to refuse it, so that it is
-/// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell.
+/// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell. Clients are
+/// told of the longest ([`Wire::offering`]).
 const HEADS: u32 = 4;
 
 /// What a client begins with (RFC 9113, 3.4).

@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::{
     backlog::{Backlogs, READ_BYTES},
     inbound::Inbound,
+    offered::Offered,
 };
 use crate::{io::peer::Peer, runtime::timer::Timers};
 
@@ -28,6 +29,7 @@ use crate::{io::peer::Peer, runtime::timer::Timers};
 pub(super) struct Wire {
     shared: Rc<Shared>,
     inbound: Inbound,
+    offered: Offered,
     backlogs: Rc<Backlogs>,
     timers: Rc<Timers>,
 }
@@ -54,9 +56,15 @@ impl Wire {
         Self {
             shared: Rc::new(Shared { peer: RefCell::new(peer), is_corked: Cell::new(false) }),
             inbound: Inbound::behind(preface),
+            offered: Offered::new(None),
             backlogs: backlogs.clone(),
             timers: timers.clone(),
         }
+    }
+
+    /// The same, whose client is told that this is the size of the longest head.
+    pub(super) fn offering(self, size: u32) -> Self {
+        Self { offered: Offered::new(Some(size)), ..self }
     }
 
     /// What can keep back what is written to it.
@@ -99,7 +107,7 @@ impl AsyncRead for Wire {
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { shared, inbound, backlogs, timers } = self.get_mut();
+        let Self { shared, inbound, backlogs, timers, .. } = self.get_mut();
         if backlogs.are_due() {
             // It is woken when this turn is over, and with it what was due.
             cx.waker().wake_by_ref();
@@ -145,12 +153,20 @@ impl AsyncWrite for Wire {
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let mut filled = pieces.iter().map(|piece| &**piece).filter(|piece| !piece.is_empty());
-        let pieces = [filled.next().unwrap_or_default(), filled.next().unwrap_or_default()];
-        let socket = &mut self.shared.peer.borrow_mut().socket;
-        match self.shared.is_corked.get() {
+        let [first, second] =
+            [filled.next().unwrap_or_default(), filled.next().unwrap_or_default()];
+        let Self { shared, offered, .. } = self.get_mut();
+        let changed = offered.put_in(first);
+        let pieces = [changed.as_deref().unwrap_or(first), second];
+        let socket = &mut shared.peer.borrow_mut().socket;
+        let written = match shared.is_corked.get() {
             true => socket.poll_write_corked(cx, pieces),
             false => socket.poll_write_both(cx, pieces),
+        };
+        if let Poll::Ready(Ok(count)) = written {
+            offered.pass(count);
         }
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

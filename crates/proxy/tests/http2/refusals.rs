@@ -7,7 +7,7 @@ use http::{HeaderValue, Request};
 use loadline_core::{decide::ending::Ending, fleet::HeadLimits, units::Bytes};
 
 use crate::{
-    frames::{END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw},
+    frames::{END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw, SETTINGS},
     support::{OK, Proxy, answering, fleet, get, head, post, server},
 };
 
@@ -49,6 +49,23 @@ async fn a_head_beyond_the_limit_is_refused_and_the_connection_lives_on() {
     bomb.headers_mut().insert("x-long", "x".repeat(12_000).parse().unwrap());
     assert_eq!(client.ask(bomb).await.unwrap().status, 431);
     assert_eq!(client.ask(get()).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn clients_are_told_of_the_longest_head_that_is_taken() {
+    let mut fleet = fleet(answering(OK));
+    fleet.listeners[0].limits = HeadLimits { size: Bytes::new(2_000), fields: 20 };
+    let proxy = Proxy::of(fleet);
+    let settings = Raw::connect(proxy.address).until(SETTINGS).payload;
+    let size = settings.chunks(6).find(|it| it[..2] == [0, 6]).unwrap();
+    // As HTTP/2 counts it: 32 bytes more for each field, and no colon, space or end of line.
+    assert_eq!(u32::from_be_bytes(size[2..].try_into().unwrap()), 2_000 + 20 * 34);
+    let client = proxy.client().await;
+    for (length, status) in [(1_800, 200), (2_000, 431)] {
+        let mut request = get();
+        request.headers_mut().insert("x-long", "x".repeat(length).parse().unwrap());
+        assert_eq!(client.ask(request).await.unwrap().status, status, "{length}");
+    }
 }
 
 #[tokio::test]
