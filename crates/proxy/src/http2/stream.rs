@@ -6,6 +6,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     rc::Rc,
     task::{Context, Poll},
 };
@@ -100,6 +101,11 @@ impl Stream {
     /// Why the stream is over, once it has been reset.
     pub(crate) fn why_reset(&mut self) -> Reason {
         self.request.fault().map_or(Reason::ClientGone, Reason::of_client)
+    }
+
+    /// The address that the client opened the connection to, if that is known.
+    pub(crate) fn destination(&self) -> Option<SocketAddr> {
+        self.place.destination()
     }
 
     /// Ends the response. Without one, or with half of one, the stream is reset.

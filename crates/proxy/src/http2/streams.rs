@@ -8,7 +8,7 @@
 //! The level L rises by 1 with each and falls by the
 //! rate r per second, never below 0; L > 10 s x r is too much.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, net::SocketAddr, rc::Rc};
 
 use loadline_core::{time::Instant, units::Rate};
 
@@ -18,6 +18,8 @@ use crate::runtime::timer::Timers;
 #[derive(Debug)]
 pub(crate) struct Streams {
     timers: Rc<Timers>,
+    /// Where the client opened the connection to, where a server may want to know.
+    destination: Option<SocketAddr>,
     /// Being answered.
     open: Cell<u32>,
     /// That there ever were.
@@ -33,10 +35,15 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// None yet.
-    pub(crate) fn new(timers: &Rc<Timers>, allowed: Rate) -> Rc<Self> {
+    /// None yet, of a connection to this address.
+    pub(crate) fn new(
+        timers: &Rc<Timers>,
+        allowed: Rate,
+        destination: Option<SocketAddr>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             timers: timers.clone(),
+            destination,
             open: Cell::new(0),
             all: Cell::new(0),
             abandoned: Cell::new(0),
@@ -85,6 +92,13 @@ pub(crate) struct Place {
     pub(crate) was_answered: bool,
 }
 
+impl Place {
+    /// Where the client opened the connection to, if that is known.
+    pub(crate) fn destination(&self) -> Option<SocketAddr> {
+        self.streams.destination
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let streams = &self.streams;
@@ -109,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_client_that_takes_back_most_requests_is_given_up_and_an_impatient_one_is_not() {
-        let streams = Streams::new(&Rc::default(), Rate::per_sec(20));
+        let streams = Streams::new(&Rc::default(), Rate::per_sec(20), None);
         for _ in 0..=200 {
             streams.enter().was_answered = true;
             drop(streams.enter());
@@ -122,7 +136,7 @@ mod tests {
     #[test]
     fn what_is_taken_back_slowly_wears_off() {
         let timers: Rc<Timers> = Rc::default();
-        let streams = Streams::new(&timers, Rate::per_sec(20));
+        let streams = Streams::new(&timers, Rate::per_sec(20), None);
         for millis in 0..1_000 {
             timers.sweep(Instant::ZERO + Duration::from_millis(millis * 50));
             drop(streams.enter());
@@ -134,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_idle_while_no_stream_is_open() {
-        let streams = Streams::new(&Rc::default(), Rate::per_sec(20));
+        let streams = Streams::new(&Rc::default(), Rate::per_sec(20), None);
         let place = streams.enter();
         assert_eq!(streams.idle_since(), None);
         drop(place);

@@ -95,7 +95,8 @@ async fn begin(
     let context = view.listener_context(listener)?;
     let (keep_alive, head) = (context.timeouts.keep_alive, context.timeouts.head);
     let (limits, rules, takes_early) = (context.limits, context.rules, context.early_data);
-    let streams = Streams::new(&worker.timers, context.http2.resets);
+    let (resets, port) = (context.http2.resets, context.bind.port());
+    let introduces = view.introduces();
     drop(view);
     timer.arm(head);
     let agreed = within(&timer, agree(connecting, takes_early.then_some(worker), meter, head));
@@ -113,6 +114,9 @@ async fn begin(
         return None;
     }
     drop(view);
+    let destination = introduces.then(|| quinn.local_ip()).flatten();
+    let destination = destination.map(|ip| SocketAddr::new(ip, port));
+    let streams = Streams::new(&worker.timers, resets, destination);
     let mut lines = ClientLines::new(rules, address.ip(), "https");
     lines.set_http3();
     let tls = Rc::new(client_tls(&quinn));

@@ -5,6 +5,7 @@
 
 use std::{
     fmt, io, mem,
+    net::SocketAddr,
     rc::Rc,
     task::{Context, Poll, ready},
 };
@@ -138,6 +139,11 @@ impl Stream {
     /// last, while this one waited.
     pub(crate) fn was_passed_over(&self) -> bool {
         self.control.take_passed_over()
+    }
+
+    /// The address that the client opened the connection to, if that is known.
+    pub(crate) fn destination(&self) -> Option<SocketAddr> {
+        self.place.destination()
     }
 
     /// Ends the response. Without one, or with half of one, the stream is reset.

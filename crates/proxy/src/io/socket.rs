@@ -453,8 +453,13 @@ impl Socket {
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_tcp_notsent_lowat(u32::MAX));
     }
 
-    /// The address the peer opened the connection to; none for a stream of many.
+    /// The address the peer opened the connection to, if that is known.
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Stream(stream) => return stream.destination(),
+            Self::Quic(stream) => return stream.destination(),
+            _ => {}
+        }
         self.as_fd().and_then(|fd| SockRef::from(&fd).local_addr().ok()?.as_socket())
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct Contexts {
     listeners: Vec<ListenerContext>,
     /// The services to whose servers connections are kept ready, by their indices.
     prewarmed: Vec<usize>,
+    /// Whether servers of some service are told of clients by PROXY headers.
+    introduces: bool,
 }
 
 /// What goes with a service.
@@ -307,7 +309,8 @@ impl Contexts {
     /// Those of `fleet` with these listeners.
     pub(crate) fn new(fleet: &Fleet, listeners: Vec<ListenerContext>) -> Self {
         let keys = ListenerKey::of(&fleet.listeners).collect();
-        Self { keys, listeners, prewarmed: prewarmed(fleet) }
+        let introduces = fleet.services.iter().any(|service| service.send_proxy.is_some());
+        Self { keys, listeners, prewarmed: prewarmed(fleet), introduces }
     }
 }
 
@@ -366,6 +369,11 @@ impl View {
     pub(crate) fn warm(&self) -> impl Iterator<Item = (usize, &Warm)> {
         let services = self.at.prewarmed.iter();
         services.flat_map(|index| self.services[*index].warm.iter().map(|warm| (*index, warm)))
+    }
+
+    /// Whether servers of some service are told of clients by PROXY headers.
+    pub(crate) fn introduces(&self) -> bool {
+        self.at.introduces
     }
 
     /// The longest head a listener takes, in bytes.

@@ -1,11 +1,18 @@
 //! What a request becomes for a server, and its response for the client.
 
-use std::{future::poll_fn, io::Write as _, net::TcpStream};
+use std::{
+    future::poll_fn,
+    io::Write as _,
+    net::{Ipv4Addr, TcpStream},
+};
 
 use bytes::Bytes;
 use h2::{Reason, ext::Protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
-use loadline_core::{decide::ending::Ending, fleet::UnderscoreHeaders};
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{ProxyVersion, UnderscoreHeaders},
+};
 
 use crate::support::{
     FullResponse, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing,
@@ -279,4 +286,16 @@ async fn names_with_an_underscore_are_dropped_refused_or_kept_in_heads_and_trail
         assert_eq!(seen.contains("content_length: 9\r\n"), has_header, "{seen}");
         assert!(seen.ends_with(body), "{seen}");
     }
+}
+
+#[tokio::test]
+async fn a_proxy_header_names_the_address_that_the_client_asked() {
+    let mut fleet = fleet(showing("\r\n\r\n"));
+    fleet.listeners[0].bind = (Ipv4Addr::UNSPECIFIED, 0).into();
+    fleet.services[0].send_proxy = Some(ProxyVersion::V1);
+    let proxy = Proxy::of(fleet);
+    let seen = proxy.client().await.ask(get()).await.unwrap().text();
+    let (line, _) = seen.split_once("\r\n").unwrap();
+    assert!(line.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{line}");
+    assert!(line.ends_with(&format!(" {}", proxy.address.port())), "{line}");
 }

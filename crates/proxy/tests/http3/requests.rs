@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use h3::error::Code;
 use http::{Request, StatusCode};
-use loadline_core::decide::ending::Ending;
+use loadline_core::{decide::ending::Ending, fleet::ProxyVersion};
 use quinn::Endpoint;
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -195,4 +195,23 @@ async fn an_urgent_response_goes_before_one_that_was_asked_for_earlier() {
     });
     assert_eq!(all.join_next().await.unwrap().unwrap(), "urgent");
     assert_eq!(all.join_next().await.unwrap().unwrap(), "later");
+}
+
+#[tokio::test]
+async fn a_proxy_header_names_the_address_that_the_client_asked() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let server = server(move |stream| {
+        let head = head(&mut BufReader::new(&stream)).unwrap();
+        tell.send(head).unwrap();
+        (&stream).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+    });
+    let authority = Authority::new();
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].bind = (Ipv4Addr::UNSPECIFIED, 0).into();
+    fleet.services[0].send_proxy = Some(ProxyVersion::V1);
+    let (_proxy, address) = start(&fleet);
+    let client = Client::to((Ipv4Addr::LOCALHOST, address.port()).into(), &authority).await;
+    assert_eq!(client.get("/").await.0, 200);
+    let seen = told.recv().unwrap();
+    assert!(seen.starts_with("proxy tcp4 127.0.0.1 127.0.0.1 "), "{seen}");
 }
