@@ -57,7 +57,8 @@ pub(crate) struct Route {
     pub(crate) cache: Key<TableOrSwitch<RouteCache>>,
     /// CORS: which pages of other origins may read responses. Preflights are answered here; the
     /// route has to match `OPTIONS`. CORS headers of servers are replaced. Responses of loadline's
-    /// own (401, 429, 502, 503) have them too.
+    /// own (401, 429, 502, 503) have them too; those to requests of no route (400, 404, 431) have
+    /// none.
     pub(crate) cors: Key<Cors>,
     /// Redirects the client. Parts of the URL that are not given stay as requested.
     pub(crate) redirect: Key<Redirect>,
@@ -141,7 +142,7 @@ pub(crate) struct FixedAnswer {
     pub(crate) status: Key<Whole<200, 599>>,
     /// Headers by name. `Content-Type` is plain text if omitted.
     pub(crate) headers: Key<Named<Text<HeaderTemplate>>>,
-    /// The body.
+    /// The body. It is left out with 204, 205 and 304, which have none.
     pub(crate) body: Key<Text<Body>>,
 }
 
