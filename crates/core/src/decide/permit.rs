@@ -96,7 +96,7 @@ impl Permit {
     pub fn answered(&self, now: Instant) {
         let latency = now.since(self.since);
         self.heard(now, latency);
-        if !self.server.silence.has_delayed(self.since) {
+        if latency >= stall::SLOW && !self.server.silence.has_delayed(self.since) {
             self.server.group.longest.record(now, latency);
         }
         if self.server.errs.load(Relaxed) {
@@ -179,7 +179,9 @@ impl Permit {
     pub fn patience(&self, floor: Duration) -> Duration {
         let own = self.server.latency.get();
         let usual = if own == Duration::ZERO { self.server.group.held.get() } else { own };
-        stall::patience(floor, usual, self.server.group.longest.at(self.since))
+        let many = self.server.in_flight.load(Relaxed) >= stall::MANY;
+        let longest = if many { Duration::ZERO } else { self.server.group.longest.at(self.since) };
+        stall::patience(floor, usual, longest)
     }
 
     /// Whether the server has answered nobody for all of `patience`.
