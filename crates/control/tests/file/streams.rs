@@ -58,7 +58,7 @@ fn what_does_not_go_together_is_told_at_its_place() {
         (named("", "b"), 5, "not a server name"),
         ("names = [{ name = \"a\", service = \"b\" }]".to_owned(), 4, "tls-passthrough"),
         ("protocol = \"tls-passthrough\"\nnames = [{ name = \"a\" }]".to_owned(), 5, "`service`"),
-        ("protocol = \"tls\"".to_owned(), 1, "`tls` without a certificate"),
+        ("protocol = \"tls\"".to_owned(), 4, "`tls` without a certificate"),
         ("protocol = \"tcp\"\nlimits = { fields = 5 }".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"tcp\"\nforwarded = \"off\"".to_owned(), 5, "reads no HTTP"),
         ("protocol = \"tcp\"\nmax_body = \"1MB\"".to_owned(), 5, "reads no HTTP"),
