@@ -64,9 +64,10 @@ const fn of_status(status: u16) -> Verdict {
         301 | 302 | 307 | 308 => Verdict::Fail(Reason::StoreRegion),
         // A HEAD of which nobody says why it fails: an expired token is the likeliest.
         400 | 401 => Verdict::Renew(Reason::StoreRefuses),
-        403 | 404 | 412 | 416 | 500..=599 => Verdict::Replace(status),
-        // The object was deleted, and a marker stands where it was.
-        405 => Verdict::Replace(404),
+        // A HEAD of what is missing where keys may not be listed, or may not be read: GET is told
+        // AccessDenied for both. 405 is for what was deleted, with a marker where it was.
+        403 | 405 => Verdict::Replace(404),
+        404 | 412 | 416 | 500..=599 => Verdict::Replace(status),
         _ => Verdict::Fail(Reason::StoreRefuses),
     }
 }
@@ -101,7 +102,7 @@ mod tests {
             (404, "NoSuchKey", 404),
             (404, "", 404),
             (403, "AccessDenied", 404),
-            (403, "", 403),
+            (403, "", 404),
             (400, "KeyTooLongError", 404),
             (404, "BlobNotFound", 404),
             (400, "OutOfRangeInput", 404),
