@@ -36,11 +36,19 @@ impl Treatment {
     {
         let seen = Seen::of(compression, response.fields);
         if response.status == 304 {
+            // Its type is mostly left out. The whole may vary, which it then has to say, too
+            // (RFC 9110 section 15.4.5); where it does not, it does no harm.
+            let is_of_unknown = seen.types == 0 && !seen.is_fixed;
             return if offer.asks_weakly && seen.has_strong_tag {
                 Self::Weaken
+            } else if is_of_unknown {
+                Self::Vary
             } else {
-                Self::Keep
+                seen.of_part()
             };
+        }
+        if response.status == 206 {
+            return seen.of_part();
         }
         let is_short = response.length.is_some_and(|length| length < compression.min_size.get());
         if !has_whole_body(response.status) || is_short || !seen.is_compressible() {
@@ -64,9 +72,10 @@ struct Seen {
     /// How many Content-Type fields there are: of two, nobody knows which one a client goes by.
     types: u32,
     has_type: bool,
-    /// It has a coding already, is a part, is not to be changed, or has a checksum that would not
-    /// be true any more.
+    /// It has a coding already, is not to be changed, or has a checksum that would not be true any
+    /// more.
     is_fixed: bool,
+    is_part: bool,
     is_public: bool,
     has_strong_tag: bool,
 }
@@ -93,7 +102,8 @@ impl Seen {
                     !is_grpc(value) && compression.types.iter().any(|range| range.contains(value));
             }
             13 if is("cache-control") => elements(value).for_each(|it| self.add_directive(it)),
-            6 | 11 | 13 | 14 | 16 if FIXING.iter().any(|other| is(other)) => self.is_fixed = true,
+            13 if is("content-range") => self.is_part = true,
+            6 | 11 | 14 | 16 if FIXING.iter().any(|other| is(other)) => self.is_fixed = true,
             _ => {}
         }
     }
@@ -106,7 +116,18 @@ impl Seen {
     }
 
     const fn is_compressible(&self) -> bool {
+        self.is_of_compressible() && !self.is_part
+    }
+
+    /// Whether it is compressible, or a part of what is.
+    const fn is_of_compressible(&self) -> bool {
         self.types == 1 && self.has_type && !self.is_fixed
+    }
+
+    /// What becomes of a response that stands for another, or has a part of it: it says what that
+    /// one would.
+    const fn of_part(&self) -> Treatment {
+        if self.is_of_compressible() { Treatment::Vary } else { Treatment::Keep }
     }
 }
 
@@ -122,10 +143,10 @@ fn is_grpc(media_type: &[u8]) -> bool {
     media_type.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
-/// Fields with which content cannot be compressed on the way: it has a coding, is a part, or its
-/// bytes are vouched for (RFC 9530, RFC 3230, RFC 1864).
-const FIXING: [&str; 6] =
-    ["content-encoding", "content-range", "content-digest", "repr-digest", "content-md5", "digest"];
+/// Fields with which content cannot be compressed on the way: it has a coding, or its bytes are
+/// vouched for (RFC 9530, RFC 3230, RFC 1864).
+const FIXING: [&str; 5] =
+    ["content-encoding", "content-digest", "repr-digest", "content-md5", "digest"];
 
 #[cfg(test)]
 mod tests {
@@ -189,11 +210,28 @@ mod tests {
         for status in [200, 201, 203, 301, 400, 404, 500, 503] {
             assert_eq!(treated(offer, status, None, &[HTML]), COMPRESSED, "{status}");
         }
-        for status in [204, 205, 206] {
+        for status in [204, 205] {
             assert_eq!(treated(offer, status, None, &[HTML]), Treatment::Keep, "{status}");
         }
         assert_eq!(treated(offer, 200, Some(999), &[HTML]), Treatment::Keep);
         assert_eq!(treated(offer, 200, Some(1_000), &[HTML]), COMPRESSED);
+    }
+
+    #[test]
+    fn a_part_and_a_304_vary_as_the_whole_would() {
+        let part = ("Content-Range", "bytes 0-1/20000");
+        for (status, fields, told) in [
+            (206, &[HTML, part][..], Treatment::Vary),
+            (206, &[("Content-Type", "image/png"), part], Treatment::Keep),
+            (206, &[HTML, part, ("Content-Encoding", "gzip")], Treatment::Keep),
+            (304, &[HTML], Treatment::Vary),
+            (304, &[], Treatment::Vary),
+            (304, &[("Content-Type", "image/png")], Treatment::Keep),
+            (304, &[("Cache-Control", "no-transform")], Treatment::Keep),
+        ] {
+            let offer = offered(Some(Algorithm::Gzip));
+            assert_eq!(treated(offer, status, Some(2), fields), told, "{status} {fields:?}");
+        }
     }
 
     #[test]
@@ -213,7 +251,7 @@ mod tests {
         let asked = Offer { asks_weakly: true, ..Offer::default() };
         let strong = &[("ETag", "\"a\"")][..];
         assert_eq!(treated(asked, 304, None, strong), Treatment::Weaken);
-        assert_eq!(treated(asked, 304, None, &[("ETag", "W/\"a\"")]), Treatment::Keep);
-        assert_eq!(treated(Offer::default(), 304, None, strong), Treatment::Keep);
+        assert_eq!(treated(asked, 304, None, &[("ETag", "W/\"a\"")]), Treatment::Vary);
+        assert_eq!(treated(Offer::default(), 304, None, strong), Treatment::Vary);
     }
 }

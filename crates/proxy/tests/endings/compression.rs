@@ -278,6 +278,7 @@ fn a_part_stays_a_part() {
     let (head, body) = get(&gzipping(&server), "Range: bytes=0-1999\n");
     assert_eq!(body.len(), 2_000);
     assert!(!head.contains("Content-Encoding") && head.contains("\r\nETag: \"a\"\r\n"), "{head}");
+    assert!(head.contains("\r\nVary: Accept-Encoding\r\n"), "as the whole would: {head}");
 }
 
 #[test]

@@ -64,8 +64,8 @@ impl Exchange<'_> {
             206 => treat(response.status),
             // It has the `Vary` that the whole would have: RFC 9110 section 15.4.5.
             304 => match treat(304) {
-                Treatment::Keep => treat(response.status),
-                treatment => treatment,
+                Treatment::Weaken => Treatment::Weaken,
+                _ => treat(response.status),
             },
             status => treat(status),
         }
