@@ -213,8 +213,10 @@ impl fmt::Display for Override {
                 write!(f, ": {} as the file says", ServerAddress(server))
             }
             Setting::Maintenance(_) => Ok(()),
-            Setting::Mode(server, Mode::Drain) | Setting::Drain(server, _) => {
-                line(f, "drain", server, 0)
+            Setting::Mode(server, Mode::Drain) => line(f, "drain", server, 0),
+            Setting::Drain(server, limit) => {
+                line(f, "drain", server, 0)?;
+                write!(f, "  # cut after {limit}: `drain_timeout` of the service says that")
             }
             Setting::Mode(server, Mode::Maintenance) => line(f, "maintenance", server, 0),
         }

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use loadline_core::{
     decide::overrides::{Mode, Override, OverrideError, Overrides, Setting},
-    fleet::{Capacity, Fleet, Maintenance, Service},
+    fleet::{Capacity, Discovery, Fleet, ListPlace, Maintenance, Service, Source},
+    time::Duration,
     units::{Rate, Ratio},
 };
 
@@ -61,7 +62,7 @@ fn the_latest_change_counts_and_what_the_file_says_takes_it_back() {
 #[test]
 fn a_service_is_put_in_maintenance_with_what_its_file_says_of_it_and_back() {
     let mut file = three_servers();
-    let retry_after = Some(loadline_core::time::Duration::from_secs(60));
+    let retry_after = Some(Duration::from_secs(60));
     file.services[0].maintenance = Some(Maintenance { retry_after, ..Maintenance::default() });
     let change = |enabled| Override {
         service: "web".into(),
@@ -128,6 +129,10 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let drain = change(Setting::Mode(server(&three_servers(), 0), Mode::Drain));
     let line = "drain of { address = \"127.110.0.0:80\" } among its servers:\nweight = 0";
     assert!(drain.to_string().ends_with(line), "{drain}");
+    let limit = Duration::from_secs(30);
+    let cut = change(Setting::Drain(server(&three_servers(), 0), limit)).to_string();
+    let (_, comment) = cut.split_once("weight = 0  # ").unwrap();
+    assert_eq!(comment, "cut after 30s: `drain_timeout` of the service says that");
     let weight = change(Setting::Weight(server(&three_servers(), 0), 5));
     assert!(weight.yields_to(&drain) && !drain.yields_to(&weight) && !scaler.yields_to(&drain));
 }
