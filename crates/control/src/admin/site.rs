@@ -176,8 +176,11 @@ impl LiveConfiguration {
     /// whole, or nothing of it.
     pub fn relist(&self) {
         let _turn = lock(&self.reading);
+        let sources = self.kept().lists.sources().cloned().collect();
+        // Nobody is held up while a disk is slow.
+        let answers = discovery::read_files(sources);
         let mut kept = self.kept();
-        if discovery::reread(&mut kept.lists, self.clock.now()) {
+        if discovery::reread(&mut kept.lists, answers, self.clock.now()) {
             self.engine.amend(kept.whole());
         }
     }

@@ -6,9 +6,13 @@
 //! Both are read into one tree, so that an error says the same in both: which entry, what is wrong
 //! with it, and what would be right.
 
-use std::{collections::BTreeSet, fs, net::SocketAddr, path::Path};
+use std::{
+    collections::BTreeSet, fs::OpenOptions, io::Read as _, net::SocketAddr,
+    os::unix::fs::OpenOptionsExt as _, path::Path,
+};
 
 use loadline_core::decide::discovery::Listed;
+use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
 /// Reads the list at `path`.
@@ -16,9 +20,23 @@ use serde_json::{Map, Value};
 /// # Errors
 /// What is wrong with it, for people.
 pub(super) fn read(path: &Path) -> Result<Vec<Listed>, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = text(path)?;
     let is_json = path.extension().is_some_and(|it| it.eq_ignore_ascii_case("json"));
     parse(&text, is_json)
+}
+
+/// What the file has. A pipe of this name must not keep anybody waiting for its other end.
+fn text(path: &Path) -> Result<String, String> {
+    let told = |error| format!("cannot be read: {error}");
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+    let mut file = file.map_err(told)?;
+    if !file.metadata().map_err(told)?.is_file() {
+        return Err("cannot be read: it is not a regular file".to_owned());
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(told)?;
+    Ok(text)
 }
 
 fn parse(text: &str, is_json: bool) -> Result<Vec<Listed>, String> {
@@ -94,6 +112,18 @@ mod tests {
         let listed = parse(toml, false).unwrap();
         assert_eq!(listed, parse(json, true).unwrap());
         assert_eq!((listed.len(), listed[1].weight, listed[1].priority), (2, 2, 0));
+    }
+
+    #[test]
+    fn a_list_that_is_a_pipe_is_refused_rather_than_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("web.toml");
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+        let (told, read) = std::sync::mpsc::channel();
+        std::thread::spawn(move || told.send(super::read(&path)));
+        let error = read.recv_timeout(std::time::Duration::from_secs(5)).unwrap().unwrap_err();
+        assert_eq!(error, "cannot be read: it is not a regular file");
     }
 
     #[test]

@@ -154,7 +154,8 @@ pub(crate) fn begin_again(
 /// Follows the lists that `fleet` names, and reads every file among them.
 fn read_again(lists: &mut Lists, fleet: &Fleet, now: Instant) -> Result<(), DiscoveryError> {
     lists.follow(fleet);
-    for (source, answer) in read_files(lists) {
+    let files = lists.sources().cloned().collect();
+    for (source, answer) in read_files(files) {
         if let Outcome::Kept { why, .. } = take(lists, now, &source, answer) {
             return Err(DiscoveryError { source_name: source.to_string(), why });
         }
@@ -162,9 +163,12 @@ fn read_again(lists: &mut Lists, fleet: &Fleet, now: Instant) -> Result<(), Disc
     Ok(())
 }
 
-/// Reads the files of `lists` again; whether any list is another now.
-pub(crate) fn reread(lists: &mut Lists, now: Instant) -> bool {
-    let answers = read_files(lists).into_iter();
+/// What the file of a list says, or why it cannot be known.
+type FileAnswer = (Source, Result<Vec<Listed>, String>);
+
+/// Takes in what files say that have been read again; whether any list is another now.
+pub(crate) fn reread(lists: &mut Lists, answers: Vec<FileAnswer>, now: Instant) -> bool {
+    let answers = answers.into_iter();
     let changed = answers.map(|(source, answer)| take(lists, now, &source, answer));
     changed.filter(|outcome| matches!(outcome, Outcome::Changed(_))).count() > 0
 }
@@ -251,12 +255,14 @@ fn ask_all(sources: &[Source], names: &NameServers) -> io::Result<Vec<(Source, A
     Ok(answers)
 }
 
-fn read_files(lists: &Lists) -> Vec<(Source, Result<Vec<Listed>, String>)> {
-    let answer = |source: &Source| match &source.place {
-        ListPlace::File(path) => Some((source.clone(), list::read(Path::new(path)))),
-        ListPlace::Addresses { .. } | ListPlace::Services { .. } => None,
+/// Reads those of the lists that are files, which may take as long as a disk does.
+pub(crate) fn read_files(lists: Vec<Source>) -> Vec<FileAnswer> {
+    let answer = |source: Source| {
+        let ListPlace::File(path) = &source.place else { return None };
+        let answer = list::read(Path::new(path));
+        Some((source, answer))
     };
-    lists.sources().filter_map(answer).collect()
+    lists.into_iter().filter_map(answer).collect()
 }
 
 /// Takes an answer in, and tells the log what follows from it.
