@@ -5,6 +5,7 @@
 //! is left out; one that cannot be asked for fails the whole list, which would be too short.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -14,7 +15,7 @@ use hickory_resolver::{
     config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
     lookup::Lookup,
     net::{DnsError, NetError, runtime::TokioRuntimeProvider},
-    proto::rr::{Name, RData, RecordType},
+    proto::rr::{Name, RData, RecordType, rdata::SRV},
     system_conf::read_system_conf,
 };
 use loadline_core::{
@@ -22,13 +23,21 @@ use loadline_core::{
     fleet::{Family, ListPlace},
     time::Duration,
 };
-use tokio::time::timeout;
+use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 
-use super::{Answer, NameServers};
+use super::{Answer, NameServers, list};
 
 /// Whoever can be asked, or why nobody can. Cheap to copy.
 #[derive(Clone)]
-pub(super) struct Asking(Result<TokioResolver, Arc<str>>);
+pub(super) struct Asking(Result<Resolvers, Arc<str>>);
+
+/// The name servers: all together, of whom the first response counts, and each of them alone where
+/// there are several.
+#[derive(Clone)]
+struct Resolvers {
+    all: TokioResolver,
+    each: Arc<[TokioResolver]>,
+}
 
 /// What an answer holds, and how long it counts.
 struct Found<T> {
@@ -39,24 +48,22 @@ struct Found<T> {
 impl Asking {
     /// The name servers of the file, else those of the machine as they are now.
     pub(super) fn of(names: &NameServers) -> Self {
-        Self(resolver(names).map_err(|error| error.to_string().into()))
+        Self(Resolvers::of(names).map_err(|error| error.to_string().into()))
     }
 
     /// The servers at `place`.
     pub(super) async fn ask(&self, place: &ListPlace) -> Answer {
-        let resolver = match &self.0 {
-            Ok(resolver) => resolver,
+        let resolvers = match &self.0 {
+            Ok(resolvers) => resolvers,
             Err(error) => return Answer::failed(&**error),
         };
         let listed = async {
             match place {
                 ListPlace::File(_) => Err("a file is read, not asked for".into()),
                 ListPlace::Addresses { name, port, family } => {
-                    let name = Name::from_utf8(name).map_err(NetError::from);
-                    addresses(resolver, &name.map_err(|error| error.to_string())?, *family, *port)
-                        .await
+                    addresses(resolvers, name, *family, *port).await
                 }
-                ListPlace::Services { name, family } => services(resolver, name, *family).await,
+                ListPlace::Services { name, family } => services(resolvers, name, *family).await,
             }
         };
         let found = timeout(LONGEST.to_std(), listed).await;
@@ -67,21 +74,99 @@ impl Asking {
     }
 }
 
-fn resolver(names: &NameServers) -> Result<TokioResolver, NetError> {
-    let (config, mut options) = if names.servers.is_empty() {
-        read_system_conf()?
-    } else {
-        let servers = names.servers.iter().map(name_server).collect();
-        (ResolverConfig::from_name_servers(servers), ResolverOpts::default())
-    };
-    options.timeout = names.timeout.to_std();
-    options.attempts = names.attempts as usize;
-    // Answers are kept by whoever asks, and the TTL of an alias counts too.
-    options.cache_size = 0;
-    options.preserve_intermediates = true;
-    options.use_hosts_file = ResolveHosts::Never;
-    let builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
-    builder.with_options(options).build()
+impl Resolvers {
+    fn of(names: &NameServers) -> Result<Self, NetError> {
+        let (config, mut options) = if names.servers.is_empty() {
+            read_system_conf()?
+        } else {
+            let servers = names.servers.iter().map(name_server).collect();
+            (ResolverConfig::from_name_servers(servers), ResolverOpts::default())
+        };
+        options.timeout = names.timeout.to_std();
+        options.attempts = names.attempts as usize;
+        // Answers are kept by whoever asks, and the TTL of an alias counts too.
+        options.cache_size = 0;
+        options.preserve_intermediates = true;
+        options.use_hosts_file = ResolveHosts::Never;
+        let built = |config| {
+            let builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
+            builder.with_options(options.clone()).build()
+        };
+        let alone = |server: &NameServerConfig| {
+            let (domain, search) = (config.domain.clone(), config.search.clone());
+            built(ResolverConfig::from_parts(domain, search, vec![server.clone()]))
+        };
+        let several = Some(&config.name_servers).filter(|them| them.len() > 1);
+        let each = several.into_iter().flatten().map(alone).collect::<Result<_, _>>()?;
+        Ok(Self { all: built(config)?, each })
+    }
+
+    /// The records of a kind, of which there may be none.
+    async fn records(&self, name: &Name, kind: RecordType) -> Result<Found<RData>, String> {
+        let first = found(self.all.lookup(name.clone(), kind).await);
+        match first {
+            Err(NetError::Dns(DnsError::ResponseCode(_))) => {}
+            _ => return first.map_err(|error| error.to_string()),
+        }
+        // One that cannot answer may have been the first to say so: what the others say counts.
+        let mut asked = JoinSet::new();
+        for one in self.each.iter().cloned() {
+            let name = name.clone();
+            asked.spawn(async move { found(one.lookup(name, kind).await) });
+        }
+        while let Some(answer) = asked.join_next().await {
+            if let Ok(Ok(found)) = answer {
+                return Ok(found);
+            }
+        }
+        first.map_err(|error| error.to_string())
+    }
+
+    /// The addresses of a host.
+    async fn hosts(&self, name: &Name, family: Family) -> Result<Found<IpAddr>, String> {
+        let mut found = match family {
+            Family::PreferV4 | Family::V4 | Family::All => {
+                self.records(name, RecordType::A).await?
+            }
+            Family::V6 => self.records(name, RecordType::AAAA).await?,
+        };
+        if family == Family::All || family == Family::PreferV4 && found.what.is_empty() {
+            found.join(self.records(name, RecordType::AAAA).await?);
+        }
+        let ip = |record: RData| match record {
+            RData::A(ip) => Some(IpAddr::V4(ip.0)),
+            RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
+            _ => None,
+        };
+        let what = found.what.into_iter().filter_map(ip).collect();
+        Ok(Found { what, ttl: found.ttl })
+    }
+
+    /// The addresses of several hosts, of some of them at a time.
+    async fn all_hosts(
+        &self,
+        names: BTreeSet<Name>,
+        family: Family,
+    ) -> Result<BTreeMap<Name, Found<IpAddr>>, String> {
+        let places = Arc::new(Semaphore::new(HOSTS_AT_ONCE));
+        let mut asked = JoinSet::new();
+        for name in names {
+            let (resolvers, places) = (self.clone(), places.clone());
+            asked.spawn(async move {
+                let _place = places.acquire().await;
+                match resolvers.hosts(&name, family).await {
+                    Ok(hosts) => Ok((name, hosts)),
+                    Err(why) => Err(format!("{name}: {why}")),
+                }
+            });
+        }
+        let mut all = BTreeMap::new();
+        while let Some(answer) = asked.join_next().await {
+            let (name, hosts) = answer.map_err(|error| error.to_string())??;
+            all.insert(name, hosts);
+        }
+        Ok(all)
+    }
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {
@@ -91,66 +176,52 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
 }
 
 async fn addresses(
-    resolver: &TokioResolver,
-    name: &Name,
+    resolvers: &Resolvers,
+    name: &str,
     family: Family,
     port: u16,
 ) -> Result<Found<Listed>, String> {
-    let mut found = match family {
-        Family::PreferV4 | Family::V4 | Family::All => {
-            records(resolver, name, RecordType::A).await?
-        }
-        Family::V6 => records(resolver, name, RecordType::AAAA).await?,
-    };
-    if family == Family::All || family == Family::PreferV4 && found.what.is_empty() {
-        found.join(records(resolver, name, RecordType::AAAA).await?);
-    }
-    let ip = |record: RData| match record {
-        RData::A(ip) => Some(IpAddr::V4(ip.0)),
-        RData::AAAA(ip) => Some(IpAddr::V6(ip.0)),
-        _ => None,
-    };
-    let servers = found.what.into_iter().filter_map(ip);
-    let what = servers.map(|ip| Listed::at((ip, port).into())).collect();
-    Ok(Found { what, ttl: found.ttl })
+    let name = Name::from_utf8(name).map_err(|error| error.to_string())?;
+    let Found { what, ttl } = resolvers.hosts(&name, family).await?;
+    let listed = |ip| list::of_server((ip, port).into()).map(Listed::at);
+    let what = what.into_iter().map(listed).collect::<Result<_, _>>()?;
+    Ok(Found { what, ttl })
 }
 
 async fn services(
-    resolver: &TokioResolver,
+    resolvers: &Resolvers,
     name: &str,
     family: Family,
 ) -> Result<Found<Listed>, String> {
     let name = Name::from_utf8(name).map_err(|error| error.to_string())?;
-    let Found { what, ttl } = records(resolver, &name, RecordType::SRV).await?;
-    let mut found = Found { what: Vec::new(), ttl };
-    for record in what {
-        let RData::SRV(service) = record else { continue };
+    let Found { what, mut ttl } = resolvers.records(&name, RecordType::SRV).await?;
+    let services = what.into_iter().filter_map(|record| match record {
         // A service that is "decidedly not available" has the root as its host (RFC 2782).
-        if service.target.is_root() {
-            continue;
+        RData::SRV(service) if !service.target.is_root() => Some(service),
+        _ => None,
+    });
+    let services: Vec<SRV> = services.collect();
+    let targets = services.iter().map(|service| service.target.clone()).collect();
+    let hosts = resolvers.all_hosts(targets, family).await?;
+    ttl = ttl.into_iter().chain(hosts.values().filter_map(|it| it.ttl)).min();
+    let mut records = Vec::new();
+    for service in services {
+        for ip in hosts.get(&service.target).into_iter().flat_map(|it| &it.what) {
+            let address = list::of_server((*ip, service.port).into())?;
+            records.push((address, service.priority, service.weight));
         }
-        let hosts = addresses(resolver, &service.target, family, service.port).await;
-        let hosts = hosts.map_err(|why| format!("{}: {why}", service.target))?;
-        let (priority, weight) = (service.priority, service.weight);
-        let what = hosts.what.iter().map(|it| (it.address, priority, weight)).collect();
-        found.join(Found { what, ttl: hosts.ttl });
     }
-    Ok(Found { what: Listed::of_services(&found.what), ttl: found.ttl })
+    Ok(Found { what: Listed::of_services(&records), ttl })
 }
 
-/// The records of a kind, of which there may be none.
-async fn records(
-    resolver: &TokioResolver,
-    name: &Name,
-    kind: RecordType,
-) -> Result<Found<RData>, String> {
-    match resolver.lookup(name.clone(), kind).await {
+fn found(answer: Result<Lookup, NetError>) -> Result<Found<RData>, NetError> {
+    match answer {
         Ok(lookup) => Ok(Found { ttl: ttl(&lookup), what: data(&lookup) }),
         Err(NetError::Dns(DnsError::NoRecordsFound(none))) => {
             let seconds = none.negative_ttl.map(u64::from);
             Ok(Found { what: Vec::new(), ttl: seconds.map(Duration::from_secs) })
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error),
     }
 }
 
@@ -174,3 +245,115 @@ impl<T> Found<T> {
 
 /// Whatever servers and attempts there are: long enough for all of them, short against any outage.
 const LONGEST: Duration = Duration::from_secs(30);
+
+/// Hundreds of questions at a time look like an attack, one after another take too long.
+const HOSTS_AT_ONCE: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration as StdDuration;
+
+    use hickory_resolver::proto::{
+        op::{Message, ResponseCode},
+        rr::{Record, rdata::A},
+    };
+    use tokio::net::UdpSocket;
+
+    use super::*;
+
+    /// A name server that takes `pause` for an answer, which `answer` makes.
+    async fn name_server(
+        pause: StdDuration,
+        answer: impl Fn(&mut Message) + Send + Sync + 'static,
+    ) -> SocketAddr {
+        let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let (address, answer) = (socket.local_addr().unwrap(), Arc::new(answer));
+        tokio::spawn(async move {
+            let mut asked = [0; 4096];
+            loop {
+                let (length, from) = socket.recv_from(&mut asked).await.unwrap();
+                let question = Message::from_vec(&asked[..length]).unwrap();
+                let (socket, answer) = (socket.clone(), answer.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    let mut message = question.into_response();
+                    answer(&mut message);
+                    socket.send_to(&message.to_vec().unwrap(), from).await.unwrap();
+                });
+            }
+        });
+        address
+    }
+
+    /// Every name has the same address, and a service is at as many hosts as 512 bytes can tell.
+    fn knows_all(message: &mut Message) {
+        let query = message.queries[0].clone();
+        let mut answer = |data| {
+            message.answers.push(Record::from_rdata(query.name().clone(), 60, data));
+        };
+        match query.query_type() {
+            RecordType::A => answer(RData::A(A::new(10, 0, 0, 1))),
+            RecordType::SRV => {
+                for host in 0..HOSTS {
+                    let target = Name::from_ascii(format!("h{host}.test.")).unwrap();
+                    answer(RData::SRV(SRV::new(0, 1, 80, target)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn asking(servers: &[SocketAddr]) -> Asking {
+        Asking::of(&NameServers { servers: servers.to_vec(), ..NameServers::default() })
+    }
+
+    fn web() -> ListPlace {
+        ListPlace::Addresses { name: "web.test.".to_owned(), port: 80, family: Family::V4 }
+    }
+
+    #[tokio::test]
+    async fn a_name_server_that_refuses_spoils_no_answer_of_another() {
+        for code in [ResponseCode::ServFail, ResponseCode::Refused] {
+            let refuses = move |message: &mut Message| message.metadata.response_code = code;
+            let broken = name_server(StdDuration::ZERO, refuses).await;
+            let good = name_server(StdDuration::from_millis(50), knows_all).await;
+            for _ in 0..3 {
+                let answer = asking(&[broken, good]).ask(&web()).await;
+                assert_eq!(answer.servers.unwrap().len(), 1, "{code}");
+            }
+            let answer = asking(&[broken, broken]).ask(&web()).await;
+            assert!(answer.servers.is_err(), "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_hosts_of_a_service_are_found_within_the_wait_of_a_start_however_many_they_are() {
+        let far = name_server(StdDuration::from_millis(250), knows_all);
+        let place = ListPlace::Services { name: "_a._tcp.test.".to_owned(), family: Family::V4 };
+        let asking = asking(&[far.await]);
+        let answer = timeout(StdDuration::from_secs(3), asking.ask(&place)).await.unwrap();
+        assert_eq!(answer.servers.unwrap().len(), HOSTS);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_address_of_a_server_is_refused_with_its_list() {
+        for (address, port, told) in [
+            ([0, 0, 0, 0], 80, "`0.0.0.0:80` is no address of a server"),
+            ([224, 0, 0, 1], 80, "`224.0.0.1:80` is no address of a server"),
+            ([10, 0, 0, 1], 0, "`10.0.0.1:0` is no address of a server"),
+        ] {
+            let server = name_server(StdDuration::ZERO, move |message| {
+                let name = message.queries[0].name().clone();
+                let data = match message.queries[0].query_type() {
+                    RecordType::SRV => RData::SRV(SRV::new(0, 1, port, name.clone())),
+                    _ => RData::A(A(address.into())),
+                };
+                message.answers.push(Record::from_rdata(name, 60, data));
+            });
+            let place = ListPlace::Services { name: "web.test.".to_owned(), family: Family::V4 };
+            let answer = asking(&[server.await]).ask(&place).await;
+            assert_eq!(answer.servers.unwrap_err(), told);
+        }
+    }
+    const HOSTS: usize = 15;
+}

@@ -82,7 +82,16 @@ fn listed(entry: &Value) -> Result<Listed, String> {
 fn address(value: &Value) -> Result<SocketAddr, String> {
     let text = value.as_str().ok_or_else(|| format!("`{value}` is not a text"))?;
     let address = text.parse().ok().filter(|it: &SocketAddr| it.port() > 0);
-    address.ok_or_else(|| format!("`{text}` is not an address with a port, like 10.0.0.1:80"))
+    let address = address
+        .ok_or_else(|| format!("`{text}` is not an address with a port, like 10.0.0.1:80"))?;
+    of_server(address)
+}
+
+/// That address, if it can be that of one server.
+pub(super) fn of_server(address: SocketAddr) -> Result<SocketAddr, String> {
+    let ip = address.ip();
+    let is_of_one = !ip.is_unspecified() && !ip.is_multicast() && address.port() > 0;
+    is_of_one.then_some(address).ok_or_else(|| format!("`{address}` is no address of a server"))
 }
 
 fn only(keys: &Map<String, Value>, known: &[&str]) -> Result<(), String> {
@@ -131,6 +140,8 @@ mod tests {
         let cases = [
             ("servers = [\"10.0.0.1\"]", "server 1: `10.0.0.1` is not an address with a port"),
             ("servers = [\"10.0.0.1:80\", \"10.0.0.1:80\"]", "10.0.0.1:80 is there twice"),
+            ("servers = [\"0.0.0.0:80\"]", "server 1: `0.0.0.0:80` is no address of a server"),
+            ("servers = [\"[ff02::1]:80\"]", "`[ff02::1]:80` is no address of a server"),
             ("servers = [{ weight = 2 }]", "without `address`"),
             ("servers = [{ address = \"10.0.0.1:80\", wieght = 2 }]", "unknown key `wieght`"),
             ("servers = [{ address = \"10.0.0.1:80\", weight = -1 }]", "0 to 1000"),
