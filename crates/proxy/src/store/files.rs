@@ -242,7 +242,7 @@ impl FileReply {
         // A pipe of this name must not keep the worker waiting for its other end.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&root, name, flags, Mode::empty(), resolve) {
+        match opened(|| openat2(&root, name, flags, Mode::empty(), resolve)) {
             Ok(file) => Ok(Ok(File::from(file))),
             Err(Errno::ACCESS | Errno::PERM) => Ok(Err(403)),
             Err(
@@ -382,6 +382,13 @@ fn validators(metadata: &Metadata, coding: Option<Algorithm>, now: UnixTime) -> 
     (tag, format_date(modified.min(now)))
 }
 
+/// Opens a file. `..` in a link is not followed while anything is renamed anywhere, which says
+/// nothing about the file.
+fn opened<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    let mut tries = (1..OPENS_MAX).map(|_| open());
+    tries.find(|it| !matches!(it, Err(Errno::AGAIN))).unwrap_or_else(open)
+}
+
 /// What of a file with these fields is sent, or the status of a response without any of it.
 fn wanted(
     asked: Asked<'_>,
@@ -476,5 +483,32 @@ const HEAD_BYTES: usize = 512;
 /// Payload from here on is left to splice(2), which moves it without a copy.
 const LONG: u64 = 64 << 10;
 
+/// Renames follow each other closely where somebody does nothing else.
+const OPENS_MAX: u32 = 32;
+
 /// File systems that count whole seconds are the coarsest.
 const SETTLED: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_file_behind_a_link_is_opened_again_while_others_are_renamed_but_not_for_ever() {
+        let renamed = |times: u32| {
+            let opens = Cell::new(0);
+            let open = || {
+                opens.set(opens.get() + 1);
+                if opens.get() > times { Ok(()) } else { Err(Errno::AGAIN) }
+            };
+            (opened(open), opens.get())
+        };
+        assert_eq!(renamed(0), (Ok(()), 1));
+        assert_eq!(renamed(20), (Ok(()), 21));
+        assert_eq!(renamed(u32::MAX), (Err(Errno::AGAIN), OPENS_MAX));
+        let missing = opened(|| Err::<(), _>(Errno::NOENT));
+        assert_eq!(missing, Err(Errno::NOENT));
+    }
+}
