@@ -3,7 +3,7 @@
 //! A target is a server by its address, with the service, or service and group, before it where
 //! several have it; a group by service and name; or, for maintenance, a service by its name.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, bail, ensure};
 use loadline_core::{state::State, time::Duration};
@@ -97,7 +97,7 @@ pub(crate) struct Scaler {
 }
 
 /// What is changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Target {
     Service { service: String },
     Group { service: String, group: String },
@@ -166,7 +166,10 @@ fn of_server_or_service(
     args: &ServerArgs,
     [server, service]: [Value; 2],
 ) -> anyhow::Result<ExitCode> {
-    let target = Target::find(&args.target, &args.place.place.state()?)?;
+    let administration = &args.place.place;
+    let state = administration.state()?;
+    let changes: Value = administration.get("/api/changes")?;
+    let target = Target::find_or_changed(&args.target, &state, &changes)?;
     match &target {
         Target::Server { .. } => change(&args.place, &target, &server),
         Target::Service { .. } => change(&args.place, &target, &service),
@@ -212,7 +215,17 @@ fn told(body: &Value) -> String {
 impl Target {
     /// The one target that `text` names.
     fn find(text: &str, state: &State) -> anyhow::Result<Self> {
-        let found: Vec<Self> = Self::all(state).filter(|target| target.is_named(text)).collect();
+        Self::only(text, Self::all(state))
+    }
+
+    /// The one target that `text` names, also a server that was changed and has left its list.
+    fn find_or_changed(text: &str, state: &State, changes: &Value) -> anyhow::Result<Self> {
+        let there: BTreeSet<Self> = Self::all(state).chain(Self::changed(changes)).collect();
+        Self::only(text, there.into_iter())
+    }
+
+    fn only(text: &str, all: impl Iterator<Item = Self>) -> anyhow::Result<Self> {
+        let found: Vec<Self> = all.filter(|target| target.is_named(text)).collect();
         match found.as_slice() {
             [only] => Ok(only.clone()),
             [] => bail!(
@@ -240,6 +253,15 @@ impl Target {
             });
             std::iter::once(of_group).chain(servers)
         }))
+    }
+
+    /// The servers that were changed.
+    fn changed(changes: &Value) -> impl Iterator<Item = Self> {
+        changes["changes"].as_array().into_iter().flatten().filter_map(|change| {
+            let member = |name: &str| change[name].as_str().map(str::to_owned);
+            let (service, group) = (member("service")?, member("group")?);
+            Some(Self::Server { service, group, address: member("server")? })
+        })
     }
 
     fn is_named(&self, text: &str) -> bool {
@@ -282,8 +304,9 @@ Examples:
   loadline drain web/us-central1 --token-file admin.token
   loadline scaler web/us-central1 1 --token-file admin.token
 
-A change lasts until the next reload or restart. Exit codes: 0 done, 2 there is no such target, or
-the admin interface cannot be reached or refused.";
+A change lasts until the next reload or restart, also while a server is not on its list: it comes
+back as it was left, and `activate` finds it meanwhile, too. Exit codes: 0 done, 2 there is no such
+target, or the admin interface cannot be reached or refused.";
 
 #[cfg(test)]
 mod tests {
@@ -304,6 +327,25 @@ mod tests {
         let services =
             [service("web", web.into()), service("api", [group("eu", &["10.0.0.1:80"])].into())];
         State { services: services.into(), ..State::default() }
+    }
+
+    #[test]
+    fn a_server_that_was_drained_and_has_left_its_list_is_found_to_be_activated() {
+        let drained = |address: &str| {
+            let server = json!({
+                "service": "web", "group": "eu", "server": address, "mode": "drain",
+            });
+            json!({ "changes": [server, { "service": "web", "group": "us", "scaler": 0.5 }] })
+        };
+        let found = |text: &str, changes: &Value| {
+            Target::find_or_changed(text, &state(), changes).map(|target| target.name())
+        };
+        let gone = drained("10.9.9.9:80");
+        assert_eq!(found("10.9.9.9:80", &gone).unwrap(), "web/eu/10.9.9.9:80");
+        assert_eq!(found("web/us", &gone).unwrap(), "web/us");
+        let there = drained("10.0.0.2:80");
+        assert_eq!(found("10.0.0.2:80", &there).unwrap(), "web/eu/10.0.0.2:80", "it is one");
+        assert!(found("10.9.9.9:80", &there).is_err());
     }
 
     #[test]

@@ -102,14 +102,38 @@ impl Overrides {
     /// # Errors
     /// [`OverrideError`] where it is not there or the value is out of its range.
     pub fn set(&mut self, fleet: &Fleet, change: Override) -> Result<(), OverrideError> {
-        let unchanged = check(fleet, &change)?;
         let key = change.key();
+        let unchanged = match check(fleet, &change) {
+            // It has left its list, where it may come back to with what was set.
+            Err(OverrideError::Server(..)) if self.0.contains_key(&key) => change.takes_back(),
+            checked => checked?,
+        };
         if unchanged {
             self.0.remove(&key);
         } else {
             self.0.insert(key, change);
         }
         Ok(())
+    }
+
+    /// Sets what was set over another `fleet` before. A server that is not on the list of its group
+    /// may come back to it, and is then found as it was left.
+    ///
+    /// # Errors
+    /// As [`Overrides::set`].
+    pub fn restore(&mut self, fleet: &Fleet, change: Override) -> Result<(), OverrideError> {
+        match check(fleet, &change) {
+            Err(OverrideError::Server(..)) if change.is_of_list(fleet) => {
+                self.0.insert(change.key(), change);
+                Ok(())
+            }
+            _ => self.set(fleet, change),
+        }
+    }
+
+    /// Those that are not among `before`, or were set to something else.
+    pub fn since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a Override> {
+        self.0.iter().filter(|(key, change)| before.0.get(*key) != Some(*change)).map(|it| it.1)
     }
 
     /// The fleet of the file with every change. What the fleet no longer has is passed over.
@@ -176,6 +200,18 @@ impl Override {
 
     fn group_id(&self) -> (&str, &str) {
         (&self.service, &self.group)
+    }
+
+    /// Whether the servers of its group are listed elsewhere.
+    fn is_of_list(&self, fleet: &Fleet) -> bool {
+        let services = fleet.services.iter().filter(|it| it.name == self.service);
+        let mut groups = services.flat_map(|it| &it.groups).filter(|it| it.name == self.group);
+        groups.any(|group| group.discovery.is_some())
+    }
+
+    /// Whether it only takes another back.
+    const fn takes_back(&self) -> bool {
+        matches!(self.setting, Setting::Mode(_, Mode::Active))
     }
 
     /// Whether it takes a server out as if it were down.

@@ -122,6 +122,63 @@ fn what_is_not_there_or_out_of_range_is_refused_and_changes_nothing() {
     assert!(overrides.is_empty());
 }
 
+/// Three servers of a list.
+fn listed_servers() -> Fleet {
+    let mut file = three_servers();
+    let group = &mut file.services[0].groups[0];
+    let source = Source { place: ListPlace::File("web.toml".into()), allow_empty: false };
+    group.discovery = Some(Discovery { source, template: group.servers[0].clone() });
+    file
+}
+
+#[test]
+fn a_drained_server_that_has_left_its_list_can_be_activated_and_nothing_else_said_of_a_stranger() {
+    let mut listed = listed_servers();
+    let first = server(&listed, 0);
+    let mut overrides = Overrides::default();
+    overrides.set(&listed, change(Setting::Mode(first, Mode::Drain))).unwrap();
+    overrides.set(&listed, change(Setting::Weight(first, 7))).unwrap();
+    listed.services[0].groups[0].servers.remove(0);
+    let active = change(Setting::Mode(first, Mode::Active));
+    overrides.set(&listed, active.clone()).unwrap();
+    overrides.set(&listed, change(Setting::Weight(first, 9))).unwrap();
+    let left: Vec<_> = overrides.iter().map(|it| it.setting).collect();
+    assert_eq!(left, [Setting::Weight(first, 9)]);
+    let unknown = Err(OverrideError::Server("near".into(), first));
+    assert_eq!(overrides.set(&listed, active), unknown, "there is nothing to take back");
+}
+
+#[test]
+fn a_drained_server_whose_list_is_not_known_yet_is_drained_when_it_is_listed() {
+    let (all, written) = (listed_servers(), three_servers());
+    let first = server(&all, 0);
+    let drain = change(Setting::Mode(first, Mode::Drain));
+    let [mut unknown, mut removed] = [all.clone(), written];
+    unknown.services[0].groups[0].servers.clear();
+    removed.services[0].groups[0].servers.remove(0);
+    let mut overrides = Overrides::default();
+    overrides.restore(&unknown, drain.clone()).unwrap();
+    assert_eq!(overrides.applied_to(&all).services[0].groups[0].servers[0].weight, 0);
+    let error = Overrides::default().restore(&removed, drain);
+    assert_eq!(error, Err(OverrideError::Server("near".into(), first)));
+}
+
+#[test]
+fn what_was_set_since_is_new_or_another() {
+    let file = three_servers();
+    let [first, second] = [server(&file, 0), server(&file, 1)];
+    let mut before = Overrides::default();
+    before.set(&file, change(Setting::Weight(first, 7))).unwrap();
+    before.set(&file, change(Setting::Mode(second, Mode::Drain))).unwrap();
+    let mut after = before.clone();
+    assert_eq!(after.since(&before).count(), 0);
+    after.set(&file, change(Setting::Weight(first, 8))).unwrap();
+    after.set(&file, change(Setting::Scaler(Ratio::percent(50)))).unwrap();
+    after.set(&file, change(Setting::Mode(second, Mode::Active))).unwrap();
+    let since: Vec<_> = after.since(&before).map(|it| it.setting).collect();
+    assert_eq!(since, [Setting::Scaler(Ratio::percent(50)), Setting::Weight(first, 8)]);
+}
+
 #[test]
 fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let scaler = change(Setting::Scaler(Ratio::percent(50)));
