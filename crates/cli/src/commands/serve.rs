@@ -315,9 +315,7 @@ impl Edge {
                         return Ok(Outcome::Stopped);
                     }
                 }
-                Some(asker) = asked.recv(), if self.upgrade.is_none() => {
-                    self.upgrade = Some(Upgrade::new(Some(asker)));
-                }
+                Some(asker) = asked.recv() => Upgrade::ask(&mut self.upgrade, asker),
                 done = done(self.upgrade.as_mut()) => {
                     if let Some(process) = self.conclude(done) {
                         return Ok(Outcome::Succeeded(process));

@@ -36,17 +36,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     socket.write_all(b"upgrade\n").context("asking for the upgrade")?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer).context("waiting for the answer")?;
-    match answer.strip_prefix("ok ") {
-        Some(told) => {
+    match outcome(&answer) {
+        Ok(told) => {
             std::io::stdout().write_all(told.as_bytes()).context("printing the answer")?;
             Ok(ExitCode::SUCCESS)
         }
-        None => {
-            let why = answer.strip_prefix("error ").unwrap_or("it ended without an answer");
-            tracing::error!("not upgraded, the old process goes on: {}", why.trim_end());
+        Err(why) => {
+            tracing::error!("{why}");
             Ok(ExitCode::from(EXIT_FAILED))
         }
     }
+}
+
+/// What the answer of the running process says: that it is done, or why not.
+fn outcome(answer: &str) -> Result<&str, String> {
+    if let Some(told) = answer.strip_prefix("ok ") {
+        return Ok(told);
+    }
+    Err(match answer.strip_prefix("error ") {
+        Some(why) => format!("not upgraded, the old process goes on: {}", why.trim_end()),
+        None if answer.trim_end() == "busy" => {
+            "an upgrade is under way already; the log tells how it ends".to_owned()
+        }
+        None => "the process ended without an answer: see its log for whether it was upgraded"
+            .to_owned(),
+    })
 }
 
 /// Where the running process listens for this; none where that is not known, which has been told.
@@ -75,3 +89,17 @@ Examples:
 
 SIGUSR2 to the running process does the same, and tells its outcome in the log.
 Exit codes: 0 the new process serves, 1 wrong usage or configuration, 2 not upgraded.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_that_the_old_process_goes_on_who_was_given_no_outcome() {
+        assert_eq!(outcome("ok process 2 serves\n"), Ok("process 2 serves\n"));
+        let failed = outcome("error no such file\n").unwrap_err();
+        assert_eq!(failed, "not upgraded, the old process goes on: no such file");
+        assert!(outcome("busy\n").unwrap_err().contains("under way already"));
+        assert!(!outcome("").unwrap_err().contains("goes on"));
+    }
+}

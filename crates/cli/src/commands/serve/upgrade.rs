@@ -21,6 +21,16 @@ impl Upgrade {
         Self { asker, under_way: None }
     }
 
+    /// Has one begin for whoever asks, unless one is under way already, which is told.
+    pub(super) fn ask(upgrade: &mut Option<Self>, asker: UnixStream) {
+        let asked = Self::new(Some(asker));
+        if upgrade.is_some() {
+            asked.answer("busy\n");
+        } else {
+            *upgrade = Some(asked);
+        }
+    }
+
     pub(super) fn has_begun(&self) -> bool {
         self.under_way.is_some()
     }
@@ -43,5 +53,31 @@ impl Upgrade {
     pub(super) fn answer(self, text: &str) {
         // It is less than a socket takes at once, and whoever asked may have gone.
         let _ = self.asker.map(|asker| asker.try_write(text.as_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_two_who_ask_at_once_the_second_is_told_that_an_upgrade_is_under_way() {
+        let ((first, mut asks), (second, mut asks_too)) =
+            (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        for asker in [&first, &second] {
+            asker.writable().await.unwrap();
+        }
+        let mut upgrade = None;
+        Upgrade::ask(&mut upgrade, first);
+        Upgrade::ask(&mut upgrade, second);
+        let mut told = String::new();
+        asks_too.read_to_string(&mut told).await.unwrap();
+        assert_eq!(told, "busy\n");
+        upgrade.unwrap().answer("ok\n");
+        told.clear();
+        asks.read_to_string(&mut told).await.unwrap();
+        assert_eq!(told, "ok\n", "the first waits for the outcome");
     }
 }
