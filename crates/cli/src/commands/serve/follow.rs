@@ -3,7 +3,7 @@
 //!
 //! A file has changed when its device, inode, time or size has. What differs must look the same
 //! twice before it is told, so that nobody reads a file that is still being written; one that is
-//! missing is on its way to being replaced.
+//! missing is on its way to being replaced, and only a list that stays missing has changed.
 
 use std::{
     collections::BTreeMap,
@@ -23,9 +23,9 @@ pub(super) struct Follower {
     /// What the configuration includes, and the folders of that.
     included: Vec<PathBuf>,
     /// As they were when they were last read.
-    read: BTreeMap<PathBuf, Mark>,
+    read: Marks,
     /// As they were at the last look.
-    seen: BTreeMap<PathBuf, Mark>,
+    seen: Marks,
 }
 
 /// Which file has changed. With each the ones before it are read again, too.
@@ -38,6 +38,9 @@ pub(super) enum Changed {
     /// The configuration itself.
     Configuration,
 }
+
+/// How files are; none for a list that is missing.
+type Marks = BTreeMap<PathBuf, Option<Mark>>;
 
 /// What tells one content of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +65,16 @@ impl Follower {
     /// Looks at the configuration and at what it names now. What is named for the first time has
     /// just been read.
     pub(super) fn look(&mut self, fleet: &Fleet) -> Option<Changed> {
-        let mut followed = lists(fleet);
-        let listed = followed.len();
+        let lists = lists(fleet);
+        let mut followed = Vec::new();
         if let Some(configuration) = &self.configuration {
             followed.extend(named(fleet));
             followed.push(configuration.clone());
             followed.extend(self.included.iter().cloned());
         }
-        let lists = followed[..listed].to_vec();
-        let now = marks(followed);
-        for (path, mark) in &now {
+        let mut now = marks(followed);
+        now.extend(lists.iter().map(|path| (path.clone(), mark(path))));
+        for (path, mark) in now.iter().filter(|(_, mark)| mark.is_some()) {
             self.read.entry(path.clone()).or_insert(*mark);
         }
         let is_settled = self.seen == now;
@@ -79,7 +82,8 @@ impl Follower {
         if !is_settled {
             return None;
         }
-        let differs = |(path, mark): &(&PathBuf, &Mark)| self.read.get(*path) != Some(*mark);
+        let differs =
+            |(path, mark): &(&PathBuf, &Option<Mark>)| self.read.get(*path) != Some(*mark);
         let changed: Vec<&PathBuf> = self.seen.iter().filter(differs).map(|it| it.0).collect();
         let what = match changed.as_slice() {
             [] => return None,
@@ -102,13 +106,18 @@ impl Follower {
 }
 
 /// Of the files that are there.
-fn marks(paths: impl IntoIterator<Item = PathBuf>) -> BTreeMap<PathBuf, Mark> {
-    let mark = |path: PathBuf| {
-        let data = fs::metadata(&path).ok()?;
-        let modified = (data.mtime(), data.mtime_nsec());
-        Some((path, Mark { device: data.dev(), inode: data.ino(), modified, size: data.size() }))
-    };
-    paths.into_iter().filter_map(mark).collect()
+fn marks(paths: impl IntoIterator<Item = PathBuf>) -> Marks {
+    let marks = paths.into_iter().map(|path| {
+        let mark = mark(&path);
+        (path, mark)
+    });
+    marks.filter(|(_, mark)| mark.is_some()).collect()
+}
+
+fn mark(path: &Path) -> Option<Mark> {
+    let data = fs::metadata(path).ok()?;
+    let modified = (data.mtime(), data.mtime_nsec());
+    Some(Mark { device: data.dev(), inode: data.ino(), modified, size: data.size() })
 }
 
 /// Lists of servers.
@@ -223,6 +232,27 @@ mod tests {
         let mut follower = Follower::new(None);
         assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
         fs::write(&list, "22").unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Lists));
+    }
+
+    #[test]
+    fn a_list_of_servers_that_is_removed_is_told_and_so_is_one_that_comes_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let list = directory.path().join("web.toml");
+        let text = format!(
+            "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+             [[service.web.group]]\ndiscover = {{ file = {list:?} }}\n"
+        );
+        fs::write(&list, "1").unwrap();
+        let fleet = loadline_control::parse_with("a", &text, &LocalOnly).unwrap().fleet;
+        let mut follower = Follower::new(None);
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        fs::remove_file(&list).unwrap();
+        assert_eq!(follower.look(&fleet), None, "it may be on its way to being replaced");
+        assert_eq!(follower.look(&fleet), Some(Changed::Lists));
+        assert_eq!(follower.look(&fleet), None, "told once");
+        fs::write(&list, "1").unwrap();
         assert_eq!(follower.look(&fleet), None);
         assert_eq!(follower.look(&fleet), Some(Changed::Lists));
     }
