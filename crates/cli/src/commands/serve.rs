@@ -214,7 +214,8 @@ impl Edge {
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
         }
-        let lists = discovery::begin(&begun.0, &begun.1);
+        let heard = std::mem::take(&mut inherited_state.heard);
+        let lists = discovery::begin(&begun.0, &begun.1, heard);
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
         let listed = discovery::listed(&lists, &begun.0);
         let bound = Bound::shared(listed, &mut inherited_state.sockets, cluster.floor());
@@ -418,6 +419,7 @@ impl Edge {
         let handover_state = HandoverState {
             sockets: self.proxy.handle().sockets(),
             changes: self.site.changes(),
+            heard: self.site.heard(),
             admin: admin.transpose()?,
             control: control.transpose()?,
         };

@@ -8,7 +8,7 @@ use std::{
 
 use loadline_core::{
     decide::{
-        discovery::Lists,
+        discovery::{Heard, Lists},
         overrides::{Override, OverrideError, Overrides},
     },
     fleet::{Fleet, Source},
@@ -185,6 +185,12 @@ impl LiveConfiguration {
         }
     }
 
+    /// What has been heard of names, for a process that is to follow.
+    #[must_use]
+    pub fn heard(&self) -> Vec<Heard> {
+        self.kept().lists.heard()
+    }
+
     /// Reads the files again that the configuration names, certificates and the like, and leaves
     /// everything else as it is.
     ///
@@ -197,15 +203,17 @@ impl LiveConfiguration {
     }
 
     /// Makes changes again that were made in a process before this one. Those of something that the
-    /// file no longer has are left out.
+    /// file no longer has are left out; what its lists no longer have may come back.
     pub fn restore(&self, changes: Vec<Override>) {
-        for change in changes {
-            let told = change.to_string().replace('\n', " ");
-            match self.change(change) {
-                Ok(()) => tracing::info!(change = %told, "taken over"),
-                Err(error) => tracing::warn!(change = %told, %error, "not taken over"),
-            }
+        if changes.is_empty() {
+            return;
         }
+        let kept = &mut *self.kept();
+        let listed = kept.listed();
+        for change in &changes {
+            keep(&mut kept.overrides, &listed, change);
+        }
+        self.engine.amend(kept.whole());
     }
 
     /// What the file says.
@@ -263,6 +271,15 @@ impl LiveConfiguration {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         lock(&self.kept)
+    }
+}
+
+/// Makes a change again that was made over another fleet, and tells the log.
+fn keep(overrides: &mut Overrides, listed: &Fleet, change: &Override) {
+    let told = change.to_string().replace('\n', " ");
+    match overrides.restore(listed, change.clone()) {
+        Ok(()) => tracing::info!(change = %told, "taken over"),
+        Err(error) => tracing::warn!(change = %told, %error, "not taken over"),
     }
 }
 

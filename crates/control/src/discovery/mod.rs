@@ -11,7 +11,7 @@ mod list;
 use std::{fmt, io, net::SocketAddr, path::Path, sync::Arc, thread};
 
 use loadline_core::{
-    decide::discovery::{AnswerValidity, Listed, Lists, Outcome},
+    decide::discovery::{AnswerValidity, Heard, Listed, Lists, Outcome},
     fleet::{Fleet, ListPlace, Source},
     time::{Duration, Instant},
 };
@@ -119,15 +119,18 @@ pub fn read(fleet: &Fleet) -> Result<Lists, DiscoveryError> {
     Ok(lists)
 }
 
-/// Finds out what the lists say that `fleet` names, for a start. A name about which nobody has
-/// answered after [`NameServers::start_wait`] is asked for again later.
+/// Finds out what the lists say that `fleet` names, for a start after a process that has `heard` of
+/// some of the names. One about which nobody has answered after [`NameServers::start_wait`] is
+/// asked for again later.
 ///
 /// # Errors
 /// [`DiscoveryError`] for the first file that cannot be used.
-pub fn begin(fleet: &Fleet, names: &NameServers) -> Result<Lists, DiscoveryError> {
-    let mut lists = read(fleet)?;
-    ask_first(&mut lists, names, Instant::ZERO);
-    Ok(lists)
+pub fn begin(
+    fleet: &Fleet,
+    names: &NameServers,
+    heard: Vec<Heard>,
+) -> Result<Lists, DiscoveryError> {
+    begin_again(Lists::of_heard(heard), fleet, names, Instant::ZERO)
 }
 
 /// The fleet of the file with the servers that are listed: the same where none are.
@@ -281,4 +284,31 @@ fn take(
         Outcome::Same | Outcome::Kept { .. } => {}
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_takes_over_while_dns_is_silent_serves_what_the_one_before_knew() {
+        let text = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+                    [[service.web.group]]\ndiscover = { dns = \"web.test:80\" }\n";
+        let fleet = crate::parse_with("a", text, &crate::LocalOnly).unwrap().fleet;
+        let source = fleet.services[0].groups[0].discovery.as_ref().unwrap().source.clone();
+        let mut before = Lists::default();
+        before.follow(&fleet);
+        let server = Listed::at(([10, 0, 0, 1], 80).into());
+        before.take(Instant::ZERO, &source, Ok(vec![server]));
+        // Nobody reads what is asked there.
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let names =
+            NameServers { servers: vec![silent.local_addr().unwrap()], ..NameServers::default() };
+        let begun = std::time::Instant::now();
+        let lists = begin(&fleet, &names, before.heard()).unwrap();
+        assert!(begun.elapsed() < names.start_wait.to_std(), "it has waited for an answer");
+        let servers = &lists.applied_to(&fleet).services[0].groups[0].servers;
+        assert_eq!(servers.len(), 1);
+        assert_eq!(servers[0].address, server.address);
+    }
 }

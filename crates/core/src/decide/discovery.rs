@@ -17,7 +17,9 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use core::{cmp::Reverse, fmt, net::SocketAddr};
+use core::{cmp::Reverse, fmt, mem, net::SocketAddr};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     fleet::{Discovery, Fleet, Group, Server, Source},
@@ -26,7 +28,7 @@ use crate::{
 };
 
 /// One server of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Listed {
     /// Where it listens.
     pub address: SocketAddr,
@@ -55,6 +57,13 @@ struct List {
     failed_in_a_row: u32,
     /// When it is to be asked for; none while it is being asked for.
     due: Option<Instant>,
+}
+
+/// What was last heard of a name, for a process that goes on with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heard {
+    source: Source,
+    servers: Vec<Listed>,
 }
 
 /// How long an answer about a name counts.
@@ -102,15 +111,48 @@ pub struct Change {
 }
 
 impl Lists {
-    /// Follows the lists that `fleet` names and no others. What is known of them stays; names that
-    /// are being asked for are due again, since whoever asks may not know these lists.
+    /// Follows the lists that `fleet` names and no others. What is known of them stays, also where
+    /// a name is asked for with another port or family from now on; names that are being asked for
+    /// are due again, since whoever asks may not know these lists.
     pub fn follow(&mut self, fleet: &Fleet) {
-        let named = |source: &Source| sources(fleet).any(|it| it == source);
-        self.0.retain(|source, _| named(source));
+        let before = mem::take(self);
         for source in sources(fleet) {
-            let list = self.0.entry(source.clone()).or_default();
+            let known = || before.0.get(source).cloned().or_else(|| before.of_same_name(source));
+            let list = self.0.entry(source.clone()).or_insert_with(|| known().unwrap_or_default());
             list.due.get_or_insert(Instant::ZERO);
         }
+    }
+
+    /// What is known of the name of `source`, which is to be asked for otherwise than before.
+    fn of_same_name(&self, source: &Source) -> Option<List> {
+        self.0.iter().find_map(|(other, list)| {
+            let servers = list.servers.iter().flatten().filter_map(|it| {
+                let address = other.place.same_server(&source.place, it.address)?;
+                Some(Listed { address, ..*it })
+            });
+            let servers: Vec<Listed> = servers.collect();
+            (!servers.is_empty()).then(|| List { servers: Some(servers), ..list.clone() })
+        })
+    }
+
+    /// What is known of names, for a process that goes on with it.
+    #[must_use]
+    pub fn heard(&self) -> Vec<Heard> {
+        let names = self.0.iter().filter(|(source, _)| source.place.is_name());
+        let heard = names.filter_map(|(source, list)| {
+            let servers = list.servers.clone()?;
+            Some(Heard { source: source.clone(), servers })
+        });
+        heard.collect()
+    }
+
+    /// Lists with what a process before this one has heard.
+    #[must_use]
+    pub fn of_heard(heard: Vec<Heard>) -> Self {
+        let known = heard.into_iter().map(|Heard { source, servers }| {
+            (source, List { servers: Some(servers), ..List::default() })
+        });
+        Self(known.collect())
     }
 
     /// Takes over what has been heard of names since these lists were copied from those that
@@ -357,7 +399,10 @@ mod tests {
     use alloc::{borrow::ToOwned, vec};
 
     use super::*;
-    use crate::fleet::{Family, ListPlace};
+    use crate::{
+        fleet::{Capacity, Edge, Family, ListPlace, Service, forwarding::Forwarding},
+        units::Ratio,
+    };
 
     fn server(last: u8) -> Listed {
         Listed::at(([10, 0, 0, last], 80).into())
@@ -426,6 +471,70 @@ mod tests {
             lists.expire(at(0), &source, None, &terms);
             assert_eq!(lists.next_due(), Some(at(due)));
         }
+    }
+
+    fn named(name: &str, port: u16, family: Family, allow_empty: bool) -> Source {
+        let place = ListPlace::Addresses { name: name.to_owned(), port, family };
+        Source { place, allow_empty }
+    }
+
+    /// A fleet with a group for each of these lists.
+    fn fleet_of(sources: &[Source]) -> Fleet {
+        let template = Server::at(([0, 0, 0, 0], 0).into());
+        let group = |source: &Source| Group {
+            name: "near".to_owned(),
+            region: "near".to_owned(),
+            rtt: None,
+            capacity: Capacity::default(),
+            scaler: Ratio::ONE,
+            servers: Vec::new(),
+            discovery: Some(Discovery { source: source.clone(), template: template.clone() }),
+        };
+        let groups = sources.iter().map(group).collect();
+        let services = vec![Service { groups, ..Service::named("web") }];
+        let (edge, forwarding) = (Edge::within("near"), Forwarding::default());
+        Fleet { edge, forwarding, listeners: Vec::new(), services }
+    }
+
+    #[test]
+    fn servers_of_a_name_stay_while_it_is_asked_for_with_another_port_family_or_permission() {
+        let before = named("web", 80, Family::PreferV4, false);
+        let six = Listed::at("[::1]:80".parse().unwrap());
+        for (after, known_then) in [
+            (named("web", 80, Family::PreferV4, true), vec![server(1), six]),
+            (named("web", 81, Family::All, false), {
+                let at = |it: Listed| Listed::at((it.address.ip(), 81).into());
+                vec![at(server(1)), at(six)]
+            }),
+            (named("web", 80, Family::V4, false), vec![server(1)]),
+            (named("web", 80, Family::V6, false), vec![six]),
+            (named("api", 80, Family::PreferV4, false), vec![]),
+        ] {
+            let mut lists = Lists::default();
+            lists.follow(&fleet_of(core::slice::from_ref(&before)));
+            lists.take(Instant::ZERO, &before, Ok(vec![server(1), six]));
+            lists.follow(&fleet_of(core::slice::from_ref(&after)));
+            assert_eq!(lists.sources().collect::<Vec<_>>(), [&after]);
+            assert_eq!(known(&lists), known_then, "{after:?}");
+            assert_eq!(lists.next_due(), Some(Instant::ZERO), "it is asked for at once");
+        }
+    }
+
+    #[test]
+    fn the_next_process_begins_with_what_was_heard_of_names() {
+        let (name, unheard) =
+            (named("web", 80, Family::V4, false), named("a", 1, Family::V4, true));
+        let fleet = fleet_of(&[name.clone(), source(true), unheard.clone()]);
+        let mut lists = Lists::default();
+        lists.follow(&fleet);
+        lists.take(Instant::ZERO, &name, Ok(vec![server(1)]));
+        lists.take(Instant::ZERO, &source(true), Ok(vec![server(2)]));
+        let passed = serde_json::to_string(&lists.heard()).unwrap();
+        let mut next = Lists::of_heard(serde_json::from_str(&passed).unwrap());
+        assert_eq!(known(&next), [server(1)], "files are read anew");
+        next.follow(&fleet);
+        assert_eq!(next.due_first(), [unheard], "what is known need not be waited for");
+        assert_eq!(next.due(Instant::ZERO), [name]);
     }
 
     #[test]

@@ -1,7 +1,12 @@
 //! Groups whose servers are found out rather than written.
 
 use alloc::string::String;
-use core::fmt;
+use core::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
+
+use serde::{Deserialize, Serialize};
 
 use super::Server;
 
@@ -15,7 +20,7 @@ pub struct Discovery {
 }
 
 /// A list of servers that somebody else keeps. Groups with the same source share the list.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Source {
     /// Where it is.
     pub place: ListPlace,
@@ -24,7 +29,8 @@ pub struct Source {
 }
 
 /// Where a list of servers is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ListPlace {
     /// A file, by its path.
     File(String),
@@ -52,10 +58,31 @@ impl ListPlace {
     pub const fn is_name(&self) -> bool {
         !matches!(self, Self::File(_))
     }
+
+    /// What `server` of this list is in one at `other`, which is asked for the same name; none
+    /// where it has no place there, or the two are not of one name.
+    pub(crate) fn same_server(&self, other: &Self, server: SocketAddr) -> Option<SocketAddr> {
+        let (port, family) = match (self, other) {
+            (one, other) if one == other => return Some(server),
+            (Self::Addresses { name, .. }, Self::Addresses { name: other, port, family })
+                if name == other =>
+            {
+                (*port, family)
+            }
+            (Self::Services { name, .. }, Self::Services { name: other, family })
+                if name == other =>
+            {
+                (server.port(), family)
+            }
+            _ => return None,
+        };
+        family.counts(server.ip()).then(|| (server.ip(), port).into())
+    }
 }
 
 /// Which addresses of a name count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// IPv4; IPv6 where there is none, since a host with both is one server.
     #[default]
@@ -66,6 +93,16 @@ pub enum Family {
     V6,
     /// Both, each a server of its own.
     All,
+}
+
+impl Family {
+    const fn counts(self, ip: IpAddr) -> bool {
+        match self {
+            Self::PreferV4 | Self::All => true,
+            Self::V4 => ip.is_ipv4(),
+            Self::V6 => ip.is_ipv6(),
+        }
+    }
 }
 
 impl fmt::Display for Source {
