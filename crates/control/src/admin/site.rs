@@ -112,7 +112,8 @@ impl LiveConfiguration {
     }
 
     /// Reads the file and its lists again, puts them in force and forgets what was changed over
-    /// them. Who comes while another does so waits, for as long as new names are asked for.
+    /// them before this began. Who comes while another does so waits, for as long as new names are
+    /// asked for.
     ///
     /// # Errors
     /// What is wrong with one of them; nothing has changed then.
@@ -131,6 +132,7 @@ impl LiveConfiguration {
         done: impl FnOnce(),
     ) -> Result<(), String> {
         let _turn = lock(&self.reading);
+        let changed = self.kept().overrides.clone();
         let (file, names) = load()?;
         let before = self.kept().lists.clone();
         // Nobody is held up while names that are new are asked for.
@@ -139,7 +141,12 @@ impl LiveConfiguration {
         let mut next = Kept { file, names, lists, overrides: Overrides::default() };
         let mut kept = self.kept();
         next.lists.catch_up(&kept.lists);
-        self.engine.reload(next.listed())?;
+        let listed = next.listed();
+        // Whoever made it since has been told that it holds.
+        for change in kept.overrides.since(&changed) {
+            keep(&mut next.overrides, &listed, change);
+        }
+        self.engine.reload(next.whole())?;
         *kept = next;
         self.reloaded.send_replace(());
         done();
@@ -304,7 +311,13 @@ mod tests {
         thread,
     };
 
-    use loadline_core::decide::discovery::Listed;
+    use loadline_core::{
+        decide::{
+            discovery::Listed,
+            overrides::{Mode, Setting},
+        },
+        units::Ratio,
+    };
 
     use super::*;
 
@@ -417,6 +430,61 @@ mod tests {
         let fleet = engine.in_force();
         assert_eq!(fleet.services[0].groups.len(), 2);
         assert_eq!(fleet.services[0].groups[0].servers[0].address, ([10, 0, 0, 2], 80).into());
+    }
+
+    /// A site of this file, whose lists have not been read, and what reads it again.
+    fn site(
+        engine: &Remembers,
+        file: &Arc<Fleet>,
+        load: impl Fn() -> Result<Intent, String> + Send + Sync + 'static,
+    ) -> LiveConfiguration {
+        let mut lists = Lists::default();
+        lists.follow(file);
+        let begun = ((file.clone(), NameServers::default()), lists);
+        LiveConfiguration::new(engine.clone(), begun, load)
+    }
+
+    fn change(setting: Setting) -> Override {
+        Override { service: "web".into(), group: "near".into(), setting }
+    }
+
+    #[test]
+    fn a_change_that_is_made_while_a_reload_reads_is_kept_and_one_from_before_it_forgotten() {
+        let engine = Remembers::default();
+        let file = Arc::new(file(&["name = \"near\"\nservers = [\"127.0.0.1:1\"]"]));
+        let (has_begun, begun) = mpsc::channel();
+        let (go_on, changed) = mpsc::channel();
+        let (changed, read) = (Mutex::new(changed), file.clone());
+        let load = move || {
+            has_begun.send(()).unwrap();
+            lock(&changed).recv_timeout(std::time::Duration::from_secs(5)).unwrap();
+            Ok((read.clone(), NameServers::default()))
+        };
+        let site = site(&engine, &file, load);
+        let address = file.services[0].groups[0].servers[0].address;
+        site.change(change(Setting::Scaler(Ratio::percent(50)))).unwrap();
+        thread::scope(|scope| {
+            let reloading = scope.spawn(|| site.reload());
+            begun.recv().unwrap();
+            site.change(change(Setting::Mode(address, Mode::Drain))).unwrap();
+            go_on.send(()).unwrap();
+            reloading.join().unwrap().unwrap();
+        });
+        let group = &engine.in_force().services[0].groups[0];
+        assert_eq!((group.servers[0].weight, group.scaler), (0, Ratio::ONE));
+        assert_eq!(site.changes(), [change(Setting::Mode(address, Mode::Drain))]);
+    }
+
+    #[test]
+    fn a_server_that_was_drained_stays_so_when_its_name_is_known_after_an_upgrade() {
+        let engine = Remembers::default();
+        let file = Arc::new(file(&["name = \"near\"\ndiscover = { dns = \"known.test:80\" }"]));
+        let source = file.services[0].groups[0].discovery.as_ref().unwrap().source.clone();
+        let site = site(&engine, &file, || Err(String::new()));
+        let address = ([10, 0, 0, 1], 80).into();
+        site.restore(vec![change(Setting::Mode(address, Mode::Drain))]);
+        site.found(&source, Answer { servers: Ok(vec![Listed::at(address)]), ttl: None });
+        assert_eq!(engine.in_force().services[0].groups[0].servers[0].weight, 0);
     }
 
     const SERVER: &str = "servers = [\"127.0.0.1:1\"]";
