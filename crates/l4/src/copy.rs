@@ -14,7 +14,7 @@ use loadline_core::{
 };
 
 use crate::{
-    Server,
+    Server, ServerName,
     datapath::{Datapath, wait_for_packets},
     error::TableError,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
@@ -164,10 +164,11 @@ impl Datapath {
             .and_then(|table| table.get(&number.into(), 0))
             .map_err(TableError::kernel(SERVERS))?;
         let known = self.servers.get(&number).copied();
-        let (address, port) = known.ok_or(TableError::UnknownServer(number))?;
+        let ServerName { address, port, service } =
+            known.ok_or(TableError::UnknownServer(number))?;
         let mut mac = [0; 6];
         mac.copy_from_slice(&value[..6]);
-        Ok(Server { address, port, mac, is_up: value[6] != 0 })
+        Ok(Server { address, port, service, mac, is_up: value[6] != 0 })
     }
 
     fn put<const N: usize>(

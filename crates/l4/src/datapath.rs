@@ -20,7 +20,7 @@ use crate::{
     error::{AttachError, LoadError, TableError},
     events::Events,
     interface::{Attach, Attached, attach},
-    layout::{Frontend, MAX_RETURNS, Server, ServiceKey, Settings, address, service},
+    layout::{Frontend, MAX_RETURNS, Server, ServerName, ServiceKey, Settings, address, service},
     memory::{Generation, Queues, Rings},
     object::{BALANCER, Object},
     ports::Port,
@@ -99,7 +99,7 @@ pub struct Datapath {
     pub(crate) sizes: Sizes,
     pub(crate) settings: Settings,
     pub(crate) services: BTreeMap<u32, Service>,
-    pub(crate) servers: BTreeMap<u16, (IpAddr, u16)>,
+    pub(crate) servers: BTreeMap<u16, ServerName>,
     /// Counts up with every change of a server, a service or a ring.
     pub(crate) revision: u64,
     /// Of what processors remember of services, servers and connections.
@@ -200,10 +200,10 @@ impl Datapath {
             let number = u32::from(number);
             return Err(TableError::TooLarge { what: "server", number, limit });
         }
-        let name = (server.address, server.port);
+        let name = server.name();
         let known = self.servers.get(&number).copied();
-        if let Some((address, port)) = known.filter(|known| *known != name) {
-            let known = SocketAddr::new(address, port).to_string();
+        if let Some(other) = known.filter(|known| *known != name) {
+            let known = SocketAddr::new(other.address, other.port).to_string();
             return Err(TableError::OtherServer { number, known });
         }
         if let Some((known, _)) =
@@ -225,7 +225,7 @@ impl Datapath {
 
     /// All ports to lend towards a server.
     pub(crate) fn ports(&self, server: u16) -> impl Iterator<Item = Port> + use<> {
-        let v6 = self.servers.get(&server).is_some_and(|(address, _)| address.is_ipv6());
+        let v6 = self.servers.get(&server).is_some_and(|name| name.address.is_ipv6());
         self.settings.ports(v6)
     }
 

@@ -9,6 +9,8 @@ mod forwarded_services;
 mod load;
 mod numbers;
 mod pair;
+mod placed;
+mod service_numbers;
 mod tables;
 mod targets;
 mod tell;

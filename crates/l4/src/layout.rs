@@ -27,10 +27,24 @@ pub struct Server {
     pub address: IpAddr,
     /// Its port with `nat`; zero for that of the service.
     pub port: u16,
+    /// The number of the service whose server it is; none where several services share it.
+    pub service: Option<u32>,
     /// The link address of the next hop towards it.
     pub mac: [u8; 6],
     /// Whether it is there. Flows of a server that is not go to others.
     pub is_up: bool,
+}
+
+/// What makes a server another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerName {
+    /// Where it is.
+    pub address: IpAddr,
+    /// Its port with `nat`; zero where packets keep theirs.
+    pub port: u16,
+    /// The service whose server it is, so that it can be down in one service and up in another.
+    /// None with `nat`: a port that is lent towards an address and port is lent once.
+    pub service: Option<u32>,
 }
 
 /// What all services share.
@@ -124,7 +138,21 @@ pub(crate) fn quic_key(service: u32, id: u16) -> u32 {
     service << 16 | u32::from(id)
 }
 
+impl ServerName {
+    /// Whether `nat` lends ports towards it.
+    #[must_use]
+    pub(crate) const fn is_of_nat(&self) -> bool {
+        self.port != 0
+    }
+}
+
 impl Server {
+    /// What it is known by.
+    #[must_use]
+    pub const fn name(&self) -> ServerName {
+        ServerName { address: self.address, port: self.port, service: self.service }
+    }
+
     /// `struct server`.
     pub(crate) fn value(&self) -> [u8; 32] {
         let mut value = [0; 32];

@@ -47,7 +47,7 @@ pub use error::{AttachError, LoadError, TableError};
 pub use events::Event;
 pub use forwarder::{Forwarder, StartError};
 pub use interface::{Attach, Attached};
-pub use layout::{Frontend, MAX_RETURNS, Server, Settings};
+pub use layout::{Frontend, MAX_RETURNS, Server, ServerName, Settings};
 pub use listing::{Held, Lent};
 pub use path::Path;
 pub use tried::{Action, Hook, TestRunResult};

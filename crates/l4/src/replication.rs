@@ -113,6 +113,8 @@ pub struct Server {
     pub link: [u8; 6],
     /// Whether it is there.
     pub is_up: bool,
+    /// The service whose server it is; none where several services share it.
+    pub service: Option<u16>,
 }
 
 /// An address of a service.

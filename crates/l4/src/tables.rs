@@ -1,13 +1,13 @@
 //! What the tables hold, read whole: for a standby that joins, and after events were missed.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use crate::{
     Frontend,
     copy::Connection,
     datapath::Datapath,
     error::TableError,
-    layout::{NAT, Nat, Tuple4, Tuple6},
+    layout::{NAT, Nat, ServerName, Tuple4, Tuple6},
     path::{Keyed, Path, read_address},
     ports::Direction,
     ring::Entry,
@@ -34,10 +34,10 @@ impl Datapath {
         Ok(self.rings.read(service, half))
     }
 
-    /// The number of a server by what it is known by: its address, and its port with `nat`.
+    /// The number of a server by what it is known by.
     #[must_use]
-    pub fn number_of(&self, address: IpAddr, port: u16) -> Option<u16> {
-        let known = self.servers.iter().find(|(_, at)| **at == (address, port));
+    pub fn number_of(&self, name: ServerName) -> Option<u16> {
+        let known = self.servers.iter().find(|(_, known)| **known == name);
         known.map(|(number, _)| *number)
     }
 

@@ -249,7 +249,7 @@ fn servers_come_and_go_by_reload_and_no_connection_breaks() {
         edge.until(|state| {
             let known = state["forwarding"]["servers"].as_array().unwrap();
             let mut here = known.iter().filter(|server| server["condition"] != "leaving");
-            here.clone().count() == 4 * servers.len() && here.all(|it| !it["link"].is_null())
+            here.clone().count() == 6 * servers.len() && here.all(|it| !it["link"].is_null())
         });
         let url = format!("http://{}/", at(0, MAC, false));
         let met: BTreeSet<String> = (0..30).map(|_| network.curl(&url)).collect();

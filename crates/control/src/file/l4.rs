@@ -62,7 +62,8 @@ pub(crate) struct L4 {
     /// family it is reached by.
     #[schemars(extend("default" = 16))]
     pub(crate) max_services: Key<Whole<1, 1024>>,
-    /// Maximum number of servers over all services, draining ones included.
+    /// Maximum number of servers over all services, draining ones included. With `mac` and `ipip` a
+    /// server counts once for each service it is in, and there as `max_services` counts.
     #[schemars(extend("default" = 4096))]
     pub(crate) max_servers: Key<Whole<1, 32_767>>,
     /// The same for servers of `nat`; each takes 4 bytes for every port of every return address.

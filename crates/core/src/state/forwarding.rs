@@ -66,6 +66,8 @@ pub struct Frontend {
 pub struct ForwardedServer {
     /// Its address, with its port where NAT gives packets one.
     pub address: String,
+    /// The service that it is one of; none where services share it, as those by NAT do.
+    pub service: Option<String>,
     /// The number by which tables know it.
     pub number: u16,
     /// The link address of the next hop towards it; none while it is not known.

@@ -240,10 +240,16 @@ fn ours() -> Result<Datapath> {
     let sizes = Sizes { nat_servers: 1, flows: 1 << 20, nat: 1 << 19, ..Sizes::default() };
     let mut ours = Datapath::load(sizes, settings)?;
     let (address, port) = NAT_SERVER;
-    ours.set_server(1, &Server { address: address.into(), port, mac: [2; 6], is_up: true })?;
+    ours.set_server(
+        1,
+        &Server { address: address.into(), port, service: None, mac: [2; 6], is_up: true },
+    )?;
     for number in 2..=SERVERS + 2 {
         let address = Ipv4Addr::new(10, 0, 1, number as u8).into();
-        ours.set_server(number, &Server { address, port: 0, mac: [2; 6], is_up: true })?;
+        ours.set_server(
+            number,
+            &Server { address, port: 0, service: None, mac: [2; 6], is_up: true },
+        )?;
     }
     for (number, method) in [Method::Nat, Method::Mac, Method::Ipip].into_iter().enumerate() {
         let address = SocketAddr::new(SERVICE[number].into(), 80);

@@ -8,11 +8,8 @@ use loadline_core::{
     fleet::forwarding::{Affinity, Method, Times},
 };
 
-use super::{
-    numbers::Name,
-    targets::{Target, targets},
-};
-use crate::Frontend;
+use super::targets::{Target, targets};
+use crate::{Frontend, ServerName};
 
 /// A service by one method, for one family.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,10 +32,13 @@ pub(super) struct Wanted {
 }
 
 impl ForwardedService {
-    /// What a server is known by in this service.
-    pub(super) fn name(&self, target: &Target) -> Name {
-        let port = if self.method == Method::Nat { target.address.port() } else { 0 };
-        Name { address: target.address.ip(), port }
+    /// What a server is known by in this service, which has this number.
+    pub(super) fn name(&self, number: u32, target: &Target) -> ServerName {
+        let address = target.address.ip();
+        match self.method {
+            Method::Nat => ServerName { address, port: target.address.port(), service: None },
+            Method::Mac | Method::Ipip => ServerName { address, port: 0, service: Some(number) },
+        }
     }
 
     /// Whether packets of this service can go to such a server. A link address serves both

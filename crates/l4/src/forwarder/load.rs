@@ -75,7 +75,7 @@ impl Tables {
             self.wanted.iter().filter(|(forwarded, _)| forwarded.service == service);
         let names = forwarded_services.filter_map(|(forwarded, wanted)| {
             let target = wanted.targets.iter().find(|target| target.address == address)?;
-            Some(forwarded.name(target))
+            Some(forwarded.name(self.service_numbers.of(forwarded)?, target))
         });
         names.filter_map(|name| self.numbers.of(name)).collect()
     }

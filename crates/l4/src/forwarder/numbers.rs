@@ -4,32 +4,17 @@
 //! queues of ports and the first numbers; the others take numbers behind those, and in front where
 //! there are no more.
 
-use std::{collections::BTreeMap, net::IpAddr, ops::RangeInclusive};
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
-/// What makes a server another one: its address, and its port where packets are given one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    /// Where it is.
-    pub(super) address: IpAddr,
-    /// Its port with NAT; zero where packets keep theirs.
-    pub(super) port: u16,
-}
-
-impl Name {
-    /// Whether NAT lends ports towards it.
-    #[must_use]
-    pub(super) const fn is_of_nat(&self) -> bool {
-        self.port != 0
-    }
-}
+use crate::ServerName;
 
 /// Who has which number.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     all: u16,
     nat: u16,
-    by_name: BTreeMap<Name, u16>,
-    by_number: BTreeMap<u16, Name>,
+    by_name: BTreeMap<ServerName, u16>,
+    by_number: BTreeMap<u16, ServerName>,
 }
 
 impl Numbers {
@@ -40,7 +25,7 @@ impl Numbers {
     }
 
     /// The number of a server, a new one where it has none; none where there are no more.
-    pub(super) fn of(&mut self, name: Name) -> Option<u16> {
+    pub(super) fn of(&mut self, name: ServerName) -> Option<u16> {
         if let Some(number) = self.by_name.get(&name) {
             return Some(*number);
         }
@@ -56,7 +41,7 @@ impl Numbers {
 
     /// Who has a number.
     #[must_use]
-    pub(super) fn name(&self, number: u16) -> Option<Name> {
+    pub(super) fn name(&self, number: u16) -> Option<ServerName> {
         self.by_number.get(&number).copied()
     }
 
@@ -74,10 +59,13 @@ impl Numbers {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
-    fn name(host: u8, port: u16) -> Name {
-        Name { address: IpAddr::from([10, 0, 0, host]), port }
+    fn name(host: u8, port: u16) -> ServerName {
+        let service = (port == 0).then_some(0);
+        ServerName { address: IpAddr::from([10, 0, 0, host]), port, service }
     }
 
     #[test]

@@ -2,10 +2,7 @@
 
 use loadline_core::{fleet::forwarding::Forwarding, state::Role, time};
 
-use super::{
-    numbers::Name,
-    tables::{Placed, Tables},
-};
+use super::{placed::Placed, tables::Tables};
 
 use crate::{
     Datapath,
@@ -36,8 +33,8 @@ impl Tables {
     pub(super) fn turn(&mut self) {
         let Some(standby) = &mut self.standby else { return };
         let (numbers, mut given) = (&mut self.numbers, Vec::new());
-        let mut number = |address, port| {
-            let number = numbers.of(Name { address, port });
+        let mut number = |name| {
+            let number = numbers.of(name);
             given.extend(number);
             number
         };

@@ -18,12 +18,14 @@ use super::{
     episode::Episode,
     forwarded_services::{ForwardedService, Wanted, forwarded_services},
     load::Load,
-    numbers::{Name, Numbers},
+    numbers::Numbers,
+    placed::{Placed, wanted_servers},
+    service_numbers::ServiceNumbers,
     targets::Target,
 };
 
 use crate::{
-    Attach, AttachError, Attached, Datapath, Frontend, Server, Settings, Sizes, TableError,
+    Attach, AttachError, Attached, Datapath, Frontend, ServerName, Settings, Sizes, TableError,
     neighbour::{Neighbours, own_address},
     ring::{Entry, Ring, RingServer, table},
     standby::Standby,
@@ -36,13 +38,14 @@ pub(super) struct Tables {
     pub(super) attached: Attached,
     pub(super) neighbours: Neighbours,
     pub(super) numbers: Numbers,
+    pub(super) service_numbers: ServiceNumbers,
     pub(super) services: BTreeMap<ForwardedService, Served>,
     pub(super) servers: BTreeMap<u16, Placed>,
     /// What the last plan wants.
     pub(super) wanted: BTreeMap<ForwardedService, Wanted>,
     generation: u64,
     /// What there is no number for, and that has been told.
-    unplaced: BTreeSet<Name>,
+    unplaced: BTreeSet<ServerName>,
     pub(super) exhaustion: Episode,
     /// Connections that were counted of servers that have left since.
     pub(super) opened_before: u64,
@@ -66,23 +69,6 @@ pub(super) struct Served {
     pub(super) settles_at: Option<time::Instant>,
 }
 
-/// A server in the tables.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Placed {
-    pub(super) link: Option<[u8; 6]>,
-    /// Whether the file says the link address.
-    pub(super) is_fixed: bool,
-    pub(super) is_up: bool,
-    /// Since when no service has it any more.
-    pub(super) leaving: Option<time::Instant>,
-    /// How long connections may stay then.
-    pub(super) drain: Option<time::Duration>,
-    /// How often its link address has been missed in a row.
-    pub(super) missed: u32,
-    /// What the program was told last.
-    written: Option<Server>,
-}
-
 impl Tables {
     /// Loads the program, fills its tables and attaches it; as the file says where `how` says
     /// nothing.
@@ -103,6 +89,7 @@ impl Tables {
             attached: Attached::Generic,
             neighbours: Neighbours::open().map_err(StartError::Neighbours)?,
             numbers: Numbers::new(settings.servers, settings.nat_servers),
+            service_numbers: ServiceNumbers::default(),
             services: BTreeMap::new(),
             servers: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -150,11 +137,14 @@ impl Tables {
     pub(super) fn refresh(&mut self) {
         let (now, wanted) = (Datapath::now(), self.wanted.clone());
         self.place(now, &wanted);
-        self.write_servers();
+        self.write_servers(now);
         for (forwarded, wanted) in &wanted {
             if let Err(error) = self.serve(now, forwarded, wanted) {
                 tracing::error!(service = %forwarded.service, method = %forwarded.method,
                     "packets are forwarded as before: {error}");
+                if !self.services.contains_key(forwarded) {
+                    self.service_numbers.give_back(forwarded);
+                }
             }
         }
         let gone: Vec<ForwardedService> = self
@@ -165,6 +155,7 @@ impl Tables {
             .collect();
         for forwarded in gone {
             let Some(served) = self.services.remove(&forwarded) else { continue };
+            self.service_numbers.give_back(&forwarded);
             if let Err(error) = self.datapath.remove_service(served.number) {
                 tracing::error!(service = %forwarded.service, "not taken out: {error}");
             }
@@ -179,37 +170,22 @@ impl Tables {
 
     /// Gives every server that is wanted a number, and lets the others leave.
     fn place(&mut self, now: time::Instant, wanted: &BTreeMap<ForwardedService, Wanted>) {
-        let mut here: BTreeMap<u16, (Target, bool)> = BTreeMap::new();
         for (forwarded, wanted) in wanted {
-            for target in &wanted.targets {
-                let name = forwarded.name(target);
-                let Some(number) = self.numbers.of(name) else {
-                    self.tell_unplaced(name);
-                    continue;
-                };
-                let (known, is_up) = here.entry(number).or_insert((*target, false));
-                *is_up |= target.is_up;
-                known.link = known.link.or(target.link);
-            }
+            self.service_numbers.give(forwarded, wanted.times);
         }
-        for (number, (target, is_up)) in &here {
-            let placed = self.servers.entry(*number).or_default();
-            if target.link.is_some() || placed.is_fixed {
-                placed.link = target.link;
-            }
-            placed.is_fixed = target.link.is_some();
-            placed.is_up = *is_up;
-            placed.drain = target.drain;
-            placed.leaving = None;
+        let (here, unplaced) = wanted_servers(wanted, &self.service_numbers, &mut self.numbers);
+        unplaced.into_iter().for_each(|name| self.tell_unplaced(name));
+        for (number, target) in &here {
+            self.servers.entry(*number).or_default().follow(now, target);
         }
         for (number, placed) in &mut self.servers {
             if !here.contains_key(number) {
-                placed.leaving.get_or_insert(now);
+                placed.leave(now);
             }
         }
     }
 
-    fn tell_unplaced(&mut self, name: Name) {
+    fn tell_unplaced(&mut self, name: ServerName) {
         if self.unplaced.insert(name) {
             let key = if name.is_of_nat() { "max_nat_servers" } else { "max_servers" };
             tracing::error!(server = %name.address, "is given no packets: the tables have no room \
@@ -227,15 +203,10 @@ impl Tables {
     }
 
     /// Tells the program of servers that are new or have changed.
-    pub(super) fn write_servers(&mut self) {
+    pub(super) fn write_servers(&mut self, now: time::Instant) {
         for (number, placed) in &mut self.servers {
             let Some(name) = self.numbers.name(*number) else { continue };
-            let server = Server {
-                address: name.address,
-                port: name.port,
-                mac: placed.link.unwrap_or_default(),
-                is_up: placed.is_up && placed.link.is_some(),
-            };
+            let server = placed.server(now, name);
             if placed.written == Some(server) {
                 continue;
             }
@@ -277,8 +248,7 @@ impl Tables {
             }
             return Ok(());
         }
-        let is_free = |number: &u32| self.services.values().all(|it| it.number != *number);
-        let number = (0..u32::MAX).find(is_free).unwrap_or(u32::MAX);
+        let number = self.service_numbers.give(forwarded, wanted.times);
         let served = Served {
             number,
             frontends: wanted.frontends.clone(),
@@ -297,8 +267,9 @@ impl Tables {
 
     /// The servers that are known by what is in their connection ids of QUIC.
     fn quic_ids(&mut self, forwarded: &ForwardedService, wanted: &Wanted) -> BTreeMap<u16, u16> {
+        let Some(service) = self.service_numbers.of(forwarded) else { return BTreeMap::new() };
         let of = |target: &Target| {
-            Some((target.quic_server_id?, self.numbers.of(forwarded.name(target))?))
+            Some((target.quic_server_id?, self.numbers.of(forwarded.name(service, target))?))
         };
         wanted.targets.iter().filter_map(of).collect()
     }
@@ -306,27 +277,15 @@ impl Tables {
     /// Those that new connections go to.
     fn members(&mut self, forwarded: &ForwardedService, wanted: &Wanted) -> Vec<RingServer> {
         let mut members = Vec::new();
+        let Some(service) = self.service_numbers.of(forwarded) else { return members };
         for target in wanted.targets.iter().filter(|target| target.weight > 0) {
-            let Some(number) = self.numbers.of(forwarded.name(target)) else { continue };
+            let name = forwarded.name(service, target);
+            let Some(number) = self.numbers.of(name) else { continue };
             if self.servers.get(&number).is_some_and(|placed| placed.link.is_some()) {
                 members.push(RingServer { address: target.address, weight: target.weight, number });
             }
         }
         members
-    }
-}
-
-impl Placed {
-    /// A server that only another balancer's file has.
-    pub(super) fn adopted(server: &Server, now: time::Instant) -> Self {
-        Self {
-            link: Some(server.mac),
-            is_fixed: true,
-            is_up: server.is_up,
-            leaving: Some(now),
-            written: Some(*server),
-            ..Self::default()
-        }
     }
 }
 

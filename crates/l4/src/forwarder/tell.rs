@@ -5,13 +5,9 @@ use loadline_core::{
     state::{Flow, ForwardedServer, Forwarding, Frontend, Traffic},
 };
 
-use super::{
-    forwarded_services::ForwardedService,
-    numbers::Name,
-    tables::{Placed, Tables},
-};
+use super::{forwarded_services::ForwardedService, placed::Placed, tables::Tables};
 
-use crate::{Held, TableError};
+use crate::{Held, ServerName, TableError};
 
 impl Tables {
     /// What has been counted.
@@ -44,20 +40,20 @@ impl Tables {
     fn server(
         &self,
         number: u16,
-        name: Name,
+        name: ServerName,
         placed: &Placed,
     ) -> Result<ForwardedServer, TableError> {
         let count = self.datapath.server_count(number)?;
-        let condition = match (placed.leaving, placed.is_up) {
-            (Some(_), _) => "leaving",
-            (None, true) => "up",
-            (None, false) => "down",
+        let of = |number: u32| {
+            let known = self.services.iter().find(|(_, served)| served.number == number);
+            known.map(|(forwarded, _)| forwarded.service.clone())
         };
         Ok(ForwardedServer {
             address: place(name),
+            service: name.service.and_then(of),
             number,
             link: placed.link.map(link),
-            condition: condition.to_owned(),
+            condition: placed.condition().to_owned(),
             packets: count.packets,
             bytes: count.bytes,
             opened: count.opened,
@@ -101,7 +97,7 @@ impl Tables {
 }
 
 /// With its port where packets are given one.
-fn place(name: Name) -> String {
+fn place(name: ServerName) -> String {
     match name.port {
         0 => name.address.to_string(),
         port => std::net::SocketAddr::new(name.address, port).to_string(),

@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use loadline_core::{
     decide::plan::Plan,
-    fleet::forwarding::Times,
     time::{self, Duration},
 };
 
@@ -78,7 +77,7 @@ impl Tables {
         let mut links = Links { changed: false, whole: true };
         for (number, placed) in &mut self.servers {
             let Some(name) = self.numbers.name(*number) else { continue };
-            if placed.is_fixed || placed.leaving.is_some() || placed.link.is_some() && !all {
+            if placed.is_fixed || !placed.is_wanted || placed.link.is_some() && !all {
                 continue;
             }
             let found = self.neighbours.find(name.address).unwrap_or_else(|error| {
@@ -113,13 +112,8 @@ impl Tables {
     }
 
     fn give_back(&mut self) -> Result<(), TableError> {
-        let times: Vec<(u32, Times)> =
-            self.services.values().map(|served| (served.number, served.times)).collect();
-        let of = |number: u32| {
-            let known = times.iter().find(|(service, _)| *service == number);
-            known.map_or_else(Times::default, |(_, times)| *times)
-        };
-        self.datapath.give_back(of).map(drop)
+        let numbers = &self.service_numbers;
+        self.datapath.give_back(|number| numbers.times(number)).map(drop)
     }
 
     /// Lets rings settle that have changed.
@@ -136,17 +130,12 @@ impl Tables {
     /// Cuts what is left at servers that left long enough ago, and takes out those with nothing
     /// left.
     fn let_go(&mut self, now: time::Instant) -> Result<(), TableError> {
-        let leaving = |since: Option<time::Instant>| since.map(|since| now.since(since));
-        let mut gone = Vec::new();
-        for (number, placed) in &mut self.servers {
-            let Some(time) = leaving(placed.leaving) else { continue };
-            placed.is_up &= placed.drain.is_none_or(|drain| time < drain);
-            gone.push(*number);
-        }
-        if gone.is_empty() {
+        if self.servers.values().all(|placed| placed.leaving.is_none()) {
             return Ok(());
         }
-        self.write_servers();
+        self.write_servers(now);
+        let gone = self.servers.iter().filter(|(_, placed)| !placed.is_wanted);
+        let gone: Vec<u16> = gone.map(|(number, _)| *number).collect();
         for number in gone {
             let opened = self.datapath.server_count(number)?.opened;
             if self.in_rings(number) || !self.datapath.remove_server(number)? {

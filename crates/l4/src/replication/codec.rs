@@ -42,7 +42,7 @@ pub enum Malformed {
 /// Appends a record. `None` says that there is nothing under this key any more.
 pub fn write(to: &mut Vec<u8>, key: &Key, fact: Option<&Fact>, extent: Extent) {
     let start = to.len();
-    to.push(kind(key));
+    to.push(kind(key, fact));
     let mut flags = write_key(to, key);
     match fact {
         None => flags |= REMOVED,
@@ -62,7 +62,7 @@ pub fn read(from: &mut Reader<'_>) -> Result<(Key, Record), Malformed> {
     let is_v6 = head & V6 != 0;
     let key = read_key(from, kind, is_v6)?;
     let record = match head & (REMOVED | CLOSES) {
-        0 => Record::Put(read_fact(from, &key, is_v6, head & CLOSED != 0)?),
+        0 => Record::Put(read_fact(from, &key, head)?),
         REMOVED => Record::Remove,
         CLOSES if kind == NAT => Record::Close,
         _ => return Err(Malformed::Kind),
@@ -70,9 +70,12 @@ pub fn read(from: &mut Reader<'_>) -> Result<(Key, Record), Malformed> {
     Ok((key, record))
 }
 
-const fn kind(key: &Key) -> u8 {
+const fn kind(key: &Key, fact: Option<&Fact>) -> u8 {
     match key {
-        Key::Server(_) => SERVER,
+        Key::Server(_) => match fact {
+            Some(Fact::Server(Server { service: Some(_), .. })) => SERVER_OF_SERVICE,
+            _ => SERVER,
+        },
         Key::Return(..) => RETURN,
         Key::ServiceAddress(_) => DOOR,
         Key::Entries { .. } => ENTRIES,
@@ -109,10 +112,13 @@ fn write_key(to: &mut Vec<u8>, key: &Key) -> u8 {
 /// The flags that belong to it.
 fn write_fact(to: &mut Vec<u8>, fact: &Fact) -> u8 {
     match fact {
-        Fact::Server(Server { at, link, is_up }) => {
+        Fact::Server(Server { at, link, is_up, service }) => {
             let flag = socket_to(to, at);
             to.extend(link);
             to.push(u8::from(*is_up));
+            if let Some(service) = service {
+                number_to(to, (*service).into());
+            }
             flag
         }
         Fact::Return(address) => address_to(to, *address),
@@ -142,7 +148,7 @@ fn write_fact(to: &mut Vec<u8>, fact: &Fact) -> u8 {
 
 fn read_key(from: &mut Reader<'_>, kind: u8, is_v6: bool) -> Result<Key, Malformed> {
     Ok(match kind {
-        SERVER => Key::Server(from.server()?),
+        SERVER | SERVER_OF_SERVICE => Key::Server(from.server()?),
         RETURN => Key::Return(is_v6, from.byte()?),
         DOOR => Key::ServiceAddress(from.short()?),
         ENTRIES => {
@@ -158,16 +164,14 @@ fn read_key(from: &mut Reader<'_>, kind: u8, is_v6: bool) -> Result<Key, Malform
     })
 }
 
-fn read_fact(
-    from: &mut Reader<'_>,
-    key: &Key,
-    is_v6: bool,
-    is_closed: bool,
-) -> Result<Fact, Malformed> {
+fn read_fact(from: &mut Reader<'_>, key: &Key, head: u8) -> Result<Fact, Malformed> {
+    let (is_v6, is_closed) = (head & V6 != 0, head & CLOSED != 0);
     Ok(match key {
         Key::Server(_) => {
-            let (at, link) = (from.socket(is_v6)?, from.take()?);
-            Fact::Server(Server { at, link, is_up: from.byte()? != 0 })
+            let (at, link, is_up) = (from.socket(is_v6)?, from.take()?, from.byte()? != 0);
+            let is_of_service = head & KIND == SERVER_OF_SERVICE;
+            let service = is_of_service.then(|| from.short()).transpose()?;
+            Fact::Server(Server { at, link, is_up, service })
         }
         Key::Return(..) => Fact::Return(from.address(is_v6)?),
         Key::ServiceAddress(_) => {
@@ -295,6 +299,8 @@ const DOOR: u8 = 3;
 const ENTRIES: u8 = 4;
 const FLOW: u8 = 5;
 const NAT: u8 = 6;
+/// A server that is of one service alone.
+const SERVER_OF_SERVICE: u8 = 7;
 const KIND: u8 = 0x0f;
 
 // Flags beside the kind.

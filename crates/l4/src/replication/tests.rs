@@ -44,8 +44,11 @@ fn entry() -> impl Strategy<Value = Entry> {
 /// A key with a fact of its kind.
 fn fact() -> impl Strategy<Value = (Key, Fact)> {
     let number = 0..NUMBERS;
-    let server = (number.clone(), client(), any::<[u8; 6]>(), any::<bool>()).prop_map(
-        |(number, at, link, is_up)| (Key::Server(number), Fact::Server(Server { at, link, is_up })),
+    let service = prop::option::of(any::<u16>());
+    let server = (number.clone(), client(), any::<[u8; 6]>(), any::<bool>(), service).prop_map(
+        |(number, at, link, is_up, service)| {
+            (Key::Server(number), Fact::Server(Server { at, link, is_up, service }))
+        },
     );
     let back = (0..2u8, client())
         .prop_map(|(number, at)| (Key::Return(at.is_ipv6(), number), Fact::Return(at.ip())));
@@ -400,5 +403,10 @@ fn what_is_gone_meanwhile_is_forgotten_and_nothing_else() {
 }
 
 fn server(last: u8) -> Server {
-    Server { at: SocketAddr::from(([10, 0, 0, last], 80)), link: [2; 6], is_up: true }
+    Server {
+        at: SocketAddr::from(([10, 0, 0, last], 80)),
+        link: [2; 6],
+        is_up: true,
+        service: None,
+    }
 }

@@ -97,10 +97,11 @@ impl Active {
 
     /// Servers, addresses and rings.
     fn describe(&mut self, datapath: &Datapath) -> Result<(), TableError> {
-        for (number, (address, port)) in &datapath.servers {
+        for (number, name) in &datapath.servers {
             let known = datapath.server(*number)?;
-            let at = SocketAddr::new(*address, *port);
-            let fact = Server { at, link: known.mac, is_up: known.is_up };
+            let at = SocketAddr::new(name.address, name.port);
+            let service = name.service.map(|service| service as u16);
+            let fact = Server { at, link: known.mac, is_up: known.is_up, service };
             self.set(Key::Server(*number), Some(Fact::Server(fact)));
         }
         for v6 in [false, true] {

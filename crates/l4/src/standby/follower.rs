@@ -1,9 +1,10 @@
 //! What a standby does with what it is told: the active's tables become its own, in its own
 //! numbers.
 //!
-//! A service is known by its address, a server by its address and port, a return address by itself,
-//! so both balancers may count them differently. A server that this balancer's file does not have,
-//! or does not have yet, is taken over from the active with the number that it is given here.
+//! A service is known by its address, a server by its address, its port with `nat` and else its
+//! service, a return address by itself, so both balancers may count them differently. A server that
+//! this balancer's file does not have, or does not have yet, is taken over from the active with the
+//! number that it is given here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +17,7 @@ use loadline_core::{
 };
 
 use crate::{
-    Connection, Frontend,
+    Connection, Frontend, ServerName,
     datapath::Datapath,
     error::TableError,
     path::Path,
@@ -27,8 +28,8 @@ use crate::{
     },
 };
 
-/// Gives a number to a server that has none here, by its address, and its port with `nat`.
-pub type Numbering<'a> = &'a mut dyn FnMut(IpAddr, u16) -> Option<u16>;
+/// Gives a number to a server that has none here.
+pub type Numbering<'a> = &'a mut dyn FnMut(ServerName) -> Option<u16>;
 
 /// Follows an active balancer.
 #[derive(Debug)]
@@ -163,7 +164,8 @@ impl Follower {
         let keys = self.receiver.facts().range(..FIRST_OF_RINGS);
         let keys: Vec<Key> = keys.map(|(key, _)| *key).collect();
         let mut has_learnt = false;
-        for key in &keys {
+        // Services before the servers that are theirs.
+        for key in keys.iter().rev() {
             has_learnt |= self.learn(datapath, key, &mut *number)?;
         }
         Ok(has_learnt)
@@ -207,12 +209,16 @@ impl Follower {
         server: &Server,
         number: Numbering<'_>,
     ) -> Result<Option<u16>, TableError> {
-        let Server { at, link, is_up } = *server;
+        let Server { at, link, is_up, service: theirs } = *server;
+        let service = theirs.and_then(|theirs| self.places.services.get(&theirs)).copied();
+        if theirs.is_some() && service.is_none() {
+            return Ok(None);
+        }
         let (address, port) = (at.ip(), at.port());
-        let adopted = crate::Server { address, port, mac: link, is_up };
-        let known = datapath.number_of(address, port);
+        let adopted = crate::Server { address, port, service, mac: link, is_up };
+        let known = datapath.number_of(adopted.name());
         let is_known = known.is_some();
-        let Some(ours) = known.or_else(|| number(address, port)) else { return Ok(None) };
+        let Some(ours) = known.or_else(|| number(adopted.name())) else { return Ok(None) };
         if !is_known || self.adopted.contains(&ours) {
             datapath.set_server(ours, &adopted)?;
             self.adopted.insert(ours);

@@ -97,7 +97,7 @@ pub(crate) fn work() {
     let mut before = String::new();
     let end = Instant::now() + LIFE;
     while Instant::now() < end {
-        if standby.turn(&mut datapath, &mut |_, _| None).unwrap() {
+        if standby.turn(&mut datapath, &mut |_| None).unwrap() {
             resume(&mut datapath, |v6| members(first, v6, weight));
         }
         let says = says(&standby.state());

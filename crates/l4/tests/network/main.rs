@@ -181,7 +181,9 @@ fn forwarding(own: u16, first: u16, weight: impl Fn(u16) -> u32) -> Datapath {
         for server in 1..=SERVERS {
             let number = number_of(server, first, v6);
             let (address, mac) = (at(1, server, v6), [2, 0, 0, 0, 0, server as u8]);
-            datapath.set_server(number, &Server { address, port: 0, mac, is_up: true }).unwrap();
+            datapath
+                .set_server(number, &Server { address, port: 0, service: None, mac, is_up: true })
+                .unwrap();
         }
         let ring = Ring::new(&members(first, v6, &weight));
         for (method, host) in METHODS {

@@ -107,6 +107,7 @@ fn a_client_port_leaves_a_drained_server_and_one_that_is_down() {
         let down = Server {
             address: at(1, second, v6),
             port: 0,
+            service: None,
             mac: [2, 0, 0, 0, 0, second as u8],
             is_up: false,
         };

@@ -53,7 +53,9 @@ impl Group {
             false => IpAddr::from([10, 0, 1, number as u8]),
         };
         let mac = [2, 0, 0, 0, 1, number as u8];
-        self.datapath.set_server(number, &Server { address, port: 0, mac, is_up }).unwrap();
+        self.datapath
+            .set_server(number, &Server { address, port: 0, service: None, mac, is_up })
+            .unwrap();
     }
 
     /// From now on clients stay, not just connections.

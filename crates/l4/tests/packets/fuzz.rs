@@ -222,7 +222,7 @@ fn server_of(number: u16, v6: bool) -> Server {
         true => IpAddr::from([0xfd00, 0, 0, 1, 0, 0, 0, number]),
         false => IpAddr::from([10, 0, 1, number as u8]),
     };
-    Server { address, port: 0, mac: [2, 0, 0, 0, 2, number as u8], is_up: true }
+    Server { address, port: 0, service: None, mac: [2, 0, 0, 0, 2, number as u8], is_up: true }
 }
 
 fn octets(ip: IpAddr) -> Vec<u8> {

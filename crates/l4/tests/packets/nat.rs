@@ -49,7 +49,9 @@ impl Pair {
 
     fn set_link(&mut self, number: u16, is_up: bool, mac: [u8; 6]) {
         let address = ip(&named(["one", "two"][usize::from(number) - 1], self.v6));
-        self.datapath.set_server(number, &Server { address, port: 8_080, mac, is_up }).unwrap();
+        self.datapath
+            .set_server(number, &Server { address, port: 8_080, service: None, mac, is_up })
+            .unwrap();
     }
 
     fn assign(&mut self, servers: &[u16]) {

@@ -25,7 +25,8 @@ fn balancer(ports: u16, returns: &[&str]) -> Option<Datapath> {
     let mut datapath = bare(SIZES, ports, returns)?;
     serve(&mut datapath, "nat4", 0, Method::Nat);
     for (number, name) in [(1, "one4"), (2, "two4"), (3, "three4")] {
-        let server = Server { address: ip(name), port: 8_080, mac: mac("S1"), is_up: true };
+        let server =
+            Server { address: ip(name), port: 8_080, service: None, mac: mac("S1"), is_up: true };
         datapath.set_server(number, &server).unwrap();
     }
     datapath.publish(0, Ring::new(&maglev(&[1, 2, 3])).entries()).unwrap();
@@ -138,7 +139,8 @@ fn ports_of_connections_that_found_the_tables_full_are_found_again() {
 #[test]
 fn a_number_is_of_one_server_and_a_server_has_one_number() {
     let Some(mut datapath) = balancer(4, &["return4"]) else { return };
-    let server = |name, port| Server { address: ip(name), port, mac: mac("S1"), is_up: true };
+    let server =
+        |name, port| Server { address: ip(name), port, service: None, mac: mac("S1"), is_up: true };
     let error = datapath.set_server(1, &server("two4", 8_081)).unwrap_err();
     assert_eq!(error.to_string(), "server 1 is 10.0.1.1:8080; another needs a number of its own");
     let error = datapath.set_server(4, &server("two4", 8_080)).unwrap_err();

@@ -35,7 +35,7 @@ fn server(number: u16, method: Method, v6: bool) -> Server {
         false => [10, 0, 1, number as u8].into(),
     };
     let port = if method == Method::Nat { 53 } else { 0 };
-    Server { address, port, mac: [2, 0, 0, 0, 1, number as u8], is_up: true }
+    Server { address, port, service: None, mac: [2, 0, 0, 0, 1, number as u8], is_up: true }
 }
 
 impl World {

@@ -30,7 +30,7 @@ impl World {
         for number in 1..=SERVICES {
             let address = Ipv4Addr::new(10, 0, 1, number as u8).into();
             let mac = [2, 0, 0, 0, 1, number as u8];
-            let server = Server { address, port: 0, mac, is_up: true };
+            let server = Server { address, port: 0, service: None, mac, is_up: true };
             world.datapath.set_server(number, &server).unwrap();
             world.serve(number, number, number);
         }

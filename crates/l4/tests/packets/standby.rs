@@ -31,9 +31,10 @@ pub(crate) fn balancer(v6: bool, shift: u16, events: u32) -> Option<Datapath> {
         serve(&mut datapath, &named(&method.to_string(), v6), service, method);
         for name in 0..3 {
             let (number, address) = (number(name, service, shift), ip(&named(SERVERS[name], v6)));
-            let port = if service == 0 { 8_080 } else { 0 };
+            let (port, service) = if service == 0 { (8_080, None) } else { (0, Some(service)) };
             let mac = mac(["S1", "S2", "S3"][name]);
-            datapath.set_server(number, &Server { address, port, mac, is_up: true }).unwrap();
+            let server = Server { address, port, service, mac, is_up: true };
+            datapath.set_server(number, &server).unwrap();
         }
     }
     Some(datapath)

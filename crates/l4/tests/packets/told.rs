@@ -60,7 +60,7 @@ impl Pair {
     }
 
     fn turn(&mut self) {
-        let number = &mut |_, _| {
+        let number = &mut |_| {
             self.given += 1;
             Some(self.given)
         };
@@ -152,7 +152,7 @@ fn a_server_that_only_the_active_knows_is_taken_over_with_its_connections() {
         return;
     };
     serve(&mut standby, "nat4", 3, Method::Nat);
-    serve(&mut standby, "mac4", 1, Method::Mac);
+    serve(&mut standby, "mac4", 2, Method::Mac);
     let mut pair = Pair::new(2, active, standby);
     pair.agree();
     let [active, standby] = &mut pair.datapaths;
@@ -274,7 +274,9 @@ fn large() -> Option<Datapath> {
     let mut datapath = bare(sizes, 20_000, &["return4"])?;
     serve(&mut datapath, "nat4", 0, Method::Nat);
     let (address, mac) = (ip("one4"), mac("S1"));
-    datapath.set_server(1, &Server { address, port: 8_080, mac, is_up: true }).unwrap();
+    datapath
+        .set_server(1, &Server { address, port: 8_080, service: None, mac, is_up: true })
+        .unwrap();
     datapath.publish(0, &[Entry::settled(1); RING_SIZE]).unwrap();
     Some(datapath)
 }

@@ -76,7 +76,7 @@ pub(crate) fn world(hook: Hook) -> Option<Datapath> {
             if name != "empty" {
                 let is_up = name != "down";
                 let address = ip(&named(at, v6));
-                let known = Server { address, port, mac: mac(to), is_up };
+                let known = Server { address, port, service: None, mac: mac(to), is_up };
                 datapath.set_server(server, &known).unwrap();
                 let ring = vec![Entry::settled(server); RING_SIZE];
                 datapath.publish(service, &ring).unwrap();

@@ -71,17 +71,22 @@ fn told(of: &Forwarding, name: &str, what: &str, line: &mut impl FnMut(&str, Str
 }
 
 fn servers(of: &[ForwardedServer]) -> Vec<String> {
+    let service = |one: &ForwardedServer| one.service.clone().unwrap_or_else(|| "-".to_owned());
     let width = of.iter().map(|one| one.address.len()).max().unwrap_or(0).max(6);
+    let wide = of.iter().map(|one| service(one).len()).max().unwrap_or(0).max(7);
     let head = format!(
-        "{:width$}  {:17}  {:8}{:>15}{:>15}{:>15}",
-        "server", "link", "", "packets", "connections", "free ports"
+        "{:width$}  {:wide$}  {:17}  {:8}{:>15}{:>15}{:>15}",
+        "server", "service", "link", "", "packets", "connections", "free ports"
     );
     let row = |one: &ForwardedServer| {
         let ports = one.free_ports.map_or_else(|| "-".to_owned(), grouped);
         let link = one.link.as_deref().unwrap_or("unknown");
         let [packets, opened] = [grouped(one.packets), grouped(one.opened)];
-        let (address, condition) = (&one.address, &one.condition);
-        format!("{address:width$}  {link:17}  {condition:8}{packets:>15}{opened:>15}{ports:>15}")
+        let (address, service, condition) = (&one.address, service(one), &one.condition);
+        format!(
+            "{address:width$}  {service:wide$}  {link:17}  {condition:8}{packets:>15}{opened:>15}\
+             {ports:>15}"
+        )
     };
     std::iter::once(head).chain(of.iter().map(row)).collect()
 }
@@ -155,7 +160,9 @@ mod tests {
             ..Forwarding::default()
         };
         of.rates.connections_per_s = 1_234.4;
-        of.servers.push(ForwardedServer { address: "10.0.0.1".to_owned(), ..Default::default() });
+        let service = Some("web".to_owned());
+        let address = "10.0.0.1".to_owned();
+        of.servers.push(ForwardedServer { address, service, ..Default::default() });
         let page = page(&of, Duration::from_secs(90));
         assert!(page.starts_with("Forwarding on eth0, native, for 90s\n"), "{page}");
         let figure = |what: &str| {
@@ -168,7 +175,7 @@ mod tests {
         assert_eq!(figure("  no port of a return address is free").as_deref(), Some("25"));
         assert_eq!(figure("  fragments"), None);
         assert_eq!(figure("Connections per second").as_deref(), Some("1,234"));
-        assert!(page.contains("10.0.0.1  unknown"), "{page}");
+        assert!(page.contains("10.0.0.1  web      unknown"), "{page}");
     }
 
     #[test]
