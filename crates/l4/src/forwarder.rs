@@ -11,6 +11,7 @@ mod numbers;
 mod pair;
 mod placed;
 mod service_numbers;
+mod sources;
 mod tables;
 mod targets;
 mod tell;
@@ -70,6 +71,7 @@ impl Forwarder {
                     that it is here");
             }
         }
+        sources::tell_wrong_sources(plan, &settings.interface);
         let tables = Arc::new(Mutex::new(Some(tables)));
         Ok(Some(Self { tables, stop: Mutex::new(None) }))
     }
