@@ -92,7 +92,7 @@ fn describe_service(service: &Service, here: &str, carried: Carried) -> Vec<Stri
         lines.push(format!("  {rank}. {:width$}  {words}", group.name));
     }
     if service.maintenance.as_ref().is_some_and(|it| it.enabled) {
-        lines.push("  in maintenance: 503 to all but those it allows".to_owned());
+        lines.push(format!("  in maintenance: {}", maintenance(carried)));
     }
     let overflow = match service.overflow {
         Overflow::Capacity => "when its capacity is reached",
@@ -110,6 +110,15 @@ fn describe_service(service: &Service, here: &str, carried: Carried) -> Vec<Stri
     lines.push(format!("  in a group: {policy}"));
     lines.push(format!("  health: {}", health(service.health.as_ref())));
     lines
+}
+
+/// What becomes of new requests and connections.
+const fn maintenance(carried: Carried) -> &'static str {
+    match carried {
+        Carried::Requests => "503 to all but those it allows",
+        Carried::Connections => "connections are closed but of those it allows",
+        Carried::Packets => "new connections are dropped, whoever opens them",
+    }
 }
 
 /// The groups of a service, nearest first; those whose distance is not known yet last.

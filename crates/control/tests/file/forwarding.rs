@@ -57,6 +57,14 @@ fn a_listener_with_forward_is_none_of_the_proxy() {
 }
 
 #[test]
+fn a_forwarded_service_in_maintenance_is_said_to_drop_connections_and_not_to_answer_503() {
+    let stopped = RIGHT.replace("fin_timeout = \"15s\"", "maintenance = { enabled = true }");
+    let words = describe(&parse(&stopped).fleet);
+    assert!(words.contains("in maintenance: new connections are dropped"), "{words}");
+    assert!(!words.contains("503"), "{words}");
+}
+
+#[test]
 fn one_file_has_the_same_service_by_the_proxy_and_by_packets() {
     let more = "[[listener]]\nbind = \"10.0.0.100:8080\"\nservice = \"web\"\n\
         [[listener]]\nbind = \"10.0.0.100:80\"\nprotocol = \"udp\"\nforward = \"mac\"\n\
