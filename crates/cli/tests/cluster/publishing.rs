@@ -38,6 +38,20 @@ fn what_is_published_runs_at_every_edge_and_is_rolled_back_by_one_command() {
 }
 
 #[test]
+fn a_rollback_goes_back_to_what_ran_and_not_to_what_was_rolled_back_from() {
+    let etcd = Etcd::start();
+    let edge = Edge::of(&etcd, "edge-1", "", "");
+    let web = service("web", "127.0.0.1:1");
+    let rolled_back = || cluster(&edge, &["rollback"]).text;
+    assert_eq!(publish(&edge, &web).code, Some(0));
+    for _ in 0..2 {
+        assert_eq!(publish(&edge, &format!("# another\n{web}")).code, Some(0));
+        let told = rolled_back();
+        assert!(told.contains("version 1 is in force again"), "{told}");
+    }
+}
+
+#[test]
 fn a_file_that_is_wrong_is_not_published_and_its_place_is_told() {
     let etcd = Etcd::start();
     let edge = Edge::of(&etcd, "edge-1", "", "");

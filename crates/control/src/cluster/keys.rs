@@ -48,6 +48,10 @@ pub struct Version {
     pub by: String,
     /// The names of the services that an edge has with it.
     pub services: Vec<String>,
+    /// The version that was in force before; none where none was, or where a release published it
+    /// that did not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u64>,
 }
 
 /// Names of keys.

@@ -146,7 +146,8 @@ impl Store {
         let version = numbers.last().copied().unwrap_or(0).max(current.version) + 1;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (text, by) = (text.to_owned(), by.to_owned());
-        let value = keys::written(&Version { text, at_s: now.as_secs(), by, services });
+        let replaces = Some(current.version).filter(|version| *version > 0);
+        let value = keys::written(&Version { text, at_s: now.as_secs(), by, services, replaces });
         let key = self.keys.version(version);
         let new = PutRequest { key: key.clone().into(), value, lease: 0 };
         let mut operations = vec![Operation::Put(new), self.points_to(version)];
@@ -160,16 +161,22 @@ impl Store {
         if done.succeeded { Ok(version) } else { Err(StoreError::Conflict) }
     }
 
-    /// Puts an older version in force again: this one, or the one before that in force. Tells
-    /// which.
+    /// Puts an older version in force again: this one, or the one that was in force before that
+    /// which is. Tells which.
     ///
     /// # Errors
     /// There is none, the store refuses, or somebody else was faster. Nothing has changed then.
     pub async fn roll_back(&self, version: Option<u64>) -> Result<u64, StoreError> {
         let current = self.current().await?;
         let numbers = self.numbers().await?;
-        let before = || numbers.iter().rev().find(|number| **number < current.version).copied();
-        let version = version.or_else(before).ok_or(StoreError::NothingOlder)?;
+        let version = match version {
+            Some(version) => version,
+            None => {
+                let published = read_version(&self.client, &self.keys, current.version).await?;
+                let replaces = published.ok().and_then(|it| it.replaces);
+                before(current.version, replaces, &numbers).ok_or(StoreError::NothingOlder)?
+            }
+        };
         if !numbers.contains(&version) {
             let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
             return Err(StoreError::NoVersion(version, numbers.join(", ")));
@@ -299,6 +306,13 @@ impl Store {
     }
 }
 
+/// What was in force before this version: what it replaced, or where that is not known or not kept
+/// any more, the newest of those that are older.
+fn before(version: u64, replaces: Option<u64>, numbers: &[u64]) -> Option<u64> {
+    let kept = replaces.filter(|number| numbers.contains(number));
+    kept.or_else(|| numbers.iter().rev().find(|number| **number < version).copied())
+}
+
 /// What was read; what could not be is noted.
 fn kept<T>(read: Option<Result<T, ValueError>>, unreadable: &mut Vec<String>) -> Option<T> {
     read?.map_err(|error| unreadable.push(error.to_string())).ok()
@@ -309,3 +323,21 @@ pub const VERSIONS_KEPT: usize = 20;
 
 /// With what JSON adds it stays below what etcd takes at once, 1.5 MiB unless it is told otherwise.
 const TEXT_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rollback_goes_back_to_what_ran_before_and_not_to_what_was_rolled_back_from() {
+        let numbers = [5, 6, 7, 8];
+        // 7 replaced 6 and was rolled back; 8 was published while 6 ran.
+        assert_eq!(before(8, Some(6), &numbers), Some(6));
+        assert_eq!(before(8, None, &numbers), Some(7), "published by an earlier release");
+        assert_eq!(before(8, Some(2), &numbers), Some(7), "its text is not kept any more");
+        assert_eq!(before(5, Some(4), &numbers), None);
+        let old = br#"{ "text": "", "at_s": 1, "by": "here", "services": [] }"#;
+        let old: Version = keys::read("a configuration", "versions/5", old).unwrap();
+        assert_eq!(old.replaces, None);
+    }
+}
