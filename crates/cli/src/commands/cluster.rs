@@ -171,13 +171,14 @@ async fn status(settings: &Settings, args: &Status) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until every edge runs the version or has refused it, and tells.
+/// Waits until every edge runs the version or has refused it, or another is in force, and tells.
 async fn followed(store: &Store, version: u64, wait: u64) -> anyhow::Result<ExitCode> {
     let deadline = Instant::now() + Duration::from_secs(wait);
     loop {
         let overview = store.overview().await.map_err(helped)?;
         let is_settled = overview.edges.iter().all(|edge| settled(edge, version));
-        if is_settled || Instant::now() >= deadline {
+        let is_over = is_settled || overview.superseded(version).is_some();
+        if is_over || Instant::now() >= deadline {
             series::print(&page::outcome(&overview, version))?;
             let all = overview.edges.iter().all(|edge| edge.member.configuration == version);
             return Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(EXIT_VERDICT) });
@@ -220,7 +221,7 @@ may not have `include`, [edge], [admin] and [cluster], which each edge has in a 
 is checked as `loadline check` does, with the file of the edge beside it. An edge that cannot run it
 goes on with what it had, and the reason is told here.
 Exit codes: 0 done, 1 wrong usage or configuration, 2 the store cannot be reached or refuses,
-3 an edge refused the version, or has not answered in time.";
+3 an edge refused the version or has not answered in time, or another version superseded it.";
 
 const PUBLISH_HELP: &str = "\
 Examples:
@@ -228,7 +229,7 @@ Examples:
   loadline cluster publish site.toml --edge edge.toml --wait 60
 
 Exit codes: 0 every edge runs it, 1 wrong usage or configuration, 2 the store cannot be reached or
-refuses, 3 an edge refused the version, or has not answered in time.";
+refuses, 3 an edge refused the version or has not answered in time, or another superseded it.";
 
 const ROLLBACK_HELP: &str = "\
 Examples:
@@ -236,7 +237,8 @@ Examples:
   loadline cluster rollback 7 --edge edge.toml
 
 Exit codes: 0 every edge runs it, 1 wrong usage or configuration, 2 there is no such version, or
-the store cannot be reached, 3 an edge refused the version, or has not answered in time.";
+the store cannot be reached, 3 an edge refused the version or has not answered in time, or another
+superseded it.";
 
 const STATUS_HELP: &str = "\
 Examples:

@@ -54,6 +54,14 @@ pub struct Overview {
     pub unreadable: Vec<String>,
 }
 
+impl Overview {
+    /// The version that was put in force since this one was; none where this one still is.
+    #[must_use]
+    pub fn superseded(&self, version: u64) -> Option<u64> {
+        self.current.filter(|current| *current != version)
+    }
+}
+
 /// A version, without its text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VersionInfo {

@@ -118,13 +118,17 @@ fn duration(seconds: u64) -> String {
 
 /// What became of a version.
 pub(super) fn outcome(it: &Overview, version: u64) -> String {
+    let superseded = it.superseded(version).map(|now| format!("superseded by version {now}"));
     let mut text = String::new();
     for EdgeInfo { name, member, .. } in &it.edges {
         let refused = member.refused.as_ref().filter(|refused| refused.version == version);
         let _ = match refused {
             _ if member.configuration == version => writeln!(text, "{name}: runs it"),
             Some(refused) => writeln!(text, "{name}: refused it: {}", refused.reason),
-            None => writeln!(text, "{name}: has not answered, {}", runs(member.configuration)),
+            None => {
+                let reason = superseded.as_deref().unwrap_or("has not answered");
+                writeln!(text, "{name}: {reason}, {}", runs(member.configuration))
+            }
         };
     }
     if it.edges.is_empty() {
