@@ -565,7 +565,10 @@ fn told(tallies: &Tallies) {
     let endings = Ending::ALL.map(|ending| (ending.name(), tallies.count(ending)));
     let counts = endings.iter().filter(|(_, count)| *count > 0);
     let counts: Vec<String> = counts.map(|(name, count)| format!("{name}={count}")).collect();
-    tracing::info!("stopped: {}", counts.join(" "));
+    match counts.is_empty() {
+        true => tracing::info!("stopped"),
+        false => tracing::info!("stopped: {}", counts.join(" ")),
+    }
 }
 
 /// Time from one look at the files to the next.
