@@ -279,8 +279,8 @@ impl Sharing {
             if sharing.leased {
                 tracing::info!("cluster: takes part in the sharing of capacity");
             } else {
-                let away = self.participant.settings().when_away;
-                tracing::warn!(?away, "cluster: no lease of the store: capacity is not shared");
+                let away = self.participant.settings().when_away.name();
+                tracing::warn!(away, "cluster: no lease of the store: capacity is not shared");
             }
         }
         if sharing.mismatch && !self.is_mismatch {

@@ -37,6 +37,17 @@ pub enum WhenAway {
     Keep,
 }
 
+impl WhenAway {
+    /// The name in the file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Keep => "keep",
+        }
+    }
+}
+
 impl Settings {
     /// The floor of one edge.
     #[must_use]
