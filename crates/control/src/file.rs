@@ -439,10 +439,9 @@ pub(crate) struct Ejection {
     /// Maximum share of a service's servers that may be ejected at a time.
     #[schemars(extend("default" = "50%"))]
     pub(crate) share_max: Key<Share<0, { 100 * PERCENT }>>,
-    /// A request that has waited so long, or ten times the usual latency, or twice the longest of
-    /// the last ten minutes where that is more, counts as an error if its server sent no response
-    /// to any request meanwhile; 0s switches it off. Requests that may be repeated leave a server
-    /// that is ejected for that.
+    /// A request that has waited so long counts as an error if its server sent no response to any
+    /// request meanwhile; ten times the usual latency, or twice the longest of late, where that is
+    /// more. 0s switches it off. Requests that may be repeated leave a server that is ejected so.
     #[schemars(extend("default" = "500ms"))]
     pub(crate) silence: Key<TimeOrOff>,
     /// By how much the share of 5xx among a server's responses may exceed that of the other servers

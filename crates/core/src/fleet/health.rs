@@ -80,7 +80,8 @@ pub struct Ejection {
     /// The largest share of a service's servers that may be out by ejection.
     pub share_max: Ratio,
     /// The least time without a response to anybody that counts as an error; ten times the usual
-    /// latency, or twice the longest of late, where that is more. [`Duration::ZERO`] switches it off.
+    /// latency, or twice the longest of late, where that is more. Switched off by
+    /// [`Duration::ZERO`].
     pub silence: Duration,
     /// By how much the share of 5xx among a server's responses may exceed that of the other servers
     /// of its group; beyond that, and beyond chance, it is ejected. None switches it off.

@@ -33,7 +33,7 @@ impl Redirect {
             })
     }
 
-    /// Whether it does so with every request that meets `conditions`. A yes is certain, a no is not.
+    /// Whether it does so with all requests that meet `conditions`. A yes is certain, a no is not.
     pub(super) fn always_leads_elsewhere(&self, conditions: &Conditions) -> bool {
         if let Some(location) = &self.location {
             return location.maps().next().is_none();

@@ -255,8 +255,8 @@ fn builder(longest_head: u32, limits: Http2Limits) -> server::Builder {
 }
 
 /// How many times as long as the longest a head may be for the parser to refuse it, so that it is
-/// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell. Clients are
-/// told of the longest ([`Wire::offering`]).
+/// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell. Clients
+/// are told of the longest ([`Wire::offering`]).
 const HEADS: u32 = 4;
 
 /// What a client begins with (RFC 9113, 3.4).
