@@ -1,7 +1,7 @@
 //! A file that a result goes to: opened before a run, written after it.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
 };
@@ -13,6 +13,8 @@ use anyhow::Context as _;
 pub(super) struct OutputFile {
     path: PathBuf,
     file: File,
+    /// It was made for a result that has not come.
+    is_in_vain: bool,
 }
 
 impl OutputFile {
@@ -21,9 +23,10 @@ impl OutputFile {
     /// # Errors
     /// Where it cannot be written. An hour's run should not end in such a file.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let is_in_vain = !path.exists();
         let opened = File::options().write(true).create(true).truncate(false).open(path);
         let file = opened.with_context(|| cannot_write(path))?;
-        Ok(Self { path: path.to_owned(), file })
+        Ok(Self { path: path.to_owned(), file, is_in_vain })
     }
 
     /// The same in a folder that is made where there is none.
@@ -32,7 +35,7 @@ impl OutputFile {
     /// Where the folder cannot be made, or the file not be written.
     pub(super) fn open_in_folder(path: &Path) -> anyhow::Result<Self> {
         if let Some(folder) = path.parent() {
-            let made = std::fs::create_dir_all(folder);
+            let made = fs::create_dir_all(folder);
             made.with_context(|| format!("cannot make the folder `{}`", folder.display()))?;
         }
         Self::open(path)
@@ -43,6 +46,7 @@ impl OutputFile {
     /// # Errors
     /// Where it cannot be written any more.
     pub(super) fn write(&mut self, result: &str) -> anyhow::Result<()> {
+        self.is_in_vain = false;
         self.replace(result).with_context(|| cannot_write(&self.path))
     }
 
@@ -55,6 +59,16 @@ impl OutputFile {
     }
 }
 
+impl Drop for OutputFile {
+    /// An empty file would look like a result.
+    fn drop(&mut self) {
+        if self.is_in_vain {
+            // Where it cannot be removed it stays: nothing follows from it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
 fn cannot_write(path: &Path) -> String {
     format!("cannot write `{}`", path.display())
 }
@@ -62,7 +76,6 @@ fn cannot_write(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn a_result_replaces_what_its_file_held_and_not_before_there_is_one() {
@@ -73,6 +86,17 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "a longer record of before");
         file.write("{}\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn a_run_without_a_result_leaves_no_file_and_what_was_there_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let [new, old] = ["new.json", "old.json"].map(|name| folder.path().join(name));
+        fs::write(&old, "").unwrap();
+        for path in [&new, &old] {
+            drop(OutputFile::open(path).unwrap());
+        }
+        assert_eq!((new.exists(), old.exists()), (false, true));
     }
 
     #[test]

@@ -77,6 +77,8 @@ struct Kept {
     names: NameServers,
     lists: Lists,
     overrides: Overrides,
+    /// What was changed while the file is being read again.
+    meanwhile: Option<Vec<Override>>,
 }
 
 impl Kept {
@@ -106,7 +108,13 @@ impl LiveConfiguration {
             load: Box::new(load),
             clock: Clock::start(),
             reading: Mutex::default(),
-            kept: Mutex::new(Kept { file, names, lists, overrides: Overrides::default() }),
+            kept: Mutex::new(Kept {
+                file,
+                names,
+                lists,
+                overrides: Overrides::default(),
+                meanwhile: None,
+            }),
             reloaded: watch::Sender::default(),
         }
     }
@@ -132,18 +140,15 @@ impl LiveConfiguration {
         done: impl FnOnce(),
     ) -> Result<(), String> {
         let _turn = lock(&self.reading);
-        let changed = self.kept().overrides.clone();
-        let (file, names) = load()?;
-        let before = self.kept().lists.clone();
-        // Nobody is held up while names that are new are asked for.
-        let lists = discovery::begin_again(before, &file, &names, self.clock.now());
-        let lists = lists.map_err(|error| error.to_string())?;
-        let mut next = Kept { file, names, lists, overrides: Overrides::default() };
+        self.kept().meanwhile = Some(Vec::new());
+        let read = self.read(load);
         let mut kept = self.kept();
+        let meanwhile = kept.meanwhile.take();
+        let mut next = read?;
         next.lists.catch_up(&kept.lists);
         let listed = next.listed();
-        // Whoever made it since has been told that it holds.
-        for change in kept.overrides.since(&changed) {
+        // Whoever made them has been told that they hold.
+        for change in meanwhile.iter().flatten() {
             keep(&mut next.overrides, &listed, change);
         }
         self.engine.reload(next.whole())?;
@@ -151,6 +156,15 @@ impl LiveConfiguration {
         self.reloaded.send_replace(());
         done();
         Ok(())
+    }
+
+    /// What `load` reads, with its lists. Nobody is held up while names that are new are asked for.
+    fn read(&self, load: impl FnOnce() -> Result<Intent, String>) -> Result<Kept, String> {
+        let (file, names) = load()?;
+        let before = self.kept().lists.clone();
+        let lists = discovery::begin_again(before, &file, &names, self.clock.now());
+        let lists = lists.map_err(|error| error.to_string())?;
+        Ok(Kept { file, names, lists, overrides: Overrides::default(), meanwhile: None })
     }
 
     /// The names to ask for now, and whom.
@@ -265,7 +279,8 @@ impl LiveConfiguration {
     pub(crate) fn change(&self, change: Override) -> Result<(), OverrideError> {
         let mut kept = self.kept();
         let listed = kept.listed();
-        kept.overrides.set(&listed, change)?;
+        kept.overrides.set(&listed, change.clone())?;
+        kept.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(change.clone()));
         self.engine.amend(kept.whole());
         Ok(())
     }

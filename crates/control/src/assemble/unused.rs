@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use loadline_core::{
-    fleet::{HashKey, Listener, Protocol, Service, Sticky, forwarding::Frontend},
+    fleet::{HashKey, Listener, Probe, Protocol, Service, Sticky, forwarding::Frontend},
     rules::Authentication,
 };
 use loadline_spanned::{At, Key, Named, Problems, Span};
@@ -95,7 +95,7 @@ pub(super) fn warn_of_services(
             }
         }
         if packets && !http && !connections {
-            for (key, span) in of_connections(table) {
+            for (key, span) in of_connections(table, service) {
                 let message = format!("`{key}` of `{}`, whose packets are forwarded", service.name);
                 let help = "connections are the servers' own: leave it out".to_owned();
                 problems.warning(span, message, "no effect", help);
@@ -144,6 +144,7 @@ fn of_requests<'a>(
         [place("max_utilization", &group.value.max_utilization)].into_iter().chain(of_servers)
     });
     let maintenance = table.maintenance.get();
+    let checks = service.health.as_ref().is_some_and(|it| it.probe != Probe::Tcp);
     let inner = [
         times.map(|it| place("timeouts.head", &it.head)),
         times.map(|it| place("timeouts.keep_alive", &it.keep_alive)),
@@ -155,7 +156,8 @@ fn of_requests<'a>(
     let outer = [
         ("hash", table.hash.at().map(|at| &at.span).filter(|_| hashes)),
         ("sticky", table.sticky.at().map(|at| &at.span).filter(|_| sticks)),
-        place("http_version", &table.http_version),
+        // Health checks are made by these too.
+        ("http_version", table.http_version.at().map(|at| &at.span).filter(|_| !checks)),
         place("prewarm", &table.prewarm),
         place("compress", &table.compress),
         place("max_response_body", &table.max_response_body),
@@ -165,7 +167,11 @@ fn of_requests<'a>(
 }
 
 /// The keys of a service that need somebody who takes connections.
-fn of_connections(table: &file::Service) -> impl Iterator<Item = (&'static str, &Span)> {
+fn of_connections<'a>(
+    table: &'a file::Service,
+    service: &Service,
+) -> impl Iterator<Item = (&'static str, &'a Span)> {
+    let checks = service.health.is_some();
     given([
         place("class", &table.class),
         place("overflow", &table.overflow),
@@ -173,7 +179,7 @@ fn of_connections(table: &file::Service) -> impl Iterator<Item = (&'static str, 
         place("ejection", &table.ejection),
         place("retry", &table.retry),
         place("timeouts", &table.timeouts),
-        place("send_proxy", &table.send_proxy),
+        ("send_proxy", table.send_proxy.at().map(|at| &at.span).filter(|_| !checks)),
     ])
 }
 

@@ -48,7 +48,9 @@ fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
         {
             format!("{} does not match the path, which would stay", pattern.as_str())
         }
-        Action::Redirect(Redirect { path: Some(PathChange::Prefix { from, .. }), .. }) => {
+        Action::Redirect(Redirect { path: Some(PathChange::Prefix { from, .. }), .. })
+            if !rules::Path::Prefix(from.clone()).matches(request.path) =>
+        {
             format!("the path is not below {from}, and would stay")
         }
         Action::Redirect(Redirect { host: None, path: None, .. }) => {

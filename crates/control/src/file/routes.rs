@@ -107,7 +107,7 @@ pub(crate) struct Mirror {
     pub(crate) in_flight: Key<Whole<1, 100_000>>,
 }
 
-/// A redirect. The route does not match what came where it leads, so it makes no loop.
+/// A redirect. The route does not match what came where its parts lead, so they make no loop.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {

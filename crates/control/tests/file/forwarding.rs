@@ -101,6 +101,18 @@ fn what_needs_connections_of_ours_has_no_effect_where_packets_are_forwarded() {
 }
 
 #[test]
+fn what_checks_are_made_by_has_an_effect_where_packets_are_forwarded() {
+    for keys in [
+        "http_version = \"2\"\nhealth = { grpc = true }",
+        "http_version = \"2\"\nhealth = { http = \"/healthz\" }",
+        "send_proxy = \"v1\"\nhealth = { tcp = true }",
+    ] {
+        let text = RIGHT.replace("[service.web]", &format!("[service.web]\n{keys}"));
+        assert_eq!(told(&text), [], "{keys}");
+    }
+}
+
+#[test]
 fn what_reads_bytes_needs_the_proxy() {
     let keys = [
         "routes = [{ path = \"/\", service = \"web\" }]",

@@ -131,7 +131,11 @@ impl Lists {
                 Some(Listed { address, ..*it })
             });
             let servers: Vec<Listed> = servers.collect();
-            (!servers.is_empty()).then(|| List { servers: Some(servers), ..list.clone() })
+            (!servers.is_empty()).then(|| List {
+                servers: Some(servers),
+                due: None,
+                ..list.clone()
+            })
         })
     }
 
@@ -512,7 +516,11 @@ mod tests {
         ] {
             let mut lists = Lists::default();
             lists.follow(&fleet_of(core::slice::from_ref(&before)));
+            lists.due(Instant::ZERO);
             lists.take(Instant::ZERO, &before, Ok(vec![server(1), six]));
+            let terms =
+                AnswerValidity { min: Duration::from_secs(5), max: Duration::from_secs(60) };
+            lists.expire(Instant::ZERO, &before, None, &terms);
             lists.follow(&fleet_of(core::slice::from_ref(&after)));
             assert_eq!(lists.sources().collect::<Vec<_>>(), [&after]);
             assert_eq!(known(&lists), known_then, "{after:?}");

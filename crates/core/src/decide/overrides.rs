@@ -131,11 +131,6 @@ impl Overrides {
         }
     }
 
-    /// Those that are not among `before`, or were set to something else.
-    pub fn since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = &'a Override> {
-        self.0.iter().filter(|(key, change)| before.0.get(*key) != Some(*change)).map(|it| it.1)
-    }
-
     /// The fleet of the file with every change. What the fleet no longer has is passed over.
     #[must_use]
     pub fn applied_to(&self, fleet: &Fleet) -> Fleet {

@@ -7,7 +7,8 @@
 //! (`ejection.errors`). A response to anybody clears them all.
 //!
 //! The longest latency is that of the group, since the same slow requests go to all of its servers.
-//! What a hang has delayed is left out: it says how long that lasted. And where many requests are
+//! What a hang has delayed is left out, for it says how long that lasted, and no more than 15 s
+//! count, for two requests that hang look like two that are slow. And where many requests are
 //! in flight they are not all of the slow ones, so that their silence needs no longer.
 //!
 //! ```text
@@ -67,12 +68,14 @@ impl Stall {
         u32::from(self.suspicions.fetch_add(1, Relaxed)) + 1
     }
 
+    /// So many suspect it that it hangs, whether or not it may be taken out.
+    pub(crate) fn begin_hang(&self) {
+        self.hang_end.begin();
+    }
+
     /// Takes note that the server is out for its silence, or back.
     pub(crate) fn set_out(&self, out: bool) {
         self.out.store(out, Relaxed);
-        if out {
-            self.hang_end.begin();
-        }
     }
 
     /// Whether whoever waits for this server does better elsewhere.
@@ -119,6 +122,7 @@ pub(crate) struct LongestLatency {
 impl LongestLatency {
     /// Takes a latency of at least [`SLOW`] in.
     pub(crate) fn record(&self, now: Instant, latency: Duration) {
+        let latency = latency.min(LONGEST_MAX);
         if latency >= self.at(now) {
             self.nanos.store(latency.as_nanos(), Relaxed);
             self.at.store(now.as_nanos(), Relaxed);
@@ -150,6 +154,9 @@ const USUAL_TIMES: u64 = 10;
 
 /// Among a few slow requests some take longer than all before.
 const LONGEST_TIMES: u64 = 2;
+
+/// Longer ones count as this: a hang must be found though requests were very slow.
+const LONGEST_MAX: Duration = Duration::from_secs(15);
 
 /// Shorter ones are not worth a look: twice that is far below any sensible floor.
 pub(crate) const SLOW: Duration = Duration::from_millis(50);
@@ -209,6 +216,8 @@ mod tests {
         assert_eq!(longest.at(at(601_001)), Duration::ZERO);
         longest.record(at(700_000), MS * 200);
         assert_eq!(longest.at(at(700_000)), MS * 200);
+        longest.record(at(700_000), MS * 40_000);
+        assert_eq!(longest.at(at(700_000)), MS * 15_000, "or a hang is not found");
     }
 
     #[test]

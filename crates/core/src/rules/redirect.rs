@@ -107,12 +107,22 @@ pub struct Asked<'a> {
 
 /// Whether a request came to this host, with this port where it has one.
 fn asks_for<H: Headers + ?Sized>(request: &Request<'_, H>, host: &str) -> bool {
-    let mut authority = None;
+    let port = if request.scheme == "https" { ":443" } else { ":80" };
+    let plain = |authority: &[u8]| {
+        let authority = authority.to_ascii_lowercase();
+        authority.strip_suffix(port.as_bytes()).map(Vec::from).unwrap_or(authority)
+    };
+    // The target may name another host than the field does, and is what counts then.
+    let mut scratch = Vec::new();
+    let mut asked = request.host.to_vec();
     request.headers.any("host", &mut |value| {
-        authority = Some(value.eq_ignore_ascii_case(host.as_bytes()));
-        true
+        let is_same = normal::host(value, &mut scratch) == request.host;
+        if is_same {
+            asked = value.to_vec();
+        }
+        is_same
     });
-    authority.unwrap_or_else(|| request.host.eq_ignore_ascii_case(host.as_bytes()))
+    plain(&asked) == plain(host.as_bytes())
 }
 
 impl PathChange {

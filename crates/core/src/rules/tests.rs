@@ -422,7 +422,10 @@ fn a_redirect_to_a_host_is_for_its_other_ports_and_hides_no_route_from_it() {
     let rules = on(&[]);
     let at = |authority| Made { headers: vec![("Host", authority)], ..get("a.test", "/") };
     assert_eq!(found(&rules, &at("a.test:8080")), Some(0));
-    assert_eq!(found(&rules, &at("a.test")), Some(1));
+    for authority in ["a.test", "A.test:80"] {
+        assert_eq!(found(&rules, &at(authority)), Some(1), "{authority}");
+    }
+    assert_eq!(found(&rules, &at("b.test:8080")), Some(1), "the target names a.test");
     let of_one = |names: &[&str]| {
         let when = Conditions { hosts: hosts(names), ..Conditions::default() };
         let [to_a, _] = on(names);

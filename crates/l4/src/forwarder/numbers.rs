@@ -45,6 +45,11 @@ impl Numbers {
         self.by_number.get(&number).copied()
     }
 
+    /// Whether a server is known as one of the service with this number.
+    pub(super) fn has_service(&self, service: u32) -> bool {
+        self.by_name.keys().any(|name| name.service == Some(service))
+    }
+
     /// Nothing knows this number any more.
     pub(super) fn give_back(&mut self, number: u16) {
         if let Some(name) = self.by_number.remove(&number) {

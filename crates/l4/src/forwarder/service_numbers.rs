@@ -1,6 +1,6 @@
 //! Numbers of forwarded services, by which tables know them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loadline_core::fleet::forwarding::Times;
 
@@ -15,11 +15,17 @@ pub(super) struct ServiceNumbers {
 }
 
 impl ServiceNumbers {
-    /// The number of a service, the first that is free where it has none; its times are these from
-    /// now on.
-    pub(super) fn give(&mut self, service: &ForwardedService, times: Times) -> u32 {
+    /// The number of a service, the first that is free and by which no server is `known` where it
+    /// has none; its times are these from now on.
+    pub(super) fn give(
+        &mut self,
+        service: &ForwardedService,
+        times: Times,
+        known: impl Fn(u32) -> bool,
+    ) -> u32 {
         let number = self.of(service).unwrap_or_else(|| {
-            let is_free = |number: &u32| self.by_service.values().all(|it| it != number);
+            let taken: BTreeSet<u32> = self.by_service.values().copied().collect();
+            let is_free = |number: &u32| !taken.contains(number) && !known(*number);
             (0..u32::MAX).find(is_free).unwrap_or(u32::MAX)
         });
         self.times.insert(number, times);
@@ -60,14 +66,24 @@ mod tests {
     #[test]
     fn connections_of_a_service_taken_out_of_the_file_are_kept_by_its_own_times() {
         let mut numbers = ServiceNumbers::default();
-        assert_eq!(numbers.give(&service("web"), times(60)), 0);
-        assert_eq!(numbers.give(&service("mail"), times(90)), 1);
+        assert_eq!(numbers.give(&service("web"), times(60), |_| false), 0);
+        assert_eq!(numbers.give(&service("mail"), times(90), |_| false), 1);
         numbers.give_back(&service("web"));
         assert_eq!(numbers.of(&service("web")), None);
         assert_eq!(numbers.times(0), times(60));
-        assert_eq!(numbers.give(&service("mail"), times(30)), 1, "the same, with other times");
+        assert_eq!(
+            numbers.give(&service("mail"), times(30), |_| false),
+            1,
+            "the same, with other times"
+        );
         assert_eq!(numbers.times(1), times(30));
-        assert_eq!(numbers.give(&service("chat"), times(10)), 0, "the first that is free");
+        assert_eq!(
+            numbers.give(&service("chat"), times(10), |_| false),
+            0,
+            "the first that is free"
+        );
         assert_eq!(numbers.times(0), times(10));
+        let leaves = |number| number == 2;
+        assert_eq!(numbers.give(&service("new"), times(10), leaves), 3, "servers of 2 are leaving");
     }
 }

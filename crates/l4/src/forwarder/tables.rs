@@ -171,7 +171,8 @@ impl Tables {
     /// Gives every server that is wanted a number, and lets the others leave.
     fn place(&mut self, now: time::Instant, wanted: &BTreeMap<ForwardedService, Wanted>) {
         for (forwarded, wanted) in wanted {
-            self.service_numbers.give(forwarded, wanted.times);
+            let known = |number| self.numbers.has_service(number);
+            self.service_numbers.give(forwarded, wanted.times, known);
         }
         let (here, unplaced) = wanted_servers(wanted, &self.service_numbers, &mut self.numbers);
         unplaced.into_iter().for_each(|name| self.tell_unplaced(name));
@@ -248,7 +249,8 @@ impl Tables {
             }
             return Ok(());
         }
-        let number = self.service_numbers.give(forwarded, wanted.times);
+        let known = |number| self.numbers.has_service(number);
+        let number = self.service_numbers.give(forwarded, wanted.times, known);
         let served = Served {
             number,
             frontends: wanted.frontends.clone(),

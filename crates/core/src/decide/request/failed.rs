@@ -172,6 +172,9 @@ impl Machine {
         let suspicions = permit.suspect();
         let rules = at.plan.and_then(|plan| plan.ejection);
         let suspected = rules.is_some_and(|rules| suspicions >= rules.errors);
+        if suspected {
+            permit.state().silence.begin_hang();
+        }
         if suspected && permit.state().tells(Trouble::Hangs) {
             self.report = Some(Box::new(Input::Silent { server: permit.server(), suspicions }));
         }
