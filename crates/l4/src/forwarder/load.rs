@@ -70,14 +70,14 @@ impl Tables {
     }
 
     /// What a server of a service is known by, in all services that lead there.
-    fn numbers_of(&mut self, service: &str, address: SocketAddr) -> BTreeSet<u16> {
+    fn numbers_of(&self, service: &str, address: SocketAddr) -> BTreeSet<u16> {
         let forwarded_services =
             self.wanted.iter().filter(|(forwarded, _)| forwarded.service == service);
         let names = forwarded_services.filter_map(|(forwarded, wanted)| {
             let target = wanted.targets.iter().find(|target| target.address == address)?;
             Some(forwarded.name(self.service_numbers.of(forwarded)?, target))
         });
-        names.filter_map(|name| self.numbers.of(name)).collect()
+        names.flat_map(|name| self.numbers.in_all_services(name)).collect()
     }
 }
 

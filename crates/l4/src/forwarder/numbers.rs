@@ -45,6 +45,16 @@ impl Numbers {
         self.by_number.get(&number).copied()
     }
 
+    /// The numbers of a server in all services: how many connections it has does not depend on by
+    /// which they came.
+    pub(super) fn in_all_services(
+        &self,
+        ServerName { address, port, .. }: ServerName,
+    ) -> impl Iterator<Item = u16> {
+        let name = |service| ServerName { address, port, service };
+        self.by_name.range(name(None)..=name(Some(u32::MAX))).map(|(_, number)| *number)
+    }
+
     /// Whether a server is known as one of the service with this number.
     pub(super) fn has_service(&self, service: u32) -> bool {
         self.by_name.keys().any(|name| name.service == Some(service))
@@ -71,6 +81,19 @@ mod tests {
     fn name(host: u8, port: u16) -> ServerName {
         let service = (port == 0).then_some(0);
         ServerName { address: IpAddr::from([10, 0, 0, host]), port, service }
+    }
+
+    #[test]
+    fn a_server_has_a_number_for_each_service_or_one_for_each_port_of_nat() {
+        let mut numbers = Numbers::new(9, 3);
+        let of = |service| ServerName { service, ..name(1, 0) };
+        let [web, own] = [Some(0), Some(4)].map(|service| numbers.of(of(service)).unwrap());
+        let [nat, other] = [80, 81].map(|port| numbers.of(name(1, port)).unwrap());
+        numbers.of(name(2, 0)).unwrap();
+        let all = |name| numbers.in_all_services(name).collect::<Vec<_>>();
+        assert_eq!((all(of(Some(0))), all(name(1, 80))), (vec![web, own], vec![nat]));
+        assert_eq!((all(name(1, 81)), numbers.has_service(4)), (vec![other], true));
+        assert!(!numbers.has_service(1));
     }
 
     #[test]
