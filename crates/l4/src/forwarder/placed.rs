@@ -146,7 +146,7 @@ mod tests {
         for (service, target) in ["mail", "web"].into_iter().zip(targets) {
             let of = ForwardedService { service: service.to_owned(), method, v6: false };
             let (times, affinity) = (Times::default(), Affinity::default());
-            services.give(&of, times);
+            services.give(&of, times, |_| false);
             let frontends = Vec::new();
             wanted.insert(of, Wanted { frontends, targets: vec![target], times, affinity });
         }
