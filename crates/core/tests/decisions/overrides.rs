@@ -164,22 +164,6 @@ fn a_drained_server_whose_list_is_not_known_yet_is_drained_when_it_is_listed() {
 }
 
 #[test]
-fn what_was_set_since_is_new_or_another() {
-    let file = three_servers();
-    let [first, second] = [server(&file, 0), server(&file, 1)];
-    let mut before = Overrides::default();
-    before.set(&file, change(Setting::Weight(first, 7))).unwrap();
-    before.set(&file, change(Setting::Mode(second, Mode::Drain))).unwrap();
-    let mut after = before.clone();
-    assert_eq!(after.since(&before).count(), 0);
-    after.set(&file, change(Setting::Weight(first, 8))).unwrap();
-    after.set(&file, change(Setting::Scaler(Ratio::percent(50)))).unwrap();
-    after.set(&file, change(Setting::Mode(second, Mode::Active))).unwrap();
-    let since: Vec<_> = after.since(&before).map(|it| it.setting).collect();
-    assert_eq!(since, [Setting::Scaler(Ratio::percent(50)), Setting::Weight(first, 8)]);
-}
-
-#[test]
 fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let scaler = change(Setting::Scaler(Ratio::percent(50)));
     assert!(scaler.to_string().ends_with("\nscaler = 0.5"), "{scaler}");
