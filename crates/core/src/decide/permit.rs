@@ -96,11 +96,17 @@ impl Permit {
     pub fn answered(&self, now: Instant) {
         let latency = now.since(self.since);
         self.heard(now, latency);
-        if latency >= stall::SLOW && !self.server.silence.has_delayed(self.since) {
-            self.server.group.longest.record(now, latency);
-        }
         if self.server.errs.load(Relaxed) {
             self.server.errs.store(false, Relaxed);
+        }
+    }
+
+    /// Learns how long a request can take though nothing hangs, from one whose server was given
+    /// this `patience`: twice that at most, for a few requests that hang look like slow ones.
+    pub(crate) fn learn_longest(&self, now: Instant, patience: Duration) {
+        let latency = now.since(self.since).min(patience * 2);
+        if latency >= stall::SLOW && !self.server.silence.has_delayed(self.since) {
+            self.server.group.longest.record(now, latency);
         }
     }
 

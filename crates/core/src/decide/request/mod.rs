@@ -232,6 +232,7 @@ impl Machine {
         let State::Sent(permit) = &self.state else { return Action::None };
         if status < 500 {
             permit.answered(at.now);
+            permit.learn_longest(at.now, self.patience);
             if permit.answered_well(at.now) {
                 self.report = Some(Box::new(Input::Limit { server: permit.server() }));
             }
