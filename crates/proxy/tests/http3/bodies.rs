@@ -29,14 +29,16 @@ const EMPTY: [&[u8]; 3] = [&[0, 0], &[0, 0x40, 0], &[0x40, 0, 0x80, 0, 0, 0]];
 /// A server that sends back the payload of a body which has chunks or 8 bytes.
 fn echo() -> SocketAddr {
     server(|mut stream| {
-        let mut reader = BufReader::new(&stream);
-        let is_chunked = head(&mut reader).unwrap().contains("chunked");
-        let Ok(body) = (if is_chunked { chunks(&mut reader) } else { exactly(8, &mut reader) })
-        else {
-            return;
-        };
-        let said = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-        stream.write_all(&[said.as_bytes(), &body].concat()).unwrap();
+        let reading = stream.try_clone().unwrap();
+        let mut reader = BufReader::new(&reading);
+        // Its connections stay: a POST on one that is being closed may not be sent again.
+        while let Some(head) = head(&mut reader) {
+            let is_chunked = head.contains("chunked");
+            let body = if is_chunked { chunks(&mut reader) } else { exactly(8, &mut reader) };
+            let Ok(body) = body else { return };
+            let said = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all(&[said.as_bytes(), &body].concat()).unwrap();
+        }
     })
 }
 
