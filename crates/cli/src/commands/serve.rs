@@ -249,7 +249,7 @@ impl Edge {
         let (forwarded, issued) = (forwarder.clone(), acme.view.clone());
         let running = Running { proxy: handle, forwarder: forwarded, cluster: view, acme: issued };
         let site = Arc::new(site(running, (begun, lists), (args, fixed), in_force));
-        site.restore(std::mem::take(&mut inherited_state.changes));
+        site.restore(&std::mem::take(&mut inherited_state.changes));
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
         let pid_file = args.pid_file.clone().or(process.pid_file).map(PidFile);

@@ -225,13 +225,13 @@ impl LiveConfiguration {
 
     /// Makes changes again that were made in a process before this one. Those of something that the
     /// file no longer has are left out; what its lists no longer have may come back.
-    pub fn restore(&self, changes: Vec<Override>) {
+    pub fn restore(&self, changes: &[Override]) {
         if changes.is_empty() {
             return;
         }
         let kept = &mut *self.kept();
         let listed = kept.listed();
-        for change in &changes {
+        for change in changes {
             keep(&mut kept.overrides, &listed, change);
         }
         self.engine.amend(kept.whole());
@@ -280,7 +280,9 @@ impl LiveConfiguration {
         let mut kept = self.kept();
         let listed = kept.listed();
         kept.overrides.set(&listed, change.clone())?;
-        kept.meanwhile.iter_mut().for_each(|meanwhile| meanwhile.push(change.clone()));
+        if let Some(meanwhile) = &mut kept.meanwhile {
+            meanwhile.push(change);
+        }
         self.engine.amend(kept.whole());
         Ok(())
     }
@@ -497,7 +499,7 @@ mod tests {
         let source = file.services[0].groups[0].discovery.as_ref().unwrap().source.clone();
         let site = site(&engine, &file, || Err(String::new()));
         let address = ([10, 0, 0, 1], 80).into();
-        site.restore(vec![change(Setting::Mode(address, Mode::Drain))]);
+        site.restore(&[change(Setting::Mode(address, Mode::Drain))]);
         site.found(&source, Answer { servers: Ok(vec![Listed::at(address)]), ttl: None });
         assert_eq!(engine.in_force().services[0].groups[0].servers[0].weight, 0);
     }

@@ -110,8 +110,8 @@ impl Resolvers {
         }
         // One that cannot answer may have been the first to say so: what the others say counts.
         let mut asked = JoinSet::new();
-        for one in self.each.iter().cloned() {
-            let name = name.clone();
+        for one in &self.each {
+            let (one, name) = (one.clone(), name.clone());
             asked.spawn(async move { found(one.lookup(name, kind).await) });
         }
         while let Some(answer) = asked.join_next().await {

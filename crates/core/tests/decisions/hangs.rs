@@ -8,6 +8,7 @@ use loadline_core::{
         controller::{Change, Controller, Input},
         ending::Ending,
         ledger::ServerId,
+        permit::Permit,
         plan::{Decision, PickContext, Plan},
         reason::Reason,
         request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject, Unanswered},
@@ -124,8 +125,7 @@ impl World {
             }
             What::Answered { request, attempt } => {
                 let Some(sent) = self.sent(request, attempt) else { return };
-                if sent.machine.permit().map(|it| it.server()) != self.hangs || self.hangs.is_none()
-                {
+                if sent.machine.permit().map(Permit::server) != self.hangs || self.hangs.is_none() {
                     self.tell(request, Event::Head { status: 200, untouched: true });
                     self.tell(request, Event::Ended(Ending::Complete));
                     self.requests[request] = None;
@@ -202,7 +202,7 @@ impl World {
             self.silent.push(self.now);
             for request in 0..self.requests.len() {
                 let permit = self.requests[request].as_ref().and_then(|it| it.machine.permit());
-                if permit.is_some_and(|permit| permit.hangs()) {
+                if permit.is_some_and(Permit::hangs) {
                     self.owes(request, false);
                 }
             }

@@ -73,6 +73,7 @@ fn a_client_that_vanishes_in_its_body_is_counted_and_its_server_let_go() {
 /// Closes a connection with a reset, as a client does that has not read all that has come.
 fn reset(client: std::net::TcpStream) {
     socket2::SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
 }
 
 #[test]
