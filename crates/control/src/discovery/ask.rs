@@ -110,7 +110,7 @@ impl Resolvers {
         }
         // One that cannot answer may have been the first to say so: what the others say counts.
         let mut asked = JoinSet::new();
-        for one in &self.each {
+        for one in self.each.iter() {
             let (one, name) = (one.clone(), name.clone());
             asked.spawn(async move { found(one.lookup(name, kind).await) });
         }
