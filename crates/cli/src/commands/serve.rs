@@ -214,8 +214,8 @@ impl Edge {
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
         }
-        let heard = std::mem::take(&mut inherited_state.heard);
-        let lists = discovery::begin(&begun.0, &begun.1, heard);
+        let lists =
+            discovery::begin(&begun.0, &begun.1, std::mem::take(&mut inherited_state.heard));
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
         let listed = discovery::listed(&lists, &begun.0);
         let bound = Bound::shared(listed, &mut inherited_state.sockets, cluster.floor());

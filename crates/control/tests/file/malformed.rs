@@ -228,7 +228,8 @@ fn a_bad_item_of_a_list_is_the_only_error() {
 /// The warnings of the right file with a slip.
 fn warnings(right: &str, slip: &str) -> Vec<(usize, String)> {
     let text = RIGHT.replacen(right, slip, 1);
-    let loaded = parse_with("slip.toml", &text, &LocalOnly).unwrap();
+    let parsed = parse_with("slip.toml", &text, &LocalOnly);
+    let Ok(loaded) = parsed else { panic!("{text}: {parsed:?}") };
     loaded.warnings.iter().map(|it| (it.line(), it.message().to_owned())).collect()
 }
 
