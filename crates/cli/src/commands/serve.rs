@@ -214,8 +214,7 @@ impl Edge {
         if identity.is_some() {
             Identity::renounce().map_err(Failure::running)?;
         }
-        let lists =
-            discovery::begin(&begun.0, &begun.1, std::mem::take(&mut inherited_state.heard));
+        let lists = discovery::begin(&begun.0, &begun.1, inherited_state.heard());
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
         let listed = discovery::listed(&lists, &begun.0);
         let bound = Bound::shared(listed, &mut inherited_state.sockets, cluster.floor());
@@ -249,7 +248,7 @@ impl Edge {
         let (forwarded, issued) = (forwarder.clone(), acme.view.clone());
         let running = Running { proxy: handle, forwarder: forwarded, cluster: view, acme: issued };
         let site = Arc::new(site(running, (begun, lists), (args, fixed), in_force));
-        site.restore(&std::mem::take(&mut inherited_state.changes));
+        site.restore(&inherited_state.changes);
         let admin = administration.map(|it| it.start(site.clone())).transpose();
         let admin = place.zip(admin.map_err(Failure::running)?);
         let pid_file = args.pid_file.clone().or(process.pid_file).map(PidFile);

@@ -39,7 +39,7 @@ use tokio::{io::AsyncReadExt as _, net, time::timeout};
 pub(super) struct InheritedState {
     pub(super) sockets: Inherited,
     pub(super) changes: Vec<Override>,
-    pub(super) heard: Vec<Heard>,
+    heard: Vec<Heard>,
     admin: Option<(String, admin::Passed)>,
     control: Option<(PathBuf, OwnedFd)>,
     report: Option<UnixStream>,
@@ -73,6 +73,11 @@ struct Description {
 struct QuicDescription {
     secret: [u8; 32],
     generations: Vec<(Vec<RawFd>, Option<RawFd>)>,
+}
+
+/// What the process before has heard of names.
+pub(super) fn heard(&mut self) -> Vec<Heard> {
+    std::mem::take(&mut self.heard)
 }
 
 impl InheritedState {
