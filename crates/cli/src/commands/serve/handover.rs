@@ -75,12 +75,12 @@ struct QuicDescription {
     generations: Vec<(Vec<RawFd>, Option<RawFd>)>,
 }
 
-/// What the process before has heard of names.
-pub(super) fn heard(&mut self) -> Vec<Heard> {
-    std::mem::take(&mut self.heard)
-}
-
 impl InheritedState {
+    /// What the process before has heard of names.
+    pub(super) fn heard(&mut self) -> Vec<Heard> {
+        std::mem::take(&mut self.heard)
+    }
+
     /// Tells of sockets that no listener has taken.
     pub(super) fn tell_unused(&self) {
         for address in self.sockets.addresses() {
