@@ -63,6 +63,7 @@ enum Command {
     Floor(floor::Args),
     Pace(fixed_rate::Args),
     Slow(slow::Args),
+    Flood(http3::flood::Args),
     Plot(scale::plot::Args),
 }
 
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Command::Pace(args) => fixed_rate::pace(&args).map(|()| true),
         Command::Plot(args) => scale::plot::print(&args).map(|()| true),
         Command::Slow(args) => slow::be_slow(&args).map(|()| true),
+        Command::Flood(args) => http3::flood::be_flood(&args).map(|()| true),
         Command::Floor(args) => floor::serve(&args).map(|()| true),
         Command::Backend(args) => backend::serve(&args).map(|()| true),
         Command::Station(args) => healthy::serve(&args).map(|()| true),

@@ -2,10 +2,12 @@
 //! beside HTTPS where it is not.
 //!
 //! What a request costs in CPU time is measured as in `cost`, what a connection that waits takes in
-//! memory by `idle`. `loadline bench --http3` asks, as a process of its own whose CPU time does not
+//! memory by `idle`, what clients
+//! notice of a flood by `flood`. `loadline bench --http3` asks, as a process of its own whose CPU time does not
 //! count.
 
 pub(crate) mod client;
+pub(crate) mod flood;
 mod idle;
 mod server;
 
@@ -19,7 +21,7 @@ use crate::verdict::Target;
 use server::Server;
 
 /// What can be measured, and is called so.
-pub(crate) const PARTS: [&str; 5] = [SMALL, BESIDE_HTTP2, LARGE, HTTPS, idle::NAME];
+pub(crate) const PARTS: [&str; 6] = [SMALL, BESIDE_HTTP2, LARGE, HTTPS, idle::NAME, flood::NAME];
 
 const SMALL: &str = "HTTP/3, small";
 const BESIDE_HTTP2: &str = "HTTP/3, small beside HTTP/2";
@@ -74,6 +76,9 @@ pub(crate) fn measure(
     }
     if wanted(idle::NAME) {
         idle::measure(&servers, workshop, &backends, &mut section)?;
+    }
+    if wanted(flood::NAME) && has_loadline {
+        flood::measure(workshop, &backends, effort, &mut section)?;
     }
     Ok(section)
 }

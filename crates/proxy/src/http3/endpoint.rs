@@ -98,8 +98,9 @@ impl SocketReader {
         let Some(first) = self.config(&mut config) else { return };
         let mut settings = EndpointConfig::default();
         settings.cid_generator(move || Box::new(ids));
-        let first_packets = Arc::new(FirstPackets::new());
-        let opened = TokioRuntime.wrap_udp_socket(socket).and_then(|socket| {
+        let first_packets = Arc::new(FirstPackets::new(socket.clone()));
+        let opened = socket.try_clone().and_then(|socket| {
+            let socket = TokioRuntime.wrap_udp_socket(socket)?;
             let (first_packets, lease) = (first_packets.clone(), lease.clone());
             let clock = self.worker.shared.clock;
             let socket = Arc::new(Leased { socket, first_packets, clock, _lease: lease });
@@ -159,10 +160,11 @@ impl SocketReader {
     /// Says once a minute at most that packets are dropped.
     fn tell_dropped(&self, first_packets: &FirstPackets, told: &mut Option<Instant>) {
         let now = self.worker.shared.clock.now();
+        first_packets.review(now);
         if told.is_some_and(|told| now < told + TELL_AGAIN) {
             return;
         }
-        let dropped = first_packets.dropped();
+        let dropped = first_packets.take_dropped();
         if dropped > 0 {
             *told = Some(now);
             tracing::warn!(

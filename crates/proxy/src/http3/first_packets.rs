@@ -2,42 +2,128 @@
 //!
 //! A first packet costs a key exchange or a Retry, whoever sent it, and its address may be forged.
 //! More of them than a worker can make connections of are dropped unread: connections that there
-//! are go on, and a client that is true sends again within a second.
+//! are go on, and a client that is true sends again within a second. In a flood the kernel drops
+//! most of them before they cost a wakeup and a copy, by a [filter](super::socket_filter) that lets
+//! a share through, by chance; the limit itself is held here.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{
+    mem,
+    net::UdpSocket,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use loadline_core::{
     decide::budget::{Allowance, Budget},
-    time::Instant,
+    time::{Duration, Instant},
     units::Rate,
 };
+
+use super::socket_filter;
 
 /// What one socket takes of them.
 #[derive(Debug)]
 pub(super) struct FirstPackets {
+    socket: Arc<UdpSocket>,
     allowance: Allowance,
     budget: Budget,
-    dropped: AtomicU64,
+    flood: Mutex<Flood>,
+}
+
+/// How many come, and which share of them the kernel lets through.
+#[derive(Debug)]
+struct Flood {
+    /// The start of the window in which they are counted.
+    since: Instant,
+    /// That have come through in it.
+    seen: u64,
+    /// Of those, how many were over the limit.
+    over: u64,
+    /// Of 2^32.
+    share: u32,
+    /// Since this was asked last; those that the kernel drops are reckoned by its share.
+    dropped: u64,
 }
 
 impl FirstPackets {
-    pub(super) fn new() -> Self {
+    /// For a socket, which may have the filter of one who had it before.
+    pub(super) fn new(socket: Arc<UdpSocket>) -> Self {
         let allowance = Allowance::new(Rate::per_sec(PER_SECOND), Some(BURST));
-        Self { allowance, budget: Budget::default(), dropped: AtomicU64::new(0) }
+        let flood = Flood { since: Instant::ZERO, seen: 0, over: 0, share: ALL, dropped: 0 };
+        let packets =
+            Self { socket, allowance, budget: Budget::default(), flood: Mutex::new(flood) };
+        packets.let_through(ALL);
+        packets
     }
 
     /// Whether a packet is to be read. The time is asked for where it matters.
     pub(super) fn admit(&self, packet: &[u8], now: impl FnOnce() -> Instant) -> bool {
-        if !is_first(packet) || self.budget.take(&self.allowance, now()) {
+        if !is_first(packet) {
             return true;
         }
-        self.dropped.fetch_add(1, Relaxed);
-        false
+        let now = now();
+        let admitted = self.budget.take(&self.allowance, now);
+        let mut flood = self.lock();
+        flood.seen += 1;
+        flood.over += u64::from(!admitted);
+        flood.dropped += u64::from(!admitted);
+        self.adjust(&mut flood, now);
+        admitted
+    }
+
+    /// Notices that a flood is over, although nothing comes any more.
+    pub(super) fn review(&self, now: Instant) {
+        self.adjust(&mut self.lock(), now);
     }
 
     /// How many were dropped since this was asked last.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.swap(0, Relaxed)
+    pub(super) fn take_dropped(&self) -> u64 {
+        mem::take(&mut self.lock().dropped)
+    }
+
+    fn adjust(&self, flood: &mut Flood, now: Instant) {
+        let before = flood.share;
+        if flood.review(now) != before {
+            self.let_through(flood.share);
+        }
+    }
+
+    /// Where the kernel takes no filter, all are dropped here.
+    fn let_through(&self, share: u32) {
+        let filter = (share != ALL).then_some(share);
+        if let Err(error) = socket_filter::limit_first_packets(&self.socket, filter) {
+            tracing::debug!(%error, "no filter for first packets");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Flood> {
+        self.flood.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for FirstPackets {
+    fn drop(&mut self) {
+        self.let_through(ALL);
+    }
+}
+
+impl Flood {
+    /// Ends a window that has lasted long enough. The share to be let through: all while none is over the limit, and as many as
+    /// the limit takes, and a little more, while there are more.
+    fn review(&mut self, now: Instant) -> u32 {
+        let elapsed = now.since(self.since);
+        if elapsed < WINDOW {
+            return self.share;
+        }
+        let came = self.seen as f64 * f64::from(ALL) / f64::from(self.share);
+        let limit = PER_SECOND as f64 * elapsed.as_secs_f64();
+        let flooded = self.over > 0 || self.share != ALL;
+        self.dropped += (came as u64).saturating_sub(self.seen);
+        self.share = match flooded && came > limit {
+            true => ((MARGIN * limit / came).clamp(LEAST, 1.0) * f64::from(ALL)) as u32,
+            false => ALL,
+        };
+        (self.since, self.seen, self.over) = (now, 0, 0);
+        self.share
     }
 }
 
@@ -67,15 +153,27 @@ const TYPE: u8 = 0x30;
 const INITIAL: u8 = 0x00;
 const VERSION_1: [u8; 4] = [0, 0, 0, 1];
 
-/// More handshakes than a worker has time for, and of Retry a tenth of its time.
-pub(super) const PER_SECOND: u64 = 10_000;
+/// More handshakes than a worker has time for, and of Retry a twentieth of its time.
+pub(super) const PER_SECOND: u64 = 5_000;
 
 /// Clients that come back all at once, as after a network was away, are served one after another.
 const BURST: u32 = 2_000;
 
+/// In which they are counted.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// Every one of them.
+const ALL: u32 = u32::MAX;
+
+/// What is let through by chance, by what is taken of it.
+const MARGIN: f64 = 1.25;
+
+/// Less is never let through, so that it is seen when the flood ends.
+const LEAST: f64 = 1e-3;
+
 #[cfg(test)]
 mod tests {
-    use loadline_core::time::Duration;
+    use std::net::Ipv4Addr;
 
     use super::*;
 
@@ -84,28 +182,75 @@ mod tests {
         [&[first][..], &version, &[8], &[7; 8], &[3], &[9; 3], rest, &[0; 40]].concat()
     }
 
-    #[test]
-    fn a_flood_of_first_packets_is_dropped_and_those_of_connections_never() {
-        let packets = FirstPackets::new();
-        let now = || Instant::ZERO + Duration::from_secs(9);
-        let admit = |packet: &[u8]| packets.admit(packet, now);
-        let flood = packet(0xc3, VERSION_1, &[0]);
-        assert_eq!((0..50_000).filter(|_| admit(&flood)).count(), BURST as usize);
-        assert_eq!(packets.dropped(), 50_000 - u64::from(BURST));
-        let unknown = packet(0xc3, [0xa, 0xa, 0xa, 0xa], &[]);
-        assert!(!admit(&unknown), "it would have to be answered, too");
-        for (what, packet) in [
+    /// For a socket of loopback, and what sends to it.
+    fn open() -> (FirstPackets, UdpSocket) {
+        let [socket, client] = [0; 2].map(|_| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+        client.connect(socket.local_addr().unwrap()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        (FirstPackets::new(Arc::new(socket)), client)
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(9) + Duration::from_millis(ms)
+    }
+
+    /// Packets that are nobody's first.
+    fn others() -> [(&'static str, Vec<u8>); 4] {
+        [
             ("short header", vec![0x41; 60]),
             ("with a token", packet(0xc0, VERSION_1, &[0x40, 0x47])),
             ("handshake", packet(0xe0, VERSION_1, &[0])),
             ("0-RTT", packet(0xd0, VERSION_1, &[0])),
-            ("cut", packet(0xc0, VERSION_1, &[])[..12].to_vec()),
-            ("empty", Vec::new()),
-        ] {
+        ]
+    }
+
+    #[test]
+    fn a_flood_of_first_packets_is_dropped_and_those_of_connections_never() {
+        let (packets, _client) = open();
+        let admit = |packet: &[u8]| packets.admit(packet, || at(0));
+        let flood = packet(0xc3, VERSION_1, &[0]);
+        assert_eq!((0..50_000).filter(|_| admit(&flood)).count(), BURST as usize);
+        assert_eq!(packets.take_dropped(), 50_000 - u64::from(BURST));
+        let unknown = packet(0xc3, [0xa, 0xa, 0xa, 0xa], &[]);
+        assert!(!admit(&unknown), "it would have to be answered, too");
+        let cut = packet(0xc0, VERSION_1, &[])[..12].to_vec();
+        for (what, packet) in others().into_iter().chain([("cut", cut), ("empty", Vec::new())]) {
             assert!(admit(&packet), "{what}");
         }
-        assert_eq!(packets.dropped(), 1);
-        let later = || now() + Duration::from_secs(1);
-        assert!(packets.admit(&flood, later));
+        assert_eq!(packets.take_dropped(), 1);
+        assert!(packets.admit(&flood, || at(1_000)));
+    }
+
+    #[test]
+    fn in_a_flood_the_kernel_drops_first_packets_alone_and_all_come_when_it_is_over() {
+        let (packets, client) = open();
+        let socket = packets.socket.clone();
+        let come_through = |packet: &[u8], count: usize| {
+            let mut room = [0; 100];
+            let sent = (0..count).map(|_| client.send(packet).unwrap());
+            sent.filter(|_| socket.recv(&mut room).is_ok()).count()
+        };
+        let first = packet(0xc3, VERSION_1, &[0]);
+        assert_eq!(come_through(&first, 1_000), 1_000);
+        let flood = |from: u64| {
+            (0..=5_000).for_each(|n| {
+                packets.admit(&first, || at(from + n / 50));
+            })
+        };
+        flood(0);
+        let unknown = packet(0xc3, [0xa, 0xa, 0xa, 0xa], &[]);
+        for first in [&first, &unknown] {
+            // An eighth.
+            assert!((1_000..1_500).contains(&come_through(first, 10_000)));
+        }
+        for (what, packet) in others() {
+            assert_eq!(come_through(&packet, 100), 100, "{what}");
+        }
+        packets.review(at(250));
+        assert_eq!(come_through(&first, 1_000), 1_000);
+        flood(300);
+        assert!(come_through(&first, 1_000) < 1_000);
+        drop(packets);
+        assert_eq!(come_through(&first, 1_000), 1_000, "for whoever has the socket next");
     }
 }

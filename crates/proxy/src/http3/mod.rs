@@ -10,7 +10,7 @@
 //! | `sockets` | the sockets of a listener, over reloads and handovers |
 //! | `steering` | which of them a packet comes to |
 //! | `endpoint` | one of them; which connections are taken in |
-//! | `first_packets` | how many packets of unknown clients are read |
+//! | `first_packets`, `socket_filter` | how many packets of unknown clients are read |
 //! | `config` | what a connection is made with: certificates, windows, limits |
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
 //! | `arrivals` | the streams that come in |
@@ -35,6 +35,7 @@ mod quic;
 mod receive;
 mod send;
 mod send_room;
+mod socket_filter;
 mod sockets;
 mod steering;
 mod stream;

@@ -85,7 +85,7 @@ pub(super) struct Lease {
 /// What one endpoint is made of.
 pub(super) struct Joined {
     pub(super) lease: Arc<Lease>,
-    pub(super) socket: UdpSocket,
+    pub(super) socket: Arc<UdpSocket>,
     pub(super) ids: Ids,
     /// What address tokens are made with.
     pub(super) tokens: Prk,
@@ -159,7 +159,7 @@ impl QuicSockets {
         let Some(socket) = lease.sockets.get(slot) else { return Ok(None) };
         let ids = group.steering().ids(number(slot), number(lease.generation));
         let tokens = Salt::new(HKDF_SHA256, &[]).extract(&group.secret);
-        Ok(Some(Joined { socket: socket.try_clone()?, lease, ids, tokens }))
+        Ok(Some(Joined { socket: socket.clone(), lease, ids, tokens }))
     }
 
     /// Whether new clients come to the sockets of `lease`.

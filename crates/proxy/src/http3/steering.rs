@@ -135,12 +135,12 @@ impl ConnectionIdGenerator for Ids {
     }
 }
 
-const fn step(code: u32, k: u32) -> sock_filter {
+pub(super) const fn step(code: u32, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
 /// Goes on so many steps further where the test of `k` succeeds, and where it fails.
-const fn jump(test: u32, k: u32, [jt, jf]: [u8; 2]) -> sock_filter {
+pub(super) const fn jump(test: u32, k: u32, [jt, jf]: [u8; 2]) -> sock_filter {
     sock_filter { code: (BPF_JMP | test | BPF_K) as u16, jt, jf, k }
 }
 

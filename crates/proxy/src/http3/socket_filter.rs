@@ -1,0 +1,70 @@
+//! A socket filter (classic BPF, no privilege needed) that drops first packets of new clients.
+//!
+//! What a first packet is, is said in [`first_packets`](super::first_packets): a long header, and
+//! another version than 1, or an Initial without a token.
+
+use std::{io, net::UdpSocket};
+
+use libc::{
+    BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
+    BPF_MISC, BPF_RET, BPF_TAX, BPF_W, BPF_X, SKF_AD_OFF, SKF_AD_RANDOM, sock_filter,
+};
+use socket2::{SockFilter, SockRef};
+
+use super::steering::{jump, step};
+
+/// Lets so many of 2^32 first packets through to a socket, by chance; all without a number.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn limit_first_packets(socket: &UdpSocket, share: Option<u32>) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    match share {
+        Some(share) => {
+            let steps = program(share);
+            socket.attach_filter(&steps.map(|it| SockFilter::new(it.code, it.jt, it.jf, it.k)))
+        }
+        None => match socket.detach_filter() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        },
+    }
+}
+
+/// What it reads begins with the UDP header. A packet that is too short for what is looked for is
+/// none of QUIC and is dropped.
+fn program(share: u32) -> [sock_filter; 18] {
+    let [accept, drop] = [u32::MAX, 0];
+    let random = SKF_AD_OFF.wrapping_add(SKF_AD_RANDOM).cast_unsigned();
+    [
+        step(BPF_LD | BPF_B | BPF_ABS, FIRST),
+        jump(BPF_JSET, LONG, [0, 14]),
+        step(BPF_LD | BPF_W | BPF_ABS, FIRST + 1),
+        jump(BPF_JEQ, VERSION_1, [0, 10]),
+        step(BPF_LD | BPF_B | BPF_ABS, FIRST),
+        jump(BPF_JSET, NOT_INITIAL, [10, 0]),
+        // X is where the length of the source id is, and then that of what is before the token's.
+        step(BPF_LD | BPF_B | BPF_ABS, FIRST + 5),
+        step(BPF_ALU | BPF_ADD | BPF_K, FIRST + 6),
+        step(BPF_MISC | BPF_TAX, 0),
+        step(BPF_LD | BPF_B | BPF_IND, 0),
+        step(BPF_ALU | BPF_ADD | BPF_X, 0),
+        step(BPF_MISC | BPF_TAX, 0),
+        step(BPF_LD | BPF_B | BPF_IND, 1),
+        jump(BPF_JEQ, 0, [0, 2]),
+        step(BPF_LD | BPF_W | BPF_ABS, random),
+        jump(BPF_JGE, share, [1, 0]),
+        step(BPF_RET | BPF_K, accept),
+        step(BPF_RET | BPF_K, drop),
+    ]
+}
+
+/// Where the packet of QUIC begins, behind the UDP header.
+const FIRST: u32 = 8;
+
+/// In the first byte of a packet with a long header (RFC 9000, 17.2).
+const LONG: u32 = 0x80;
+const VERSION_1: u32 = 1;
+
+/// In the first byte of one that is not an Initial.
+const NOT_INITIAL: u32 = 0x30;
