@@ -497,7 +497,7 @@ fn server(
         load: Load {
             rate_per_s: 0.0,
             in_flight: state.in_flight(),
-            utilization: state.utilization.mean(now).map(Ratio::as_f64),
+            utilization: state.admission.utilization.mean(now).map(Ratio::as_f64),
         },
         latency_ms: state.latency().as_millis_f64(),
         connections: 0,

@@ -77,24 +77,6 @@ const GUARDS: [&str; 24] = [
     "forward_auth",
 ];
 
-/// Whether a header says where a message ends, or is about its connection (RFC 9110, 7.6.1): no
-/// route changes it, and no response of a `forward_auth` gives it to servers.
-pub(crate) fn is_framing(name: &str) -> bool {
-    FRAMING.iter().any(|other| name.eq_ignore_ascii_case(other))
-}
-
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// Whether a line keeps somebody out.
 fn is_guard(text: &str) -> bool {
     let is_refusal = |word: &str| word.len() == 3 && word.starts_with('4');

@@ -1,9 +1,9 @@
 //! Forward authentication: which service is asked, and for what.
 
-use loadline_core::rules::ForwardAuth;
+use loadline_core::rules::{ForwardAuth, is_framing};
 use loadline_spanned::{Problems, Span};
 
-use super::{listener::Services, routes::is_framing, set};
+use super::{listener::Services, set};
 use crate::file;
 
 /// What the file says of it.

@@ -2,10 +2,13 @@
 
 use std::{net::IpAddr, path::Path, sync::Arc};
 
-use loadline_core::jwt::{Jwt, KeySource, KeyUrl, RequiredClaim, TokenPlace};
+use loadline_core::{
+    jwt::{Jwt, KeySource, KeyUrl, RequiredClaim, TokenPlace},
+    rules::is_framing,
+};
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{authentication::REALM, routes::is_framing, set};
+use super::{authentication::REALM, set};
 use crate::{
     file, jwks,
     value::{

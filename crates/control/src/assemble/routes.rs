@@ -4,7 +4,7 @@ use loadline_core::{
     fleet::Listener,
     rules::{
         self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Map, PathChange,
-        RateLimit, Redirect, Regex, Replacement, Routes, Rule, Share, Split, Template,
+        RateLimit, Redirect, Regex, Replacement, Routes, Rule, Share, Split, Template, is_framing,
     },
     units::Rate,
 };
@@ -400,24 +400,6 @@ fn refuse_framing(name: &str, span: &Span, may_host: bool, problems: &mut Proble
         problems.error(span, message, "this header", help);
     }
 }
-
-/// Whether a header says where a message ends, or is about its connection.
-pub(super) fn is_framing(name: &str) -> bool {
-    FRAMING.iter().any(|other| name.eq_ignore_ascii_case(other))
-}
-
-/// What is written by the proxy alone (RFC 9110, 7.6.1).
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Half a megabyte, for more clients than are over their rate at a time.
 const LIMIT_KEYS: u32 = 65_536;

@@ -17,9 +17,8 @@ use crate::{
     decide::{
         atomic::{AtomicBool, AtomicU32, AtomicU64},
         average::{ArrivalRate, LatencyAverage},
-        budget::Budget,
         concurrency::AutoLimit,
-        orca::Utilization,
+        limits::Admission,
         probe_pool::ProbePool,
         relative_latency::LatencyByLoad,
         retry::RetryBudget,
@@ -255,7 +254,7 @@ impl ServiceState {
 #[derive(Debug, Default)]
 pub struct GroupState {
     pub(crate) in_flight: AtomicU32,
-    pub(crate) budget: Budget,
+    pub(crate) admission: Admission,
     /// The limit that is found while requests are served, for groups that have one.
     pub(crate) auto: AutoLimit,
     /// Position of the round-robin schedule.
@@ -264,7 +263,6 @@ pub struct GroupState {
     pub(crate) held: LatencyAverage,
     /// The longest latency of late.
     pub(crate) longest: LongestLatency,
-    pub(crate) utilization: Utilization,
     /// What is usual, and what its servers said, for policies that learn it.
     pub(crate) latencies: LatencyByLoad,
     pub(crate) probes: ProbePool,
@@ -288,12 +286,11 @@ impl GroupState {
     fn snapshot(&self) -> Self {
         Self {
             in_flight: AtomicU32::new(0),
-            budget: self.budget.clone(),
+            admission: self.admission.clone(),
             auto: self.auto.snapshot(),
             turn: self.turn.clone(),
             held: self.held.clone(),
             longest: self.longest.clone(),
-            utilization: self.utilization.clone(),
             latencies: self.latencies.clone(),
             probes: self.probes.clone(),
             overflowed: self.overflowed.clone(),
@@ -346,7 +343,7 @@ impl GroupState {
     /// Mean utilization of the servers that report one, if any did lately.
     #[must_use]
     pub fn utilization(&self, now: Instant) -> Option<Ratio> {
-        self.utilization.mean(now)
+        self.admission.utilization.mean(now)
     }
 }
 

@@ -19,7 +19,11 @@ pub(crate) struct Limits {
 }
 
 /// What is counted for the limits that time opens again: of rate and of utilization.
-pub(crate) type Gates<'a> = (&'a Budget, &'a Utilization);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Admission {
+    pub budget: Budget,
+    pub utilization: Utilization,
+}
 
 impl Limits {
     /// No limit at all.
@@ -27,45 +31,41 @@ impl Limits {
     pub(crate) const NONE: Self = Self { rate: None, in_flight: u32::MAX, utilization: None };
 
     /// Whether rate and utilization have room for a request; nothing is taken yet.
-    pub(crate) fn has_room(&self, (budget, utilization): Gates<'_>, now: Instant) -> bool {
-        if self.rate.as_ref().is_some_and(|allowance| budget.ready_at(allowance) > now) {
+    pub(crate) fn has_room(&self, admission: &Admission, now: Instant) -> bool {
+        if self.rate.as_ref().is_some_and(|allowance| admission.budget.ready_at(allowance) > now) {
             return false;
         }
-        let is_open = self.utilization.is_none() || utilization.ready_at(now) <= now;
+        let is_open = self.utilization.is_none() || admission.utilization.ready_at(now) <= now;
         if !is_open {
-            utilization.note_full();
+            admission.utilization.note_full();
         }
         is_open
     }
 
     /// When they let the next request in, if that is later than `now`.
-    pub(crate) fn ready_at(
-        &self,
-        (budget, utilization): Gates<'_>,
-        now: Instant,
-    ) -> Option<Instant> {
-        let by_rate = self.rate.as_ref().map(|allowance| budget.ready_at(allowance));
-        let by_utilization = self.utilization.map(|_| utilization.ready_at(now));
+    pub(crate) fn ready_at(&self, admission: &Admission, now: Instant) -> Option<Instant> {
+        let by_rate = self.rate.as_ref().map(|allowance| admission.budget.ready_at(allowance));
+        let by_utilization = self.utilization.map(|_| admission.utilization.ready_at(now));
         by_rate.max(by_utilization).filter(|ready| *ready > now)
     }
 
     /// Takes a request out of both, if both let it in.
-    pub(crate) fn take(&self, (budget, utilization): Gates<'_>, now: Instant) -> bool {
-        if self.rate.as_ref().is_some_and(|allowance| !budget.take(allowance, now)) {
+    pub(crate) fn take(&self, admission: &Admission, now: Instant) -> bool {
+        if self.rate.as_ref().is_some_and(|allowance| !admission.budget.take(allowance, now)) {
             return false;
         }
-        if self.utilization.is_none() || utilization.take(now) {
+        if self.utilization.is_none() || admission.utilization.take(now) {
             return true;
         }
-        self.rate.iter().for_each(|allowance| budget.give_back(allowance));
+        self.rate.iter().for_each(|allowance| admission.budget.give_back(allowance));
         false
     }
 
     /// Gives back what [`Limits::take`] took, for a request that is not sent.
-    pub(crate) fn give_back(&self, (budget, utilization): Gates<'_>) {
-        self.rate.iter().for_each(|allowance| budget.give_back(allowance));
+    pub(crate) fn give_back(&self, admission: &Admission) {
+        self.rate.iter().for_each(|allowance| admission.budget.give_back(allowance));
         if self.utilization.is_some() {
-            utilization.give_back();
+            admission.utilization.give_back();
         }
     }
 }

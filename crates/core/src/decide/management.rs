@@ -97,7 +97,7 @@ impl Adjustment {
             active: Some(state.active()),
             new: before.map(|before| given.wrapping_sub(before) as f64),
             check: self.check.map(Duration::as_secs_f64),
-            reported: state.utilization.mean(now).map(Ratio::as_f64),
+            reported: state.admission.utilization.mean(now).map(Ratio::as_f64),
         }
     }
 }

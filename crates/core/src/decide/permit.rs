@@ -257,8 +257,8 @@ impl Permit {
 
     /// Takes in what the server reported of its utilization.
     pub fn report_utilization(&self, now: Instant, report: Ratio) {
-        self.server.utilization.record(now, report, self.terms.server_utilization);
-        self.server.group.utilization.record(now, report, self.terms.group_utilization);
+        self.server.admission.utilization.record(now, report, self.terms.server_utilization);
+        self.server.group.admission.utilization.record(now, report, self.terms.group_utilization);
     }
 
     /// Takes in how many requests the server reported to have in flight, from all edges.

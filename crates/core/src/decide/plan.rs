@@ -12,7 +12,7 @@ use crate::{
         census::EnrolledGroup,
         concurrency::Auto,
         ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
-        limits::{Gates, Limits},
+        limits::{Admission, Limits},
         permit::{Permit, PermitContext},
         policy::Chooser,
         service_plans::ServicePlans,
@@ -229,7 +229,7 @@ impl ServicePlan {
         let taken = permit.map(|permit| permit.terms.group);
         for group in &self.groups {
             if let Some(rate) = &group.limits.rate {
-                group.state.budget.count(rate, now);
+                group.state.admission.budget.count(rate, now);
             }
             if taken == Some(group.index) {
                 return;
@@ -409,7 +409,7 @@ impl GroupPlan {
             return None;
         }
         let permit = choose().and_then(|server| {
-            if self.limits.take(self.gates(), ask.now) {
+            if self.limits.take(self.admission(), ask.now) {
                 return Some(server);
             }
             server.give_back();
@@ -430,11 +430,11 @@ impl GroupPlan {
     /// Whether rate and utilization would let a request in, and the share has not ended.
     fn has_rate(&self, ask: &PickContext<'_>) -> bool {
         (self.whole.is_none() || !self.state.share_has_ended(ask.now))
-            && self.limits.has_room(self.gates(), ask.now)
+            && self.limits.has_room(self.admission(), ask.now)
     }
 
-    fn gates(&self) -> Gates<'_> {
-        (&self.state.budget, &self.state.utilization)
+    fn admission(&self) -> &Admission {
+        &self.state.admission
     }
 
     /// Chooses a server and reserves a place on it. Between the choice and the reservation another
@@ -467,10 +467,10 @@ impl GroupPlan {
         };
         server.state.requests.fetch_add(1, Relaxed);
         if terms.server_utilization.is_some() {
-            server.state.utilization.count();
+            server.state.admission.utilization.count();
         }
         if terms.group_utilization.is_some() {
-            self.state.utilization.count();
+            self.state.admission.utilization.count();
         }
         if overflow {
             self.state.overflowed.fetch_add(1, Relaxed);
@@ -480,9 +480,9 @@ impl GroupPlan {
 
     /// When a limit of rate or utilization makes room, if one is what the group waits for.
     pub(crate) fn ready_at(&self, now: Instant) -> Option<Instant> {
-        let of_server = |server: &ServerPlan| server.limits.ready_at(server.gates(), now);
+        let of_server = |server: &ServerPlan| server.limits.ready_at(server.admission(), now);
         let of_servers = || self.servers.iter().filter_map(of_server).min();
-        self.limits.ready_at(self.gates(), now).or_else(of_servers)
+        self.limits.ready_at(self.admission(), now).or_else(of_servers)
     }
 
     /// Whether the group as a whole could take a request at `now`, as far as rate and requests in
@@ -492,7 +492,7 @@ impl GroupPlan {
         let rate = self.limits.rate.as_ref();
         self.state.in_flight() < self.limits.in_flight
             && self.has_found_room()
-            && rate.is_none_or(|allowance| self.state.budget.ready_at(allowance) <= now)
+            && rate.is_none_or(|allowance| self.state.admission.budget.ready_at(allowance) <= now)
     }
 
     /// What is counted of the group.
@@ -506,19 +506,19 @@ impl ServerPlan {
     /// Whether the server could take this request; nothing is taken yet.
     pub(crate) fn has_room(&self, ask: &PickContext<'_>) -> bool {
         self.state.in_flight.load(Relaxed) < self.limits.in_flight
-            && self.limits.has_room(self.gates(), ask.now)
+            && self.limits.has_room(self.admission(), ask.now)
             && !ask.tried.contains(&self.state.id())
     }
 
-    fn gates(&self) -> Gates<'_> {
-        (&self.state.budget, &self.state.utilization)
+    fn admission(&self) -> &Admission {
+        &self.state.admission
     }
 
     pub(crate) fn reserve(&self, now: Instant) -> bool {
         if !self.state.reserve(self.limits.in_flight) {
             return false;
         }
-        let taken = self.limits.take(self.gates(), now);
+        let taken = self.limits.take(self.admission(), now);
         if !taken {
             self.state.release();
         }
@@ -528,7 +528,7 @@ impl ServerPlan {
     /// Gives back what [`ServerPlan::reserve`] took, for a request that is not sent.
     fn give_back(&self) {
         self.state.release();
-        self.limits.give_back(self.gates());
+        self.limits.give_back(self.admission());
     }
 
     /// What is counted of the server.
@@ -586,7 +586,7 @@ mod tests {
         let lost = group.admit_with(&ask, false, || {
             // Another worker is faster.
             let allowance = group.limits.rate.as_ref().expect("it is limited");
-            assert!(group.state.budget.take(allowance, now));
+            assert!(group.state.admission.budget.take(allowance, now));
             group.servers[0].reserve(now).then_some(&group.servers[0])
         });
         assert!(lost.is_none());

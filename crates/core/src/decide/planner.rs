@@ -89,16 +89,16 @@ impl GroupPlan {
         }
         let is_of = |budget: &Budget, it: &&Allowance| change.is_of(budget, it);
         if let Some(allowance) =
-            self.limits.rate.as_ref().filter(|it| is_of(&self.state.budget, it))
+            self.limits.rate.as_ref().filter(|it| is_of(&self.state.admission.budget, it))
         {
             let before = self.state.tolerance.swap(allowance.tolerance(), Relaxed);
             match self.whole {
-                Some(_) => self.state.budget.change_share(now, before, allowance),
-                None => self.state.budget.change(now, allowance),
+                Some(_) => self.state.admission.budget.change_share(now, before, allowance),
+                None => self.state.admission.budget.change(now, allowance),
             }
         }
         for server in &self.servers {
-            let budget = &server.state.budget;
+            let budget = &server.state.admission.budget;
             if let Some(allowance) = server.limits.rate.as_ref().filter(|it| is_of(budget, it)) {
                 budget.change(now, allowance);
             }

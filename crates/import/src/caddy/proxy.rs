@@ -1,8 +1,10 @@
 //! `reverse_proxy` of Caddy as a service.
 
+use loadline_core::rules::is_framing;
+
 use super::{Import, lex::Directive};
 use crate::{
-    model::{Service, Table, is_framing},
+    model::{Service, Table},
     steps::Edit,
     write::{inline, list, text},
 };

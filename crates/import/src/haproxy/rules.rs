@@ -1,5 +1,7 @@
 //! Rules of HAProxy (`http-request`, `redirect`, `http-response`) as steps.
 
+use loadline_core::rules::is_framing;
+
 use super::{
     acl::{Acls, Context},
     format::template,
@@ -8,7 +10,6 @@ use super::{
 use crate::{
     condition::compile,
     expression::{first, replacement},
-    model::is_framing,
     steps::{Act, Edit, End, Step},
     write::{inline, text},
 };

@@ -1,5 +1,7 @@
 //! Headers that a location of nginx sets: on the way to servers, on responses, and on its own ones.
 
+use loadline_core::rules::is_framing;
+
 use super::{
     Import,
     lex::Directive,
@@ -8,7 +10,7 @@ use super::{
     values::{Literals, template},
 };
 use crate::{
-    model::{Table, is_framing},
+    model::Table,
     steps::{Act, Edit, Step},
 };
 

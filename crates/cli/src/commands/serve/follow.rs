@@ -169,6 +169,19 @@ mod tests {
         (directory, file, loaded.fleet)
     }
 
+    /// A list of servers, and a file that follows it.
+    fn listed() -> (tempfile::TempDir, PathBuf, Fleet) {
+        let directory = tempfile::tempdir().unwrap();
+        let list = directory.path().join("web.toml");
+        let text = format!(
+            "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+             [[service.web.group]]\ndiscover = {{ file = {list:?} }}\n"
+        );
+        fs::write(&list, "1").unwrap();
+        let fleet = loadline_control::parse_with("a", &text, &LocalOnly).unwrap().fleet;
+        (directory, list, fleet)
+    }
+
     #[test]
     fn a_change_is_told_once_when_it_has_looked_the_same_twice() {
         let (_directory, file, fleet) = site();
@@ -221,14 +234,7 @@ mod tests {
 
     #[test]
     fn a_list_of_servers_is_followed_though_nothing_else_is() {
-        let directory = tempfile::tempdir().unwrap();
-        let list = directory.path().join("web.toml");
-        let text = format!(
-            "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
-             [[service.web.group]]\ndiscover = {{ file = {list:?} }}\n"
-        );
-        fs::write(&list, "1").unwrap();
-        let fleet = loadline_control::parse_with("a", &text, &LocalOnly).unwrap().fleet;
+        let (_directory, list, fleet) = listed();
         let mut follower = Follower::new(None);
         assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
         fs::write(&list, "22").unwrap();
@@ -238,14 +244,7 @@ mod tests {
 
     #[test]
     fn a_list_of_servers_that_is_removed_is_told_and_so_is_one_that_comes_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let list = directory.path().join("web.toml");
-        let text = format!(
-            "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
-             [[service.web.group]]\ndiscover = {{ file = {list:?} }}\n"
-        );
-        fs::write(&list, "1").unwrap();
-        let fleet = loadline_control::parse_with("a", &text, &LocalOnly).unwrap().fleet;
+        let (_directory, list, fleet) = listed();
         let mut follower = Follower::new(None);
         assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
         fs::remove_file(&list).unwrap();

@@ -11,9 +11,8 @@ use crate::{
     decide::{
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
         average::{LatencyAverage, PeakLatency},
-        budget::Budget,
         ledger::{GroupState, ServerId, release, reserve},
-        orca::Utilization,
+        limits::Admission,
         policy::draw::splitmix64,
         probe_pool::AGE_MAX,
         relative_latency::RelativeLatency,
@@ -53,11 +52,10 @@ pub struct ServerState {
     pub(crate) errors_in_a_row: AtomicU32,
     /// For policies that learn it.
     relative: RelativeLatency,
-    pub(crate) budget: Budget,
+    pub(crate) admission: Admission,
     pub(crate) peak: PeakLatency,
     /// Requests of others in its latest report, and in which millisecond that came.
     others: AtomicU64,
-    pub(crate) utilization: Utilization,
     /// Requests it failed.
     pub(crate) failures: AtomicU64,
     /// Connections that were forwarded to it, and how many are open, as bits of an `f64`.
@@ -90,10 +88,9 @@ impl ServerState {
             silence: Stall::default(),
             errors_in_a_row: AtomicU32::new(0),
             relative: RelativeLatency::default(),
-            budget: Budget::default(),
+            admission: Admission::default(),
             peak: PeakLatency::default(),
             others: AtomicU64::new(0),
-            utilization: Utilization::default(),
             failures: AtomicU64::new(0),
             forwarded: (AtomicU64::new(0), AtomicU64::new(0f64.to_bits())),
             seed: seed(address),
