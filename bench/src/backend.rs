@@ -6,6 +6,7 @@
 //! read and no pipelining, which is what proxies send it. It has no response to a POST: it waits
 //! for a body that never ends.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,6 +15,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fs::{MemfdFlags, memfd_create, sendfile};
 use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 
@@ -29,11 +31,14 @@ pub(crate) struct Args {
     /// Let responses be cached for an hour
     #[arg(long)]
     cacheable: bool,
+    /// Keep what is long in files in memory and send it by sendfile(2), without a copy
+    #[arg(long)]
+    sendfile: bool,
 }
 
 /// Serves on every given port of loopback until the process is ended.
 pub(crate) fn serve(args: &Args) -> Result<()> {
-    Backend::bind(&args.ports, args.send_buffer, args.cacheable)?.run()
+    Backend::bind(args)?.run()
 }
 
 struct Backend {
@@ -46,7 +51,14 @@ struct Backend {
 }
 
 /// In the order of their first requests below.
-type Answers = [Box<[u8]>; 4];
+type Answers = [Answer; 4];
+
+/// A response, its head included.
+struct Answer {
+    bytes: Box<[u8]>,
+    /// The same as a file in memory, if it is sent from there.
+    file: Option<OwnedFd>,
+}
 
 struct Connection {
     stream: TcpStream,
@@ -56,16 +68,18 @@ struct Connection {
 }
 
 impl Backend {
-    fn bind(ports: &[u16], send_buffer: Option<usize>, cacheable: bool) -> Result<Self> {
+    fn bind(args: &Args) -> Result<Self> {
+        let Args { ports, send_buffer, cacheable, sendfile } = args;
         let epoll = epoll::create(CreateFlags::CLOEXEC).context("create an epoll")?;
         let mut listeners = Vec::new();
         for (token, port) in ports.iter().enumerate() {
             let listener =
-                listen(*port, send_buffer).with_context(|| format!("listen on port {port}"))?;
+                listen(*port, *send_buffer).with_context(|| format!("listen on port {port}"))?;
             watch(&epoll, &listener, token, EventFlags::IN)?;
             listeners.push(listener);
         }
-        let answers = [100, 50_000, 10_000_000, 1_000].map(|length| answer(length, cacheable));
+        let answer = |length| Answer::new(answer(length, *cacheable), *sendfile);
+        let answers = [answer(100)?, answer(50_000)?, answer(10_000_000)?, answer(1_000)?];
         Ok(Self { epoll, listeners, connections: Vec::new(), vacant: Vec::new(), answers })
     }
 
@@ -120,7 +134,7 @@ impl Connection {
     fn advance(&mut self, answers: &Answers) -> io::Result<()> {
         let outcome = loop {
             if let Some(sent) = self.sent {
-                match self.stream.write(&answers[self.answer][sent..]) {
+                match answers[self.answer].send(&self.stream, sent) {
                     Ok(more) => self.note_sent(sent + more, answers),
                     Err(error) => break error,
                 }
@@ -132,7 +146,7 @@ impl Connection {
     }
 
     fn note_sent(&mut self, sent: usize, answers: &Answers) {
-        self.sent = (sent < answers[self.answer].len()).then_some(sent);
+        self.sent = (sent < answers[self.answer].bytes.len()).then_some(sent);
     }
 
     fn read(&mut self) -> io::Result<()> {
@@ -157,6 +171,23 @@ impl Connection {
             self.sent = Some(0);
         }
         Ok(())
+    }
+}
+
+impl Answer {
+    fn new(bytes: Box<[u8]>, sendfile: bool) -> Result<Self> {
+        let file = (sendfile && bytes.len() >= LONG).then(|| -> Result<OwnedFd> {
+            let mut file = File::from(memfd_create("answer", MemfdFlags::CLOEXEC)?);
+            file.write_all(&bytes).context("write a file in memory")?;
+            Ok(file.into())
+        });
+        Ok(Self { file: file.transpose()?, bytes })
+    }
+
+    /// Sends what the connection takes from `sent` on.
+    fn send(&self, mut stream: &TcpStream, sent: usize) -> io::Result<usize> {
+        let Some(file) = &self.file else { return stream.write(&self.bytes[sent..]) };
+        Ok(sendfile(stream, file, Some(&mut (sent as u64)), self.bytes.len() - sent)?)
     }
 }
 
@@ -188,6 +219,9 @@ fn answer(length: usize, cacheable: bool) -> Box<[u8]> {
     [head.into_bytes(), vec![b'x'; length]].concat().into_boxed_slice()
 }
 
+/// What is worth a file, in bytes.
+const LONG: usize = 16 << 10;
+
 const EVENTS: usize = 512;
 /// A request of 11 headers is 700 B.
 const READ: usize = 4096;
@@ -195,7 +229,13 @@ const READ: usize = 4096;
 /// The port of one whose thread lasts as long as the test process.
 #[cfg(test)]
 pub(crate) fn start() -> u16 {
-    let backend = Backend::bind(&[0], None, false).expect("a free port");
+    start_with(false)
+}
+
+#[cfg(test)]
+fn start_with(sendfile: bool) -> u16 {
+    let args = Args { ports: vec![0], send_buffer: None, cacheable: false, sendfile };
+    let backend = Backend::bind(&args).expect("a free port");
     let port = backend.listeners[0].local_addr().expect("it listens").port();
     std::thread::spawn(move || backend.run());
     port
@@ -216,10 +256,13 @@ mod tests {
 
     #[test]
     fn one_connection_gets_both_answers_in_turn() {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, start())).unwrap();
         let text = "text/plain".matches('x').count();
-        for (path, length) in [("/s", 100), ("/m", 50_000), ("/s", 100)] {
-            assert_eq!(ask(&mut stream, path), length + text);
+        for sendfile in [false, true] {
+            let port = start_with(sendfile);
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+            for (path, length) in [("/s", 100), ("/m", 50_000), ("/s", 100)] {
+                assert_eq!(ask(&mut stream, path), length + text);
+            }
         }
     }
 }

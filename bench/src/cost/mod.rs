@@ -216,11 +216,12 @@ impl Contender {
         Ok(Self::new(name, role, port, process))
     }
 
-    /// Starts the floor of a cache hit: a server that sends what it has in memory, and does nothing
-    /// else.
+    /// Starts the floor of a cache hit: a server that sends what it has in memory, what is long
+    /// without a copy, and does nothing else.
     pub(crate) fn memory(workshop: &Workshop) -> Result<Self> {
         let [port] = free_ports()?;
-        let command = vec![this_program()?, "backend".to_owned(), port.to_string()];
+        let options = ["backend", &port.to_string(), "--sendfile"].map(str::to_owned);
+        let command = [vec![this_program()?], options.into()].concat();
         let mut process =
             Process::start(PROXY_CORE, &command, &workshop.directory.join("memory.log"))?;
         process.wait_for(port)?;

@@ -6,8 +6,8 @@
 use std::{io, net::UdpSocket};
 
 use libc::{
-    BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD,
-    BPF_MISC, BPF_RET, BPF_TAX, BPF_W, BPF_X, SKF_AD_OFF, SKF_AD_RANDOM, sock_filter,
+    BPF_ABS, BPF_ADD, BPF_ALU, BPF_B, BPF_IND, BPF_JEQ, BPF_JGE, BPF_JSET, BPF_K, BPF_LD, BPF_MISC,
+    BPF_RET, BPF_TAX, BPF_W, BPF_X, SKF_AD_OFF, SKF_AD_RANDOM, sock_filter,
 };
 use socket2::{SockFilter, SockRef};
 
