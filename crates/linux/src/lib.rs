@@ -1,11 +1,13 @@
 //! What Linux tells and does, for all who ask it: clocks, timers without slack, files in memory,
 //! `/proc`, netlink.
-// unsafe: a file in memory is mapped, for which no library has a safe function (`arena`).
+// unsafe: a file in memory is mapped, for which no library has a safe function (`arena`), and a
+// processor is given an address (`prefetch`).
 #![deny(unsafe_code)]
 
 pub mod alarm;
 pub mod arena;
 pub mod clock;
 pub mod netlink;
+pub mod prefetch;
 pub mod proc;
 pub mod timer;

@@ -63,6 +63,21 @@ impl Events {
         self.calendar.insert(at.as_nanos(), event);
     }
 
+    /// Which day of the calendar it is.
+    pub(crate) const fn day(&self) -> u64 {
+        self.calendar.day()
+    }
+
+    /// What happens on a day that is close.
+    pub(crate) fn on(&self, day: u64) -> impl Iterator<Item = &Event> {
+        self.calendar.on(day)
+    }
+
+    /// Has what happens on a day that is close fetched.
+    pub(crate) fn prefetch(&self, day: u64) {
+        self.calendar.prefetch(day);
+    }
+
     pub(crate) fn next(&mut self) -> Option<(Instant, Event)> {
         self.calendar.next().map(|(at, event)| (Instant::from_nanos(at), event))
     }

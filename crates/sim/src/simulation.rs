@@ -5,6 +5,7 @@ mod checks;
 mod clients;
 mod directed;
 mod faults;
+mod lookahead;
 mod machine;
 mod probes;
 mod servers;
@@ -73,6 +74,8 @@ pub struct Simulation {
     /// How many clients have wanted something.
     wanted: u64,
     happened: u64,
+    /// The day of the calendar up to which is known what is needed next.
+    looked_ahead: u64,
 }
 
 /// The servers of a group.
@@ -201,6 +204,7 @@ impl Simulation {
             random,
             wanted: 0,
             happened: 0,
+            looked_ahead: 0,
             scenario,
         };
         simulation.start();
@@ -275,6 +279,9 @@ impl Simulation {
         }
         self.now = at;
         self.happened += 1;
+        if self.stations.len() > FEW && self.events.day() != self.looked_ahead {
+            self.look_ahead();
+        }
         self.happen(event);
         while let Some(request) = self.woken.pop_front() {
             self.poll(request);
@@ -401,6 +408,9 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
 
 /// Their streams of random numbers are behind those of the sources' requests.
 const ANTAGONISTS: u64 = 1 << 62;
+
+/// So many servers and what is known of them stay in the caches.
+const FEW: usize = 0;
 
 /// How long after the last arrival requests may end; what goes on then is cut off.
 const LONGEST_END: Duration = Duration::from_secs(600);

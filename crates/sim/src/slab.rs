@@ -1,5 +1,7 @@
 //! Things under way, known by handles that are never mistaken for a later one's.
 
+use loadline_linux::prefetch::prefetch;
+
 /// Where a thing is in a [`Slab`], and which of those that have been there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle {
@@ -60,6 +62,11 @@ impl<T> Slab<T> {
             *generation = generation.wrapping_add(1);
             self.vacant.push(handle.index);
         }
+    }
+
+    /// Has the place of a thing fetched.
+    pub(crate) fn prefetch(&self, handle: Handle) {
+        self.places.get(handle.index as usize).into_iter().for_each(prefetch);
     }
 
     pub(crate) fn len(&self) -> usize {

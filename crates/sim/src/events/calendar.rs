@@ -14,7 +14,9 @@
 //! Source: R. Brown, Calendar queues: a fast O(1) priority queue implementation for the simulation
 //! event set problem, Communications of the ACM 31 (10), 1988.
 
-use std::{cmp::Ordering, collections::BinaryHeap};
+use std::{cmp::Ordering, collections::BinaryHeap, iter};
+
+use loadline_linux::prefetch::prefetch;
 
 /// Entries by time.
 #[derive(Debug)]
@@ -90,6 +92,27 @@ impl<T: Copy> Calendar<T> {
             self.look(at);
         }
         Some((at, what))
+    }
+
+    /// Which day it is, since the start.
+    pub(super) const fn day(&self) -> u64 {
+        self.day
+    }
+
+    /// What is due on a day of the year ahead, in no order; nothing where that is not known yet.
+    pub(super) fn on(&self, day: u64) -> impl Iterator<Item = &T> {
+        let mut next = self.pages[self.page(day)];
+        iter::from_fn(move || {
+            let card = self.cards.get(next as usize)?;
+            next = card.next;
+            Some(&card.entry.what)
+        })
+    }
+
+    /// Has the first card of a day fetched.
+    pub(super) fn prefetch(&self, day: u64) {
+        let first = self.pages[self.page(day)];
+        self.cards.get(first as usize).into_iter().for_each(prefetch);
     }
 
     fn len(&self) -> usize {
@@ -275,8 +298,8 @@ mod tests {
                     now = expected.map_or(now, |(at, _)| at);
                 }
             }
-            let rest = std::iter::from_fn(|| calendar.next()).map(|(_, what)| what);
-            let expected = std::iter::from_fn(|| heap.pop()).map(|entry| entry.what);
+            let rest = iter::from_fn(|| calendar.next()).map(|(_, what)| what);
+            let expected = iter::from_fn(|| heap.pop()).map(|entry| entry.what);
             prop_assert_eq!(Vec::from_iter(rest), Vec::from_iter(expected));
         }
     }
