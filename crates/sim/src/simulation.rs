@@ -410,7 +410,7 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
 const ANTAGONISTS: u64 = 1 << 62;
 
 /// So many servers and what is known of them stay in the caches.
-const FEW: usize = 0;
+const FEW: usize = 5_000;
 
 /// How long after the last arrival requests may end; what goes on then is cut off.
 const LONGEST_END: Duration = Duration::from_secs(600);

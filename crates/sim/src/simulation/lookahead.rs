@@ -1,29 +1,30 @@
 //! Fetches what the next events need before they happen.
 //!
 //! With many servers a request finds nothing of what it needs in the caches, and would wait for one
-//! line of memory after the other. What is due on the next days of the calendar is known: the
-//! farther a day, the earlier the step that is taken for it, each of which finds what the one before
-//! has fetched. What is decided does not depend on it.
+//! line of memory after the other. What is due on the next days of the calendar is known: it is
+//! looked at several times while it comes closer, and each time finds what was fetched the time
+//! before. What is decided does not depend on it.
 
 use loadline_linux::prefetch::prefetch;
 
 use super::Simulation;
-use crate::events::{Attempt, Event};
+use crate::events::Event;
 
 impl Simulation {
     /// Goes on to the day that has begun.
     pub(super) fn look_ahead(&mut self) {
         let day = self.events.day();
-        let begun = day.saturating_sub(self.looked_ahead).min(CARDS);
+        let begun = day.saturating_sub(self.looked_ahead).min(EVENTS);
         self.looked_ahead = day;
-        for back in 0..begun {
-            self.events.prefetch(day + CARDS - back);
-            self.events.on(day + REQUESTS - back).for_each(|event| self.fetch_request(*event));
-            self.events.on(day + SERVERS - back).for_each(|event| self.fetch_server(*event));
+        for day in (0..begun).map(|back| day - back) {
+            self.events.prefetch(day + EVENTS);
+            self.events.on(day + SUBJECTS).for_each(|event| self.fetch_subject(*event));
+            self.events.on(day + SERVERS).for_each(|event| self.fetch_server(*event));
         }
     }
 
-    fn fetch_request(&self, event: Event) {
+    /// What it is about: its source, or its request.
+    fn fetch_subject(&self, event: Event) {
         match event {
             Event::Arrival { source } => {
                 prefetch(&self.sources[source as usize]);
@@ -36,32 +37,21 @@ impl Simulation {
         }
     }
 
+    /// What belongs to the server of its request.
     fn fetch_server(&self, event: Event) {
-        match event {
-            Event::Arrival { source } => {
-                let service = self.scenario.sources[source as usize].service;
-                self.groups.get(service).into_iter().for_each(prefetch);
-            }
-            Event::Reaches(attempt) => self.fetch_station(attempt),
-            Event::Responds(attempt, _) => self.fetch_state(attempt),
-            _ => {}
+        let (Event::Reaches(attempt) | Event::Responds(attempt, _)) = event else { return };
+        let Some(request) = self.requests.get(attempt.request) else { return };
+        if matches!(event, Event::Reaches(_)) {
+            prefetch(&self.stations[request.station as usize]);
+            prefetch(&self.groups[request.service as usize]);
+        } else if let Some(permit) = request.machine.permit() {
+            prefetch(&**permit.state());
         }
-    }
-
-    fn fetch_station(&self, attempt: Attempt) {
-        let Some(request) = self.requests.get(attempt.request) else { return };
-        prefetch(&self.stations[request.station as usize]);
-        prefetch(&self.groups[request.service as usize]);
-    }
-
-    fn fetch_state(&self, attempt: Attempt) {
-        let Some(request) = self.requests.get(attempt.request) else { return };
-        let permit = request.machine.permit();
-        permit.into_iter().for_each(|permit| prefetch(&**permit.state()));
     }
 }
 
-/// For which day after today cards, requests and what those need are fetched.
-const CARDS: u64 = 12;
-const REQUESTS: u64 = 8;
+/// For which day after today the events themselves are fetched, what they are about, and what
+/// belongs to their servers. On a day one or two happen.
+const EVENTS: u64 = 12;
+const SUBJECTS: u64 = 8;
 const SERVERS: u64 = 4;

@@ -1,7 +1,10 @@
 //! Which servers of a group have changed, so that a choice need not look at all of them.
 //!
-//! Servers are in blocks, each with a count of its changes. Whoever remembers something of a block
-//! remembers the count too, and looks again where it is another.
+//! Each server has a slot in which its changes are counted. Whoever remembers something of a server
+//! remembers the count too, and looks again where it is another. A count has eight bits, eight
+//! counts are a word: of two hundred servers 25 words are compared. A count that runs over adds one
+//! to the next: a server that has not changed is looked at for nothing. After 256 changes, and no
+//! choice, a count is what it was: what is remembered is old until the next change.
 
 use core::{
     array,
@@ -9,20 +12,20 @@ use core::{
 };
 
 use crate::decide::{
-    atomic::{AtomicBool, AtomicU32},
+    atomic::{AtomicBool, AtomicU64},
     ledger::ServerId,
 };
 
-/// How often the servers of each block have taken a request or given one back.
+/// How often each server has taken a request or given one back.
 #[derive(Clone, Debug)]
 pub(crate) struct Changes {
     watched: AtomicBool,
-    counts: [AtomicU32; COUNTS],
+    counts: [AtomicU64; WORDS],
 }
 
 impl Default for Changes {
     fn default() -> Self {
-        Self { watched: AtomicBool::new(false), counts: array::from_fn(|_| AtomicU32::new(0)) }
+        Self { watched: AtomicBool::new(false), counts: array::from_fn(|_| AtomicU64::new(0)) }
     }
 }
 
@@ -35,24 +38,37 @@ impl Changes {
     /// This server has changed.
     pub(crate) fn count(&self, server: ServerId) {
         if self.watched.load(Relaxed) {
+            let slot = slot(server);
             // Who sees the new count sees what has changed.
-            self.counts[block(server)].fetch_add(1, Release);
+            self.counts[slot / PER_WORD].fetch_add(1 << (slot % PER_WORD * BITS), Release);
         }
     }
 
-    /// How often servers of the block have changed.
-    pub(crate) fn of(&self, block: usize) -> u32 {
-        self.counts[block % COUNTS].load(Acquire)
+    /// The counts of a word.
+    pub(crate) fn of(&self, word: usize) -> u64 {
+        self.counts[word].load(Acquire)
     }
 }
 
-/// The block of a server: those that came one after the other are in one. In groups of more than
-/// 256 servers some have a count in common.
-pub(crate) const fn block(server: ServerId) -> usize {
-    server.index() / BLOCK % COUNTS
+/// The slot of a server. In groups of more than [`SLOTS`] some have one in common.
+pub(crate) const fn slot(server: ServerId) -> usize {
+    server.index() % SLOTS
 }
 
-/// Servers of a block.
-const BLOCK: usize = 4;
+/// The slots of a word whose counts differ.
+pub(crate) fn differing(word: usize, one: u64, other: u64) -> impl Iterator<Item = usize> {
+    let mut differ = one ^ other;
+    core::iter::from_fn(move || {
+        let at = (differ != 0).then(|| differ.trailing_zeros() as usize / BITS)?;
+        differ &= !(MASK << (at * BITS));
+        Some(word * PER_WORD + at)
+    })
+}
 
-const COUNTS: usize = 64;
+pub(crate) const SLOTS: usize = WORDS * PER_WORD;
+pub(crate) const WORDS: usize = 32;
+pub(crate) const PER_WORD: usize = u64::BITS as usize / BITS;
+
+/// Of a count.
+const BITS: usize = 8;
+const MASK: u64 = (1 << BITS) - 1;

@@ -187,7 +187,7 @@ impl Best {
 const TURNS_KEPT: u64 = 4;
 
 /// Beyond it all begin anew, centuries before numbers end.
-const TAG_MAX: u64 = u64::MAX / 2;
+pub(super) const TAG_MAX: u64 = (1 << 47) - 1;
 
 #[cfg(test)]
 mod tests {

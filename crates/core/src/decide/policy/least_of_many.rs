@@ -1,45 +1,75 @@
 //! The server of the least cost among many, found by looking at those that have changed.
 //!
-//! It is as good as that of [`best_of_all`](super::least::best_of_all), among equals of equal tags
-//! by chance too. The servers are in blocks; of each its best is remembered, with the count of its
-//! changes at that time ([`Changes`]). A choice looks again at blocks of another count, then at the
-//! best of each: with a hundred servers at some thirty places, with a thousand at some three
-//! hundred.
+//! It is as good as that of [`best_of_all`](super::least::best_of_all), and among equals of equal
+//! tags the first from a random place on. What each server had when it was looked at last is
+//! remembered, and who won among each eight of them, and among eight of those, up to the last: a
+//! server that has changed ([`Changes`]) is looked at again, and so are the eight it is of, in each
+//! round. From one choice to the next two servers change, if requests end as often as they come.
 //!
-//! While one worker looks at a block, others that need it look for themselves.
+//! While one worker looks, others look at all servers.
+//!
+//! Source: D. Knuth, The Art of Computer Programming 3, 5.4.1: trees of selection.
 
-use alloc::boxed::Box;
-use core::{
-    ops::Range,
-    sync::atomic::{
-        AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
-    },
-};
+use alloc::{boxed::Box, vec, vec::Vec};
+use core::{mem, ops::Range};
+
+use spin::Mutex;
 
 use crate::decide::{
-    ledger::changes::{Changes, block},
+    ledger::changes::{Changes, PER_WORD, SLOTS, WORDS, differing, slot},
     plan::ServerPlan,
-    policy::{draw::part, least::Best},
+    policy::{
+        draw::part,
+        least::{Best, TAG_MAX, best_of_all, tag},
+    },
 };
 
 /// What is remembered of the servers of a group.
 #[derive(Debug)]
 pub(crate) struct LeastOfMany {
-    blocks: Box<[Block]>,
+    /// The words in which changes of these servers are counted.
+    words: Box<[u8]>,
+    /// The places of servers, by the slots of their counts.
+    places: Box<[u16]>,
+    /// Where those of a slot begin, and where the last ones end.
+    begins: Box<[u16]>,
+    memory: Mutex<Memory>,
 }
+
+#[derive(Debug)]
+struct Memory {
+    /// The counts of changes then, by word.
+    seen: [u64; WORDS],
+    servers: usize,
+    /// What servers had, and behind them who won in each round, down to one.
+    entries: Box<[Entry]>,
+    /// The largest tag of all.
+    newest: u64,
+    /// The place from which on equals come first.
+    start: usize,
+    /// Nobody has been looked at.
+    is_blank: bool,
+}
+
+/// What a server had: its cost, then its tag, then how far it is behind the start. The least wins.
+type Entry = u128;
 
 impl LeastOfMany {
     /// Of these servers, whose changes are counted from now on.
     pub(super) fn new(servers: &[ServerPlan]) -> Self {
         servers.iter().for_each(|server| server.state.group.changes.watch());
-        let mut begin = 0;
-        let blocks = servers.chunk_by(|one, other| of(one) == of(other)).map(|chunk| {
-            let places = begin..begin + chunk.len();
-            begin = places.end;
-            Block::new(of(&chunk[0]), places)
-        });
-        Self { blocks: blocks.collect() }
+        let mut places = Vec::from_iter(0..servers.len() as u16);
+        let slot_of = |place: &u16| slot(servers[usize::from(*place)].state.id());
+        places.sort_by_key(slot_of);
+        let begin = |slot: usize| places.partition_point(|place| slot_of(place) < slot) as u16;
+        let mut words = Vec::from_iter(places.iter().map(|it| (slot_of(it) / PER_WORD) as u8));
+        words.dedup();
+        Self {
+            words: words.into(),
+            begins: (0..=SLOTS).map(begin).collect(),
+            memory: Mutex::new(Memory::blank(servers.len())),
+            places: places.into(),
+        }
     }
 
     /// The best, where `cost` is below 2^63; it depends on the server alone, and changes only when
@@ -51,94 +81,123 @@ impl LeastOfMany {
         cost: impl Fn(usize, &ServerPlan) -> u64,
     ) -> Best {
         let Some(server) = servers.first() else { return Best::NONE };
-        let changes = &server.state.group.changes;
-        let better = |best: Best, block: &Block| {
-            best.better(block.best(changes, || block.look(servers, draw, &cost)))
+        let Some(mut memory) = self.memory.try_lock() else {
+            return best_of_all(servers, draw, cost);
         };
-        // A random server, so that blocks of few begin less often.
-        let first = part(draw, servers.len() as u64);
-        let start = self.blocks.partition_point(|block| u64::from(block.end) <= first);
-        let best = self.blocks[start..].iter().fold(Best::NONE, better);
-        self.blocks[..start].iter().fold(best, better)
-    }
-}
-
-fn of(server: &ServerPlan) -> usize {
-    block(server.state.id())
-}
-
-/// Servers whose changes are counted together, and the best of them when they were looked at last.
-#[derive(Debug)]
-struct Block {
-    /// The count of changes then, or [`UNKNOWN`].
-    seen: AtomicU32,
-    begin: u16,
-    end: u16,
-    place: AtomicU32,
-    number: u32,
-    cost: AtomicU64,
-    tag: AtomicU64,
-    /// The largest tag of the block.
-    newest: AtomicU64,
-}
-
-impl Block {
-    const fn new(number: usize, places: Range<usize>) -> Self {
-        Self {
-            seen: AtomicU32::new(UNKNOWN),
-            begin: places.start as u16,
-            end: places.end as u16,
-            place: AtomicU32::new(0),
-            number: number as u32,
-            cost: AtomicU64::new(0),
-            tag: AtomicU64::new(0),
-            newest: AtomicU64::new(0),
+        let look = |place: usize| (cost(place, &servers[place]), tag(&servers[place]));
+        self.look_again(&mut memory, &server.state.group.changes, &look);
+        if mem::take(&mut memory.is_blank) {
+            memory.begin(draw, look);
         }
+        memory.best()
     }
 
-    /// The best of its servers, by `look` where they have changed since they were looked at.
-    fn best(&self, changes: &Changes, look: impl FnOnce() -> Best) -> Best {
-        let count = changes.of(self.number as usize);
-        let is_known = count < LOOKING;
-        if is_known && count == self.seen.load(Acquire) {
-            let (cost, tag) = (self.cost.load(Relaxed), self.tag.load(Relaxed));
-            return Best {
-                cost: u128::from(cost) << 64 | u128::from(tag),
-                place: self.place.load(Relaxed) as usize,
-                newest: self.newest.load(Relaxed),
-            };
-        }
-        let remembers = is_known && self.seen.swap(LOOKING, Acquire) != LOOKING;
-        let best = look();
-        if remembers {
-            self.cost.store((best.cost >> 64) as u64, Relaxed);
-            self.tag.store(best.cost as u64, Relaxed);
-            self.place.store(best.place as u32, Relaxed);
-            self.newest.store(best.newest, Relaxed);
-            self.seen.store(count, Release);
-        }
-        best
-    }
-
-    /// The best of its servers; of those that are alike the first from a random place on.
-    fn look(
+    /// Looks at servers that have changed; notes the counts alone where nobody has been looked at.
+    fn look_again(
         &self,
-        servers: &[ServerPlan],
-        draw: u64,
-        cost: impl Fn(usize, &ServerPlan) -> u64,
-    ) -> Best {
-        let (begin, end) = (usize::from(self.begin), usize::from(self.end));
-        let start = begin + part(draw.rotate_left(32), (end - begin) as u64) as usize;
-        let best = Best::NONE.or_of(&servers[start..end], start, &cost);
-        best.or_of(&servers[begin..start], begin, &cost)
+        memory: &mut Memory,
+        changes: &Changes,
+        look: impl Fn(usize) -> (u64, u64),
+    ) {
+        for word in self.words.iter().map(|word| usize::from(*word)) {
+            let count = changes.of(word);
+            let seen = mem::replace(&mut memory.seen[word], count);
+            if seen == count || memory.is_blank {
+                continue;
+            }
+            for slot in differing(word, seen, count) {
+                for place in &self.places[self.of_slot(slot)] {
+                    let place = usize::from(*place);
+                    memory.replace(place, look(place));
+                }
+            }
+        }
+    }
+
+    fn of_slot(&self, slot: usize) -> Range<usize> {
+        usize::from(self.begins[slot])..usize::from(self.begins[slot + 1])
     }
 }
 
-/// Not a count: a worker looks.
-const LOOKING: u32 = u32::MAX - 1;
+impl Memory {
+    fn blank(servers: usize) -> Self {
+        let (mut entries, mut round) = (servers, servers);
+        while round > 1 {
+            round = round.div_ceil(HEAT);
+            entries += round;
+        }
+        Self {
+            seen: [0; WORDS],
+            servers,
+            entries: vec![Entry::MAX; entries].into(),
+            newest: 0,
+            start: 0,
+            is_blank: true,
+        }
+    }
 
-/// Not a count: nobody has looked.
-const UNKNOWN: u32 = u32::MAX;
+    /// Looks at all servers.
+    fn begin(&mut self, draw: u64, look: impl Fn(usize) -> (u64, u64)) {
+        self.start = part(draw, self.servers as u64) as usize;
+        for place in 0..self.servers {
+            self.entries[place] = self.entry(place, look(place));
+        }
+        self.newest = self.newest();
+        (0..self.servers).step_by(HEAT).for_each(|place| self.run_heats(place));
+    }
+
+    fn entry(&self, place: usize, (cost, tag): (u64, u64)) -> Entry {
+        let behind = if place < self.start { place + self.servers } else { place } - self.start;
+        let tag = tag.min(TAG_MAX);
+        Entry::from(cost) << 64 | Entry::from(tag << ORDER_BITS | behind as u64)
+    }
+
+    fn newest(&self) -> u64 {
+        self.entries[..self.servers].iter().map(|entry| tag_of(*entry)).max().unwrap_or(0)
+    }
+
+    /// Takes in what a server that has changed has.
+    fn replace(&mut self, place: usize, (cost, tag): (u64, u64)) {
+        let entry = self.entry(place, (cost, tag));
+        let before = mem::replace(&mut self.entries[place], entry);
+        self.newest = match tag < tag_of(before) {
+            // Turns have begun anew.
+            true => self.newest(),
+            false => self.newest.max(tag),
+        };
+        self.run_heats(place);
+    }
+
+    /// Finds who wins the heats of an entry, from round to round.
+    fn run_heats(&mut self, place: usize) {
+        let (mut begin, mut length, mut place) = (0, self.servers, place);
+        while length > 1 {
+            let heat = place / HEAT;
+            let first = begin + heat * HEAT;
+            let end = (first + HEAT).min(begin + length);
+            let winner = self.entries[first..end].iter().copied().fold(Entry::MAX, Entry::min);
+            begin += length;
+            self.entries[begin + heat] = winner;
+            (length, place) = (length.div_ceil(HEAT), heat);
+        }
+    }
+
+    fn best(&self) -> Best {
+        let cost = self.entries.last().copied().unwrap_or(Entry::MAX);
+        let place = (cost as u16 as usize + self.start) % self.servers;
+        Best { cost, place, newest: self.newest }
+    }
+}
+
+const fn tag_of(entry: Entry) -> u64 {
+    entry as u64 >> ORDER_BITS
+}
+
+/// How many are compared with each other: two lines of a cache.
+const HEAT: usize = 8;
+
+/// Of an entry, for the order of equals.
+const ORDER_BITS: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -149,6 +208,7 @@ mod tests {
         testing::{draws, everyone, servers},
     };
     use alloc::vec::Vec;
+    use core::sync::atomic::Ordering::Relaxed;
     use proptest::prelude::*;
 
     const EQUAL: Steps<'_> = Steps { each: &[], longest: 1 };
@@ -270,7 +330,7 @@ mod tests {
     #[test]
     fn turns_that_begin_anew_are_known_to_who_remembers_the_old_ones() {
         let servers = servers(&[1; 60]);
-        servers.iter().for_each(|server| server.state.tag.store(u64::MAX / 2, Relaxed));
+        servers.iter().for_each(|server| server.state.tag.store(TAG_MAX, Relaxed));
         let many = LeastOfMany::new(&servers);
         let mut counts = [0; 60];
         for draw in draws().take(61) {
