@@ -43,6 +43,7 @@ use loadline_proxy::{
     telemetry::tally::Tallies,
 };
 use loadline_spanned::{FileError, FileErrors};
+use rustix::process::Signal;
 use tokio::{
     sync::mpsc::channel,
     task::JoinSet,
@@ -66,7 +67,7 @@ use pid_file::PidFile;
 use reader::Reader;
 use running::Running;
 use signals::{SignalAction, Signals};
-use upgrade::Upgrade;
+use upgrade::{Upgrade, program};
 
 /// Run the load balancer
 #[derive(Clone, clap::Args)]
@@ -176,7 +177,7 @@ struct Edge {
     site: Arc<LiveConfiguration>,
     admin: Option<(String, Admin)>,
     control: Option<(PathBuf, UnixListener)>,
-    /// The program, by the path it was started from: what is there now may be another.
+    /// The program, by the path it was started from: what is there later may be another.
     program: PathBuf,
     follower: Follower,
     forwarder: Option<Arc<Forwarder>>,
@@ -198,7 +199,7 @@ enum Outcome {
 impl Edge {
     /// Binds everything, becomes whom the file says, and serves.
     fn start(args: &Args, inherited_state: &mut InheritedState) -> Result<Self, Failure> {
-        let program = std::env::current_exe().map_err(Failure::running)?;
+        let program = program().map_err(Failure::running)?;
         let followed = args.file.as_deref().filter(|_| args.watch);
         let follower = Follower::new(followed);
         let wrong = |why: String| {
@@ -219,7 +220,6 @@ impl Edge {
         let listed = discovery::listed(&lists, &begun.0);
         let bound = Bound::shared(listed, &mut inherited_state.sockets, cluster.floor());
         let bound = bound.map_err(Failure::of_start)?;
-        inherited_state.tell_unused();
         let place = settings.as_ref().map(|settings| settings.bind.to_string());
         let administration =
             settings.map(|it| BoundAdmin::new(&it, inherited_state.admin(&it.bind)));
@@ -227,6 +227,7 @@ impl Edge {
         let control = process.control.as_deref();
         let control = control.map(|path| control::open(path, inherited_state, identity.as_ref()));
         let control = control.transpose().map_err(Failure::running)?;
+        inherited_state.close_unused();
         let plan = bound.plan();
         let forwarder = Forwarder::start(&plan, args.xdp_mode.map(Attach::from));
         let forwarder = forwarder.map_err(Failure::running)?.map(Arc::new);
@@ -362,10 +363,14 @@ impl Edge {
                 return true;
             }
             SignalAction::Reload => {
+                self.upgrade.iter_mut().for_each(|upgrade| upgrade.miss(Signal::HUP));
                 self.proxy.handle().reopen_log();
                 self.reader.ask(Changed::Configuration);
             }
-            SignalAction::ReopenLog => self.proxy.handle().reopen_log(),
+            SignalAction::ReopenLog => {
+                self.upgrade.iter_mut().for_each(|upgrade| upgrade.miss(Signal::USR1));
+                self.proxy.handle().reopen_log();
+            }
             SignalAction::Upgrade => {
                 self.upgrade.get_or_insert_with(|| Upgrade::new(None));
             }
@@ -378,6 +383,7 @@ impl Edge {
         let upgrade = self.upgrade.take()?;
         match done {
             Ok(new) => {
+                upgrade.pass_signals(new);
                 let (old, drain) = (std::process::id(), self.site.file().edge.drain_timeout);
                 upgrade.answer(&format!(
                     "ok process {new} serves; process {old} ends when its connections have, or \
@@ -389,6 +395,7 @@ impl Edge {
                 let why = chain(&error);
                 tracing::error!("not upgraded, this process goes on: {why}");
                 upgrade.answer(&format!("error {why}\n"));
+                self.site.take_back();
                 self.proxy.handle().reclaim();
                 self.write_pid();
                 None
@@ -408,6 +415,9 @@ impl Edge {
         if self.forwarder.is_some() {
             anyhow::bail!("packet forwarding cannot be passed on: start loadline anew");
         }
+        if std::process::id() == 1 {
+            anyhow::bail!("process 1 ends its container when it ends: start another container");
+        }
         let admin = self.admin.as_ref().map(|(place, admin)| {
             anyhow::Ok((place.clone(), admin.share()?, admin.made_token.clone()))
         });
@@ -417,7 +427,7 @@ impl Edge {
             .map(|(path, socket)| anyhow::Ok((path.clone(), OwnedFd::from(socket.try_clone()?))));
         let handover_state = HandoverState {
             sockets: self.proxy.handle().sockets(),
-            changes: self.site.changes(),
+            changes: self.site.hand_over(),
             heard: self.site.heard(),
             admin: admin.transpose()?,
             control: control.transpose()?,

@@ -30,7 +30,7 @@ use crate::{
     value::number::{Numeric as _, Scaler},
 };
 
-use super::{cache, context::AdminContext, history::Sample, openapi::openapi};
+use super::{cache, context::AdminContext, history::Sample, openapi::openapi, site::ChangeError};
 
 pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
@@ -312,7 +312,10 @@ async fn reload(
     // The file is read, and names in it may be asked of a name server: not on this task's time.
     let site = context.site.clone();
     let reloaded = tokio::task::spawn_blocking(move || site.reload()).await;
-    let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
+    let failed = |error: String| match context.site.is_handed_over() {
+        true => refused(StatusCode::SERVICE_UNAVAILABLE, error),
+        false => refused(StatusCode::UNPROCESSABLE_ENTITY, error),
+    };
     reloaded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     tracing::info!("reloaded by the admin interface");
     Ok(Changes::of(&context))
@@ -326,7 +329,7 @@ const DEADLINE_MAX_S: f64 = 86_400.0;
 
 fn set(context: &AdminContext, change: Override) -> Result<(), Refused> {
     let told = change.to_string().replace('\n', " ");
-    context.site.change(change).map_err(|error| of_override(&error))?;
+    context.site.change(change).map_err(|error| of_change(&error))?;
     tracing::info!(change = %told, "changed by the admin interface");
     Ok(())
 }
@@ -345,6 +348,13 @@ pub(super) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Ref
 fn unreadable(part: &str, error: &dyn Error, text: String) -> Refused {
     let error = error.source().map_or(text, |cause| format!("{part}: {cause}"));
     refused(StatusCode::UNPROCESSABLE_ENTITY, error)
+}
+
+fn of_change(error: &ChangeError) -> Refused {
+    match error {
+        ChangeError::Override(error) => of_override(error),
+        ChangeError::HandedOver => refused(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
 }
 
 fn of_override(error: &OverrideError) -> Refused {

@@ -69,6 +69,16 @@ pub struct LiveConfiguration {
     reloaded: watch::Sender<()>,
 }
 
+/// Why a change is not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    #[error(transparent)]
+    Override(#[from] OverrideError),
+    /// It would be lost.
+    #[error("an upgrade is under way: ask again in a moment")]
+    HandedOver,
+}
+
 /// What the file says, and who is asked for names.
 type Intent = (Arc<Fleet>, NameServers);
 
@@ -79,6 +89,8 @@ struct Kept {
     overrides: Overrides,
     /// What was changed while the file is being read again.
     meanwhile: Option<Vec<Override>>,
+    /// A process that is to follow has been given what holds.
+    is_handed_over: bool,
 }
 
 impl Kept {
@@ -114,6 +126,7 @@ impl LiveConfiguration {
                 lists,
                 overrides: Overrides::default(),
                 meanwhile: None,
+                is_handed_over: false,
             }),
             reloaded: watch::Sender::default(),
         }
@@ -140,10 +153,16 @@ impl LiveConfiguration {
         done: impl FnOnce(),
     ) -> Result<(), String> {
         let _turn = lock(&self.reading);
+        if self.is_handed_over() {
+            return Err(ChangeError::HandedOver.to_string());
+        }
         self.kept().meanwhile = Some(Vec::new());
         let read = self.read(load);
         let mut kept = self.kept();
         let meanwhile = kept.meanwhile.take();
+        if kept.is_handed_over {
+            return Err(ChangeError::HandedOver.to_string());
+        }
         let mut next = read?;
         next.lists.catch_up(&kept.lists);
         let listed = next.listed();
@@ -164,7 +183,8 @@ impl LiveConfiguration {
         let before = self.kept().lists.clone();
         let lists = discovery::begin_again(before, &file, &names, self.clock.now());
         let lists = lists.map_err(|error| error.to_string())?;
-        Ok(Kept { file, names, lists, overrides: Overrides::default(), meanwhile: None })
+        let (overrides, is_handed_over) = (Overrides::default(), false);
+        Ok(Kept { file, names, lists, overrides, meanwhile: None, is_handed_over })
     }
 
     /// The names to ask for now, and whom.
@@ -276,8 +296,11 @@ impl LiveConfiguration {
     }
 
     /// Changes something until the next reload.
-    pub(crate) fn change(&self, change: Override) -> Result<(), OverrideError> {
+    pub(crate) fn change(&self, change: Override) -> Result<(), ChangeError> {
         let mut kept = self.kept();
+        if kept.is_handed_over {
+            return Err(ChangeError::HandedOver);
+        }
         let listed = kept.listed();
         kept.overrides.set(&listed, change.clone())?;
         if let Some(meanwhile) = &mut kept.meanwhile {
@@ -291,6 +314,23 @@ impl LiveConfiguration {
     #[must_use]
     pub fn changes(&self) -> Vec<Override> {
         self.kept().overrides.iter().cloned().collect()
+    }
+
+    /// The changes in force, for a process that is to follow. Until [`LiveConfiguration::take_back`]
+    /// none is made here any more, and nothing is read again: it would be lost.
+    #[must_use]
+    pub fn hand_over(&self) -> Vec<Override> {
+        self.kept().is_handed_over = true;
+        self.changes()
+    }
+
+    /// Takes changes again, where no process follows.
+    pub fn take_back(&self) {
+        self.kept().is_handed_over = false;
+    }
+
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.kept().is_handed_over
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -490,6 +530,25 @@ mod tests {
         let group = &engine.in_force().services[0].groups[0];
         assert_eq!((group.servers[0].weight, group.scaler), (0, Ratio::ONE));
         assert_eq!(site.changes(), [change(Setting::Mode(address, Mode::Drain))]);
+    }
+
+    #[test]
+    fn a_change_or_a_reload_during_an_upgrade_is_refused_rather_than_lost() {
+        let engine = Remembers::default();
+        let file = Arc::new(file(&["name = \"near\"\nservers = [\"127.0.0.1:1\"]"]));
+        let read = file.clone();
+        let site = site(&engine, &file, move || Ok((read.clone(), NameServers::default())));
+        let half = change(Setting::Scaler(Ratio::percent(50)));
+        site.change(half.clone()).unwrap();
+        assert_eq!(site.hand_over(), [half]);
+        let refused = "an upgrade is under way: ask again in a moment";
+        let quarter = change(Setting::Scaler(Ratio::percent(25)));
+        assert_eq!(site.change(quarter.clone()).unwrap_err().to_string(), refused);
+        assert_eq!(site.reload().unwrap_err(), refused);
+        site.take_back();
+        site.change(quarter.clone()).unwrap();
+        assert_eq!(site.changes(), [quarter]);
+        site.reload().unwrap();
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use loadline_core::fleet::Listener;
+use loadline_core::{decide::coalesce::Coalesced, fleet::Listener, time};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     net::{SocketFlags, acceptfrom_with},
@@ -147,6 +147,7 @@ pub(crate) async fn accept(
         }
     };
     let timer = Timer::here(&worker.timers).await;
+    let mut failures = Coalesced::new(TELL_AGAIN);
     while let Some(max) = worker.max_connections(&handle) {
         if !ready(&worker, &handle, &listener, &timer).await {
             break;
@@ -163,7 +164,10 @@ pub(crate) async fn accept(
         };
         if let Err(error) = admit(&worker, &listener, pass) {
             count(&worker, &handle, |cells| &cells.unaccepted);
-            tracing::warn!(%error, address = %handle.key.bind, "cannot accept a connection");
+            if let Some(times) = failures.note(worker.shared.clock.now(), &(), 1) {
+                let address = handle.key.bind;
+                tracing::warn!(%error, %address, times, "cannot accept a connection");
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -329,6 +333,9 @@ pub(crate) const BACKLOG: i32 = 4096;
 /// it reads (`Socket::take_freely`). Without it, it takes up to 4 MB for one that reads slowly, and
 /// the memory of all TCP connections is gone after a few hundred.
 const UNSENT_MAX: u32 = 128 << 10;
+
+/// After this it is said again that connections cannot be accepted.
+const TELL_AGAIN: time::Duration = time::Duration::from_secs(60);
 
 /// Rest after an error such as too few descriptors: trying at once would only burn time.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -38,7 +38,7 @@ pub(super) struct ByName {
 #[derive(Debug)]
 struct Refusals {
     since: time::Instant,
-    told: Mutex<Coalesced<String>>,
+    told: Mutex<Coalesced<()>>,
 }
 
 impl ByName {
@@ -111,7 +111,7 @@ impl Refusals {
     fn note(&self, name: &str) {
         let now = Instant::ZERO + Duration::from_std(self.since.elapsed());
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handshakes) = told.note(now, &name.to_owned(), 1) {
+        if let Some(handshakes) = told.note(now, &(), 1) {
             tracing::warn!(name, handshakes, "refused: there is no certificate for this name");
         }
     }

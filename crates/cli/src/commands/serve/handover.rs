@@ -81,11 +81,13 @@ impl InheritedState {
         std::mem::take(&mut self.heard)
     }
 
-    /// Tells of sockets that no listener has taken.
-    pub(super) fn tell_unused(&self) {
+    /// Closes sockets that nothing has taken, and tells of those for listeners: who connects there
+    /// would wait for nobody.
+    pub(super) fn close_unused(&mut self) {
         for address in self.sockets.addresses() {
-            tracing::warn!(%address, "no listener for this inherited socket");
+            tracing::warn!(%address, "closed: no listener for this inherited socket");
         }
+        (self.sockets, self.admin, self.control) = (Inherited::default(), None, None);
     }
 
     /// What the environment of this process tells of.

@@ -1,10 +1,14 @@
 //! An upgrade that was asked for, by a signal or at the control socket.
 
 use std::{
+    env, fs,
     future::{Future, pending},
+    io,
+    path::PathBuf,
     pin::Pin,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 
 use super::handover::Successor;
@@ -14,11 +18,13 @@ pub(super) struct Upgrade {
     /// Who waits to be told; none where a signal asked.
     asker: Option<UnixStream>,
     under_way: Option<Pin<Box<dyn Future<Output = anyhow::Result<u32>>>>>,
+    /// What this process was told since the new one was given what holds.
+    missed: Vec<Signal>,
 }
 
 impl Upgrade {
     pub(super) fn new(asker: Option<UnixStream>) -> Self {
-        Self { asker, under_way: None }
+        Self { asker, under_way: None, missed: Vec::new() }
     }
 
     /// Has one begin for whoever asks, unless one is under way already, which is told.
@@ -40,6 +46,22 @@ impl Upgrade {
         self.under_way = Some(Box::pin(async { started?.serving().await }));
     }
 
+    /// Remembers a signal that the new process should have had.
+    pub(super) fn miss(&mut self, signal: Signal) {
+        if self.has_begun() && !self.missed.contains(&signal) {
+            self.missed.push(signal);
+        }
+    }
+
+    /// Sends the new process what it should have had.
+    pub(super) fn pass_signals(&self, process: u32) {
+        let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+        for signal in &self.missed {
+            // Where it has ended already there is nobody to tell.
+            process.map(|process| kill_process(process, *signal));
+        }
+    }
+
     /// Waits until the new process serves: its id; for ever where it has not begun. May be given
     /// up and called again.
     pub(super) async fn done(&mut self) -> anyhow::Result<u32> {
@@ -54,6 +76,20 @@ impl Upgrade {
         // It is less than a socket takes at once, and whoever asked may have gone.
         let _ = self.asker.map(|asker| asker.try_write(text.as_bytes()));
     }
+}
+
+/// Where the program is that an upgrade starts: by the name it was started with, which may be a link
+/// that leads to another version later, where that is known.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn program() -> io::Result<PathBuf> {
+    let running = env::current_exe()?;
+    let named = env::args_os().next().map(PathBuf::from);
+    let named = named.filter(|path| path.components().count() > 1);
+    let named = named.and_then(|path| Some(env::current_dir().ok()?.join(path)));
+    let leads_here = |path: &PathBuf| fs::canonicalize(path).is_ok_and(|found| found == running);
+    Ok(named.filter(leads_here).unwrap_or(running))
 }
 
 #[cfg(test)]

@@ -29,7 +29,12 @@ use std::{
     thread, time,
 };
 
-use loadline_core::{decide::ending::Ending, fleet::AccessLog, time::Instant, units::Ratio};
+use loadline_core::{
+    decide::ending::{Ending, Fault},
+    fleet::AccessLog,
+    time::Instant,
+    units::Ratio,
+};
 
 use crate::runtime::{clock::Clock, random::Random};
 use sink::Sink;
@@ -125,7 +130,7 @@ impl Log {
 
     /// Whether a request that ended like this has a line.
     pub(crate) fn wants(&self, ending: Ending, status: u16, random: &Random) -> bool {
-        let well = matches!(ending, Ending::Complete | Ending::Tunnel) && status < 400;
+        let well = ending.fault() == Fault::None && status < 400;
         self.kept == u64::MAX || !well || random.draw() < self.kept
     }
 
@@ -270,7 +275,9 @@ mod tests {
         let random = Random::new();
         let told =
             |ending, status| (0..10_000).filter(|_| log.wants(ending, status, &random)).count();
-        assert!((800..1200).contains(&told(Ending::Complete, 200)));
+        for ending in [Ending::Complete, Ending::Cached, Ending::Ruled, Ending::Idle] {
+            assert!((800..1200).contains(&told(ending, 200)), "{ending:?}");
+        }
         assert_eq!(told(Ending::Complete, 404), 10_000);
         assert_eq!(told(Ending::ServerReset, 502), 10_000);
         assert_eq!(told(Ending::ClientGone, 0), 10_000);

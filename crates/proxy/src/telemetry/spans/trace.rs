@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use loadline_core::{
     decide::ending::Ending,
+    fleet::socket_path,
     rules::{
         self, Rule, normal,
         trace::{SpanId, TraceContext, TraceId},
@@ -123,7 +124,7 @@ impl Trace {
         told.tries.push(AttemptSpan {
             span,
             group: group.to_owned(),
-            url: format!("{scheme}://{server}{}", String::from_utf8_lossy(path(text))),
+            url: url((scheme, server, &told.host), path(text)),
             server,
             begun,
             sent: None,
@@ -199,6 +200,16 @@ impl RequestSpan {
     /// How many spans it makes.
     pub(super) fn spans(&self) -> u64 {
         1 + self.tries.len() as u64
+    }
+}
+
+/// Where a server was asked for `path`; one at a Unix socket by the host that it was asked for.
+fn url((scheme, server, host): (&str, SocketAddr, &str), path: &[u8]) -> String {
+    let path = String::from_utf8_lossy(path);
+    match socket_path(server) {
+        Some(_) if host.is_empty() => format!("{scheme}://localhost{path}"),
+        Some(_) => format!("{scheme}://{host}{path}"),
+        None => format!("{scheme}://{server}{path}"),
     }
 }
 
