@@ -192,3 +192,98 @@ fn weights_above_the_highest_stay_in_proportion() {
     let made = weights(&["weight=6", "weight=4"]);
     assert!(made.text.contains("weight = 6 }") && made.text.contains("weight = 4 }"));
 }
+
+#[test]
+fn an_index_that_another_location_runs_is_not_sent_as_a_file() {
+    let php = "location ~ \\.php$ {\nfastcgi_pass 127.0.0.1:9000;\n}";
+    let made = server(&format!("root /srv/www;\nindex index.php index.htm;\n{php}"));
+    assert!(!made.text.contains("index.php\" }"), "{}", made.text);
+    assert!(made.text.contains("index = \"index.htm\" }"), "{}", made.text);
+    assert!(why(&made, "index index.php").contains("one index"), "{:?}", made.remarks);
+    let made = server(&format!("root /srv/www;\nindex index.php;\n{php}"));
+    assert!(!made.text.contains("index ="), "{}", made.text);
+    assert!(why(&made, "index index.php").contains("one index"), "{:?}", made.remarks);
+    let closed = "location = /start.html {\nproxy_pass http://s;\n}";
+    let made = server(&format!("root /srv/www;\nindex start.html a.html;\n{closed}"));
+    assert!(made.text.contains("index = \"a.html\" }"), "{}", made.text);
+    let made = server("root /srv/www;\nindex a.html;");
+    assert!(made.text.contains("index = \"a.html\" }") && made.remarks.is_empty());
+}
+
+#[test]
+fn clients_that_another_server_of_the_address_verifies_are_told() {
+    let tls = "ssl_certificate a.pem;\nssl_certificate_key a.key;";
+    let verify = "ssl_verify_client on;\nssl_client_certificate ca.pem;";
+    let servers = |first: &str, second: &str| {
+        file(&format!(
+            "server {{\nlisten 443 ssl;\nserver_name a.example;\n{tls}\n{first}\nreturn 204;\n}}\n\
+             server {{\nlisten 443 ssl;\nserver_name b.example;\n{tls}\n{second}\nreturn 204;\n}}\n"
+        ))
+    };
+    let made = servers("", verify);
+    assert!(why(&made, "ssl_verify_client").contains("PROTECTED"), "{:?}", made.remarks);
+    let made = servers(verify, "");
+    assert!(made.text.contains("client_authorities = \"ca.pem\""), "{}", made.text);
+    assert!(made.text.contains("need a certificate"), "{}", made.text);
+    let made = servers(verify, verify);
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+    let made = servers("ssl_verify_client on;", "");
+    assert!(why(&made, "ssl_verify_client").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_stream_is_idle_as_long_as_nginx_lets_it() {
+    for (line, expected) in [("", "10m"), ("proxy_timeout 1h;", "1h")] {
+        let made = file(&format!(
+            "stream {{\nserver {{\nlisten 26116;\n{line}\nproxy_pass 10.0.0.1:80;\n}}\n}}\n"
+        ));
+        let idle = format!("timeouts.idle = \"{expected}\"");
+        assert_eq!(made.text.matches(&idle).count(), 2, "{}", made.text);
+    }
+}
+
+#[test]
+fn a_request_uri_is_not_asked_for_by_its_path_where_it_is_the_query() {
+    let test = |regex: &str| {
+        let lines = format!("if ($request_uri ~* \"{regex}\") {{\nreturn 403;\n}}\nreturn 204;");
+        server(&lines)
+    };
+    for regex in ["union.*select", "^/a\\?b=", "^/a$"] {
+        let made = test(regex);
+        assert!(why(&made, "if").contains("apart"), "{regex}: {:?}", made.remarks);
+        assert!(why(&made, "return 403").contains("PROTECTED"), "{:?}", made.remarks);
+    }
+    assert!(test("^/admin/").text.contains("deny = 403"));
+}
+
+#[test]
+fn files_are_compressed_as_well() {
+    let made = server("gzip on;\nroot /srv/www;\nlocation /raw/ {\ngzip off;\n}");
+    assert_eq!(made.text.matches("compress.algorithms").count(), 1, "{}", made.text);
+    assert_eq!(made.text.matches("store = ").count(), 2, "{}", made.text);
+}
+
+#[test]
+fn no_keep_alive_is_not_one_without_end() {
+    let made = server("keepalive_timeout 0;\nreturn 204;");
+    assert!(has(&made, "timeouts.keep_alive = \"1s\""), "{}", made.text);
+    assert!(why(&made, "keepalive_timeout").contains("a second"), "{:?}", made.remarks);
+}
+
+#[test]
+fn an_alias_of_one_path_is_a_file() {
+    let made = server("location = /robots.txt {\nalias /srv/public/robots-all.txt;\n}");
+    assert!(has(&made, "rewrite = { path = \"/robots-all.txt\" }"), "{}", made.text);
+    assert!(made.text.contains("file:///srv/public\""), "{}", made.text);
+}
+
+#[test]
+fn a_header_with_the_client_that_is_not_read_is_told() {
+    let made =
+        server("set_real_ip_from 10.0.0.0/8;\nreal_ip_header CF-Connecting-IP;\nreturn 204;");
+    assert!(why(&made, "real_ip_header").contains("CF-Connecting-IP"), "{:?}", made.remarks);
+    let made = server("set_real_ip_from 10.0.0.0/8;\nreturn 204;");
+    assert!(why(&made, "set_real_ip_from").contains("X-Real-IP"), "{:?}", made.remarks);
+    let made = server("set_real_ip_from 10.0.0.0/8;\nreal_ip_header X-Forwarded-For;\nreturn 204;");
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+}

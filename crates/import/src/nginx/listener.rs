@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     condition::When,
-    model::{Listener, Table},
+    model::{Listener, PROTECTED, Table},
     steps::{self, Act, End, Step},
     write::{inline, list, text},
 };
@@ -189,6 +189,7 @@ fn listener(
         listener.label += "-tls";
     }
     settings(address, servers, &mut listener.table);
+    tell_settings(import, address, servers, &mut listener.table);
     if address.tls && listener.table.get("tls.certificates").is_none() {
         let why = "there is no certificate for it: the listener is left out";
         let remark = import.lines.lost(import.files, default.directive.at(), why);
@@ -315,7 +316,9 @@ fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
     ];
     for (name, key) in times {
         if let Some(time) = scope.value(name).and_then(time) {
-            table.set(key, text(&time));
+            // 0 means no connection is kept there, and no limit here.
+            let is_at_once = key == "timeouts.keep_alive" && is_zero(&time);
+            table.set(key, text(if is_at_once { "1s" } else { &time }));
         }
     }
 }
@@ -344,13 +347,75 @@ fn certificates(address: &Address, servers: &[Server<'_>], table: &mut Table) {
     if protocols == ["TLSv1.3"] {
         table.set("tls.min_version", text("1.3"));
     }
-    let verify = scope.value("ssl_verify_client").filter(|it| matches!(*it, "on" | "optional"));
-    if let (Some(verify), Some(file)) = (verify, scope.value("ssl_client_certificate")) {
+    if let Some((verify, file)) = of_clients(scope).filter(|(_, file)| !file.is_empty()) {
         table.set("tls.client_authorities", text(file));
         if verify == "optional" {
             table.set("tls.client_required", "false");
         }
     }
+}
+
+/// Whether clients have to have a certificate, and the file of those who may sign it.
+fn of_clients<'a>(scope: &Scope<'a>) -> Option<(&'a str, &'a str)> {
+    let verify = scope.value("ssl_verify_client").filter(|it| matches!(*it, "on" | "optional"))?;
+    Some((verify, scope.value("ssl_client_certificate").unwrap_or_default()))
+}
+
+/// Tells what of the settings of a listener nginx does otherwise.
+fn tell_settings(
+    import: &Import<'_>,
+    address: &Address,
+    servers: &[Server<'_>],
+    table: &mut Table,
+) {
+    let default = &servers[address.servers[0]].scope;
+    if address.tls {
+        tell_clients(import, address, servers, table);
+    }
+    let last = |name: &str| default.nearest(name).last().copied();
+    if let Some(directive) = last("keepalive_timeout")
+        && time(directive.arg(0)).is_some_and(|time| is_zero(&time))
+    {
+        let why = "a connection is closed a second after a response, not at once";
+        table.remark(import.lines.differs(import.files, directive.at(), why));
+    }
+    let Some(trusted) = last("set_real_ip_from") else { return };
+    let header = last("real_ip_header");
+    // What nginx reads unless it is told otherwise.
+    let name = header.map_or("X-Real-IP", |it| it.arg(0));
+    let is_read = |known: &&str| name.eq_ignore_ascii_case(known);
+    if !["x-forwarded-for", "proxy_protocol"].iter().any(is_read) {
+        let why = format!("the client is the one in X-Forwarded-For or Forwarded, not in {name}");
+        let at = header.unwrap_or(trusted).at();
+        table.remark(import.lines.differs(import.files, at, &why));
+    }
+}
+
+/// Who has to have a certificate is settled before the name of a server is asked for.
+fn tell_clients(import: &Import<'_>, address: &Address, servers: &[Server<'_>], table: &mut Table) {
+    let default = of_clients(&servers[address.servers[0]].scope);
+    for index in &address.servers {
+        let (scope, at) = (&servers[*index].scope, servers[*index].directive.at());
+        let remark = match of_clients(scope) {
+            Some((_, "")) => Err("clients are verified with an `ssl_client_certificate` alone"),
+            own if own == default => continue,
+            Some(_) => Err("clients are asked for certificates as the default server says"),
+            None => Ok("clients need a certificate as those of the default server do"),
+        };
+        let directive = scope.nearest("ssl_verify_client").last().copied();
+        let remark = match remark {
+            Ok(why) => import.lines.differs(import.files, at, why),
+            Err(why) => {
+                let at = directive.map_or(at, Directive::at);
+                import.lines.lost(import.files, at, &format!("{PROTECTED}: {why}"))
+            }
+        };
+        table.remark(remark);
+    }
+}
+
+fn is_zero(time: &str) -> bool {
+    time.trim_start_matches('0').chars().all(|c| c.is_ascii_alphabetic())
 }
 
 /// The steps of a server: its own rewrites, then its locations.

@@ -11,7 +11,7 @@ use super::{
     values::{Literals, rate, size},
 };
 use crate::{
-    condition::{Network, When},
+    condition::{Network, Path, When},
     model::{Service, Table},
     steps::{Act, Edit, End, Step},
     write::{inline, text},
@@ -20,6 +20,9 @@ use crate::{
 /// What decides at the end of a location.
 const CONTENT: [&str; 6] =
     ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
+
+/// What may decide before that.
+const CLOSED: [&str; 3] = ["return", "deny", "internal"];
 
 /// A place in a server: what holds there, and in which location it is.
 pub(super) struct Place<'a> {
@@ -376,27 +379,79 @@ fn files(
         table.remark(import.lines.lost(import.files, directive.at(), why));
         return (directive.at(), refused("404"));
     }
+    let is_file = alias.is_some() && !folder.ends_with('/') && is_one_path(site, scope);
+    let (folder, file) = folder.rsplit_once('/').filter(|_| is_file).unwrap_or((folder, ""));
     if alias.is_some() {
         if prefix.is_empty() {
             let why = "an alias for an expression has no counterpart";
             table.remark(import.lines.lost(import.files, directive.at(), why));
             return (directive.at(), refused("404"));
         }
-        let change = [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text("/"))];
-        if prefix != "/" {
+        let change = match is_file {
+            true => vec![("path".to_owned(), text(&format!("/{file}")))],
+            false => vec![("prefix".to_owned(), text(prefix)), ("to".to_owned(), text("/"))],
+        };
+        if is_file || prefix != "/" {
             let edit = Edit::Key("rewrite", inline(&change));
             steps.push(Step::always(directive.at(), Act::Edit(edit)));
         }
     }
     let mut store =
         vec![("url".to_owned(), text(&format!("file://{}", folder.trim_end_matches('/'))))];
-    if let Some(index) =
-        scope.value("index").filter(|it| *it != "index.html" && !it.contains(['$', '/']))
-    {
-        store.push(("index".to_owned(), text(index)));
-    }
+    store.extend(index(import, site, scope, prefix, table));
     store.extend(tried(import, scope, table));
-    (directive.at(), End::service(&store_service(import, folder, inline(&store))))
+    let mut said = Table::default();
+    upstream::compression(scope, &mut said);
+    (directive.at(), End::service(&store_service(import, folder, inline(&store), said)))
+}
+
+/// Whether the location is one of `=`.
+fn is_one_path(site: &Site<'_>, scope: &Scope<'_>) -> bool {
+    let (found, _) = order::locations(site.block);
+    found.iter().any(|it| it.is_exact() && is_of(it, scope))
+}
+
+fn is_of(location: &Location<'_>, scope: &Scope<'_>) -> bool {
+    std::ptr::eq(location.directive.block(), scope.own())
+}
+
+/// The index of a store: the first name that is a file for this location, and not for another one
+/// to make a response of.
+fn index(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    prefix: &str,
+    table: &mut Table,
+) -> Option<(String, String)> {
+    let directive = scope.nearest("index").last().copied()?;
+    let names: Vec<&str> = scope.nearest("index").iter().flat_map(|it| it.args()).collect();
+    let is_file = |name: &str| {
+        let is_plain = !name.contains(['$', '/']) && !name.ends_with(".php");
+        is_plain && !is_elsewhere(site, scope, prefix, name)
+    };
+    let found = names.iter().copied().find(|name| is_file(name));
+    let name = found.unwrap_or("index.html");
+    if names.len() > 1 || found.is_none() {
+        let why = format!("a store has one index, here `{name}`; no index is run or passed on");
+        table.remark(import.lines.differs(import.files, directive.at(), &why));
+    }
+    (name != "index.html").then(|| ("index".to_owned(), text(name)))
+}
+
+/// Whether nginx looks for an index of this name in another location, which is not one of files.
+fn is_elsewhere(site: &Site<'_>, scope: &Scope<'_>, prefix: &str, name: &str) -> bool {
+    let path = format!("{}/{name}", prefix.trim_end_matches('/'));
+    let path = When::path(vec![Path::Exact(path)]);
+    let decides = |it: &Directive| CONTENT.contains(&it.name()) || CLOSED.contains(&it.name());
+    let (found, _) = order::locations(site.block);
+    found.iter().any(|it| {
+        let is_nearer = it.is_exact() || it.prefix.is_empty() || it.prefix.len() > prefix.len();
+        is_nearer
+            && !is_of(it, scope)
+            && it.directive.block().iter().any(decides)
+            && matches!(it.when.and(&path), Ok(Some(_)))
+    })
 }
 
 /// `try_files`: what of it a store does.
@@ -424,8 +479,10 @@ fn tried(
 }
 
 /// The service of a store; two of the same settings are one.
-fn store_service(import: &mut Import<'_>, folder: &str, store: String) -> String {
-    let is_it = |service: &&Service| service.group.get("store") == Some(store.as_str());
+fn store_service(import: &mut Import<'_>, folder: &str, store: String, said: Table) -> String {
+    let is_it = |service: &&Service| {
+        service.group.get("store") == Some(store.as_str()) && service.table.keys == said.keys
+    };
     if let Some(there) = import.made.services.iter().find(is_it) {
         return there.name.clone();
     }
@@ -434,7 +491,7 @@ fn store_service(import: &mut Import<'_>, folder: &str, store: String) -> String
     while import.made.services.iter().any(|service| service.name == name) {
         name.push_str("-2");
     }
-    let mut service = Service { name: name.clone(), ..Service::default() };
+    let mut service = Service { name: name.clone(), table: said, ..Service::default() };
     service.group.set("store", store);
     import.made.services.push(service);
     name

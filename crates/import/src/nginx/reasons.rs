@@ -19,6 +19,11 @@ pub(super) fn is_needless(name: &str) -> bool {
 const UNKNOWN: &str = "loadline has nothing that corresponds, or the import does not know it";
 const PROCESS: &str = "the service unit of loadline does this (examples/loadline.service)";
 const PROTECTED: &str = "THIS PROTECTED SOMETHING: the imported file does not ask for it";
+const PASSWORDS: &str = "THIS PROTECTED SOMETHING: the imported file does not ask for it; \
+                         `basic_auth = { users_file = ... }` on the route does, with hashes of \
+                         bcrypt or SHA-crypt";
+const AUTH_REQUEST: &str = "THIS PROTECTED SOMETHING: the imported file does not ask for it; \
+                            `forward_auth` on the route does";
 const LANGUAGE: &str =
     "loadline speaks HTTP to servers: put a server with HTTP before the application";
 const TUNING: &str = "loadline needs no such setting";
@@ -29,8 +34,9 @@ const CIPHERS: &str =
 const CODE: &str = "there are no scripts";
 
 /// What loadline does in any case.
-const NEEDLESS: [&str; 22] = [
+const NEEDLESS: [&str; 23] = [
     "proxy_http_version",
+    "proxy_ssl_server_name",
     "sendfile",
     "tcp_nopush",
     "tcp_nodelay",
@@ -54,7 +60,7 @@ const NEEDLESS: [&str; 22] = [
     "types_hash_bucket_size",
 ];
 
-const REASONS: [(&str, &str); 54] = [
+const REASONS: [(&str, &str); 56] = [
     ("include", "the file could not be read"),
     ("user", PROCESS),
     ("pid", PROCESS),
@@ -66,6 +72,8 @@ const REASONS: [(&str, &str); 54] = [
     ("log_format", LOG),
     ("log_not_found", LOG),
     ("open_log_file_cache", LOG),
+    ("auth_basic*", PASSWORDS),
+    ("auth_request*", AUTH_REQUEST),
     ("auth_*", PROTECTED),
     ("secure_link*", PROTECTED),
     ("satisfy", PROTECTED),
@@ -80,7 +88,11 @@ const REASONS: [(&str, &str); 54] = [
     ("geoip*", "`source` and `source_file` on a route ask for the address"),
     ("split_clients", "`split` on a route divides requests between services"),
     ("set", "there are no variables but those of the request"),
-    ("error_page", "responses of loadline to failures are its own; those of servers pass"),
+    (
+        "error_page",
+        "`error_pages` of listener or service names files for failures of loadline's own; \
+         responses of servers pass",
+    ),
     ("proxy_intercept_errors", "responses of servers pass"),
     ("proxy_buffer*", TUNING),
     ("proxy_busy_buffers_size", TUNING),

@@ -75,14 +75,20 @@ fn server(import: &mut Import<'_>, scope: &Scope<'_>) {
         let pair = [("chain".to_owned(), text(chain)), ("key".to_owned(), text(key))];
         listener.table.set("tls.certificates", format!("[{}]", inline(&pair)));
     }
-    if let Some(time) = scope.value("proxy_timeout").and_then(time) {
-        listener.table.set("timeouts.idle", text(&time));
-    }
+    listener.table.set("timeouts.idle", text(&idle(scope)));
     if listener.service.is_empty() || tls && listener.table.get("tls.certificates").is_none() {
         listener.bind.clear();
     }
     import.made.listeners.push(listener);
 }
+
+/// How long a connection may be without a byte: the shorter of both sides counts.
+fn idle(scope: &Scope<'_>) -> String {
+    scope.value("proxy_timeout").and_then(time).unwrap_or_else(|| IDLE.to_owned())
+}
+
+/// That time unless `proxy_timeout` says otherwise.
+const IDLE: &str = "10m";
 
 fn pass(
     import: &mut Import<'_>,
@@ -94,6 +100,7 @@ fn pass(
     let target = Target::read(directive.arg(0)).and_then(|mut target| {
         target.tls = scope.value("proxy_ssl") == Some("on");
         let mut said = upstream::said(&target, scope, false);
+        said.set("timeouts.idle", text(&idle(scope)));
         if scope.value("proxy_protocol") == Some("on") {
             said.set("send_proxy", text("v1"));
         }

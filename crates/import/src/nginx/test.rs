@@ -55,6 +55,9 @@ pub(super) fn test(args: &[&str], tls: bool) -> Result<Test, String> {
             }
             Err("a route asks for methods by name".to_owned())
         }
+        ("request_uri", "~" | "~*") if !value.starts_with("^/") || value.contains(['?', '$']) => {
+            Err("a route asks for path and query apart, not for `$request_uri`".to_owned())
+        }
         ("uri" | "document_uri" | "request_uri", "~" | "~*") => {
             let regex = cased(how, value);
             compile(&regex)?;

@@ -286,6 +286,11 @@ fn settings(target: &Target, scope: &Scope<'_>, is_grpc: bool, said: &mut Table)
             said.set("tls.name", text(name));
         }
     }
+    compression(scope, said);
+}
+
+/// What is compressed.
+pub(super) fn compression(scope: &Scope<'_>, said: &mut Table) {
     if scope.value("gzip") == Some("on") {
         said.set("compress.algorithms", list(&["gzip".to_owned()]));
         let types: Vec<String> = scope
