@@ -209,3 +209,110 @@ fn conditions_of_a_backend_that_see_a_changed_path_are_told() {
     );
     assert!(why(&made, "http-request deny").contains("as it came"), "{:?}", made.remarks);
 }
+
+#[test]
+fn checks_that_need_no_verification_switch_no_tls_on() {
+    let made = backend("server a 10.0.0.1:80 check verify none");
+    assert!(!made.text.contains("tls.") && why(&made, "server a").is_empty(), "{}", made.text);
+    let made = backend("server a 10.0.0.1:80 check check-ssl verify none");
+    assert!(!made.text.contains("tls."), "{}", made.text);
+    assert_eq!(why(&made, "server a"), "the checks are without TLS");
+    let made = backend("default-server ssl\nserver a 10.0.0.1:443 check verify none");
+    assert!(made.text.contains("tls.verify = false"), "{}", made.text);
+}
+
+#[test]
+fn one_backup_after_another_takes_part() {
+    let servers = "server a 10.0.0.1:80\nserver b 10.0.0.2:80 backup\nserver c 10.0.0.3:80 backup";
+    let made = backend(servers);
+    for server in ["2:80\", priority = 1 }", "3:80\", priority = 2 }"] {
+        assert!(made.text.contains(server), "{}", made.text);
+    }
+    let made = backend(&format!("option allbackups\n{servers}"));
+    assert_eq!(made.text.matches("priority = 1 }").count(), 2, "{}", made.text);
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+}
+
+#[test]
+fn what_is_allowed_keeps_headers_of_responses_and_redirects() {
+    let made = frontend(
+        "http-request allow if { path /health }\nhttp-request deny if { src 10.0.0.0/8 }\n\
+         http-response set-header X-A 1\nredirect location /b if { path /health }",
+    );
+    let routes = made.text.split_once("[[routes").unwrap().1;
+    let health = routes.split_once("path = \"/health\"").unwrap().1;
+    assert!(health.starts_with("\nanswer = { status = 302"), "{}", made.text);
+    let made = frontend(
+        "http-request allow if { path /health }\nhttp-request deny if { src 10.0.0.0/8 }\n\
+         http-response set-header X-A 1",
+    );
+    assert_eq!(made.text.matches("answer_headers.set = { X-A").count(), 2, "{}", made.text);
+}
+
+#[test]
+fn a_header_that_loadline_sends_is_not_sent_twice() {
+    let tls = "frontend f\n  mode http\n  bind :443 ssl crt a.pem\n  \
+               http-request add-header X-Forwarded-Proto https if { ssl_fc }\n  default_backend a\n\
+               backend a\n  mode http\n  server s 10.0.0.1:80\n";
+    let made = file(tls);
+    assert!(!made.text.contains("request_headers") && made.remarks.is_empty(), "{}", made.text);
+    let made = frontend("http-request add-header X-Forwarded-Proto https");
+    let expected = "request_headers.set = { X-Forwarded-Proto = \"https\" }";
+    assert!(made.text.contains(expected), "{}", made.text);
+}
+
+#[test]
+fn a_disabled_server_stays_so_whatever_is_behind_the_word() {
+    let made = backend("server a 10.0.0.1:80 disabled check weight 10");
+    assert!(made.text.contains("weight = 0 }"), "{}", made.text);
+    let made = backend("default-server disabled\nserver a 10.0.0.1:80 weight 10 enabled");
+    assert!(made.text.contains("weight = 10 }"), "{}", made.text);
+}
+
+#[test]
+fn a_name_that_is_looked_up_again_and_again_is_told() {
+    let made =
+        backend("server a app.internal:80 resolvers dns\nserver b 10.0.0.1:80 resolvers dns");
+    assert!(why(&made, "server a").contains("discover"), "{:?}", made.remarks);
+    assert_eq!(why(&made, "server b"), "");
+}
+
+#[test]
+fn words_of_a_cookie_are_carried_over_or_told() {
+    let made = backend("cookie S insert secure domain .a.example maxlife 1h\nserver a 10.0.0.1:80");
+    assert!(made.text.contains("secure = true }"), "{}", made.text);
+    for word in ["`domain`", "`maxlife`"] {
+        assert!(why(&made, "cookie S").contains(word), "{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn numbers_from_the_environment_stay_or_are_told() {
+    let made =
+        backend("timeout client \"${T}\"\nretries \"$R\"\nmaxconn \"$M\"\nserver a 10.0.0.1:80");
+    for line in ["timeout client", "retries"] {
+        assert!(why(&made, line).contains("environment"), "{:?}", made.remarks);
+    }
+    assert!(made.text.contains("max_connections = \"${M}\""), "{}", made.text);
+}
+
+#[test]
+fn the_port_of_several_is_not_that_of_the_first() {
+    for bind in [":80,:8080", ":8000-8010"] {
+        let made = file(&format!(
+            "frontend f\n  mode http\n  bind {bind}\n  \
+             http-request deny if {{ dst_port 80 8000 }}\n  \
+             default_backend a\nbackend a\n  mode http\n  server s 10.0.0.1:80\n"
+        ));
+        assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn a_hash_of_the_path_has_the_query_and_that_is_told() {
+    let hash = |line: &str| why(&backend(&format!("{line}\nserver a 10.0.0.1:80")), "balance");
+    assert!(hash("balance uri").contains("with its query"));
+    assert!(hash("balance hash path").contains("with its query"));
+    assert!(!hash("balance uri whole").contains("with its query"));
+    assert!(!hash("balance hash pathq").contains("with its query"));
+}

@@ -38,8 +38,12 @@ pub(super) fn backend(import: &mut Import<'_>, proxy: Proxy<'_>, port: Option<u1
             _ => {}
         }
     }
+    all.iter_mut().for_each(|(line, options)| options.settle(line));
     let is_checked = all.iter().any(|(_, options)| options.is_checked);
     let mut said = servers(import, all, port, &mut service);
+    if proxy.last(&["option", "allbackups"]).is_none() {
+        one_backup_at_a_time(&mut service.servers);
+    }
     let is_listed = service.group.get("discover").is_some();
     if !is_listed && service.servers.iter().all(|server| server.keys.is_empty()) {
         let remarks = service.servers.into_iter().flat_map(|server| server.remarks);
@@ -67,7 +71,8 @@ fn servers(
     let Some((_, first)) = all.get(template.unwrap_or(0)) else { return Table::default() };
     let checked = all.iter().map(|(_, options)| options).find(|options| options.is_checked);
     let checked = checked.filter(|_| !first.is_checked).unwrap_or(first).clone();
-    let mut said = Options { service: first.service.clone(), ..checked.clone() };
+    let mut said = checked.clone();
+    said.service.clone_from(&first.service);
     said.service.keys.retain(|(key, _)| !key.starts_with("health."));
     let of_checks = |(key, _): &&(String, String)| key.starts_with("health.");
     said.service.keys.extend(checked.service.keys.iter().filter(of_checks).cloned());
@@ -96,6 +101,14 @@ fn servers(
         service.servers.clear();
     }
     said.service
+}
+
+/// HAProxy uses the first backup that is there, and the next one only without it.
+fn one_backup_at_a_time(servers: &mut [Table]) {
+    let backups = servers.iter_mut().filter(|server| server.get("priority").is_some());
+    for (index, backup) in backups.enumerate() {
+        backup.set("priority", (index + 1).to_string());
+    }
 }
 
 /// Keys that say how a server is spoken to.
@@ -266,11 +279,19 @@ fn of_http(import: &mut Import<'_>, proxy: Proxy<'_>, service: &mut Service) {
         let words = line.from(2);
         if words.contains(&"insert") {
             let key = text_with_variable(STICKY_KEY);
-            let cookie = [("cookie".to_owned(), text(line.word(1))), ("key".to_owned(), key)];
+            let mut cookie =
+                vec![("cookie".to_owned(), text(line.word(1))), ("key".to_owned(), key)];
+            let is_secure = words.contains(&"secure");
+            cookie.extend(is_secure.then(|| ("secure".to_owned(), "true".to_owned())));
             service.table.set("sticky", inline(&cookie));
-            let why = "loadline derives the value of the cookie from the secret `key`; sessions of \
-                       HAProxy's cookies begin anew";
-            service.table.remark(import.lines.differs(import.files, line.at(), why));
+            let mut why =
+                "loadline derives the value of the cookie from the secret `key`; sessions \
+                           of HAProxy's cookies begin anew"
+                    .to_owned();
+            for word in words.iter().filter(|word| OF_COOKIE.contains(word)) {
+                why += &format!("; nothing corresponds to `{word}`");
+            }
+            service.table.remark(import.lines.differs(import.files, line.at(), &why));
         } else {
             let why = "a cookie of the application keeps no session; `sticky` sets one of its own";
             service.table.remark(import.lines.lost(import.files, line.at(), why));
@@ -290,6 +311,10 @@ fn of_http(import: &mut Import<'_>, proxy: Proxy<'_>, service: &mut Service) {
     }
 }
 
+/// Words of `cookie` without a counterpart.
+const OF_COOKIE: [&str; 7] =
+    ["attr", "domain", "dynamic", "maxidle", "maxlife", "postonly", "preserve"];
+
 fn balance(import: &Import<'_>, line: &Line, table: &mut Table) {
     let (name, argument) = line.word(1).split_once('(').unwrap_or((line.word(1), ""));
     let argument = argument.trim_end_matches(')');
@@ -307,6 +332,7 @@ fn balance(import: &Import<'_>, line: &Line, table: &mut Table) {
         }
     };
     table.set("policy", text(policy));
+    let is_path = name == "uri" || name == "hash" && line.word(2) == "path";
     match name {
         "uri" => table.set("hash", text("path")),
         "hash" if line.word(2) != "src" => table.set("hash", text("path")),
@@ -314,7 +340,10 @@ fn balance(import: &Import<'_>, line: &Line, table: &mut Table) {
         _ => {}
     }
     if policy == "maglev" {
-        let why = "the hash is another one: a key may go to another server than with HAProxy";
+        let why = match is_path && !line.from(2).contains(&"whole") {
+            true => "the hash is another one, and one of the path with its query",
+            false => "the hash is another one: a key may go to another server than with HAProxy",
+        };
         table.remark(import.lines.differs(import.files, line.at(), why));
     }
 }
@@ -362,7 +391,8 @@ fn checks(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) {
 
 /// Whether a line of a backend is read here; the others are told with their reason.
 pub(super) fn is_read(line: &Line) -> bool {
-    const OPTIONS: [&str; 7] = [
+    const OPTIONS: [&str; 8] = [
+        "allbackups",
         "httpchk",
         "smtpchk",
         "ldap-check",

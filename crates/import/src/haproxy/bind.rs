@@ -15,6 +15,7 @@ pub(super) struct Bases {
 pub(super) struct Bind {
     /// Addresses as our file writes them.
     pub(super) addresses: Vec<String>,
+    /// None where they have several.
     pub(super) port: Option<u16>,
     pub(super) tls: Option<Tls>,
     pub(super) accept_proxy: bool,
@@ -46,6 +47,7 @@ pub(super) fn bind(line: &Line, bases: &Bases) -> Result<Bind, (usize, String)> 
     for address in line.word(1).split(',') {
         add_address(&mut bind, address).map_err(|why| (1, why))?;
     }
+    bind.port = only_port(&bind.addresses);
     let mut tls = Tls::default();
     let (mut is_tls, mut authorities, mut verify) = (false, None, "none");
     let mut index = 2;
@@ -204,6 +206,13 @@ fn add_ipv4(bind: &mut Bind) {
     bind.addresses.extend(more);
 }
 
+/// The port of all addresses; none of one that is a variable.
+fn only_port(addresses: &[String]) -> Option<u16> {
+    let mut ports = addresses.iter().map(|it| it.rsplit(':').next()?.parse().ok());
+    let first = ports.next()??;
+    ports.all(|port| port == Some(first)).then_some(first)
+}
+
 fn add_address(bind: &mut Bind, text: &str) -> Result<(), String> {
     let bare =
         ["ipv4@", "ipv6@"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
@@ -236,7 +245,6 @@ fn add_address(bind: &mut Bind, text: &str) -> Result<(), String> {
     if high < low || high - low >= PORTS_MAX {
         return Err(format!("`{ports}` is no range of at most {PORTS_MAX} ports"));
     }
-    bind.port = bind.port.or(Some(low));
     bind.addresses.extend((low..=high).map(|port| format!("{host}:{port}")));
     Ok(())
 }

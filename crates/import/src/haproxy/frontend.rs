@@ -13,7 +13,7 @@ use crate::{
     condition::{Host, Path, When},
     model::{Listener, Table},
     steps::{self, Act, Edit, End, Step},
-    write::{list, text},
+    write::{VARIABLE, list, text},
 };
 
 /// Binds that differ in nothing but their addresses.
@@ -130,8 +130,10 @@ fn listener(proxy: Proxy<'_>, group: &Group) -> Listener {
     if group.accept_proxy {
         table.set("accept_proxy", "true");
     }
-    if let Some(most) = proxy.value(&["maxconn"]).and_then(|it| it.parse::<u64>().ok()) {
-        table.set("max_connections", most.clamp(1, 1_000_000).to_string());
+    match proxy.value(&["maxconn"]).map(|most| (most, most.parse::<u64>())) {
+        Some((_, Ok(most))) => table.set("max_connections", most.clamp(1, 1_000_000).to_string()),
+        Some((most, Err(_))) if most.contains(VARIABLE) => table.set("max_connections", text(most)),
+        _ => {}
     }
     let times = [
         ("client", "timeouts.idle"),
@@ -331,6 +333,13 @@ fn requests(
         }
         steps.extend(rule(import, line, &acls, context, table));
     }
+    // What is allowed is asked none of the other rules of its kind.
+    let count = steps.len();
+    for (index, step) in steps.iter_mut().enumerate() {
+        if let Act::Skip(skipped) = &mut step.act {
+            *skipped = count - index - 1;
+        }
+    }
     for line in proxy.lines("http-response").chain(proxy.lines("http-after-response")) {
         match rules::response(line) {
             Ok(act) => {
@@ -344,13 +353,6 @@ fn requests(
         }
     }
     steps.extend(redirects);
-    // What is allowed is asked nothing more here.
-    let count = steps.len();
-    for (index, step) in steps.iter_mut().enumerate() {
-        if let Act::Skip(skipped) = &mut step.act {
-            *skipped = count - index - 1;
-        }
-    }
     steps
 }
 

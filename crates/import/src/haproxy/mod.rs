@@ -167,6 +167,9 @@ fn tell_unread(import: &mut Import<'_>, section: &Section) {
 }
 
 fn is_read(kind: &str, line: &Line) -> bool {
+    if reasons::is_from_environment(line) {
+        return false;
+    }
     let of_frontend = match line.word(0) {
         "bind"
         | "use_backend"

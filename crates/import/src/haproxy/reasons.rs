@@ -1,15 +1,29 @@
 //! Why lines of HAProxy have no counterpart.
 
 use super::lex::Line;
+use crate::write::VARIABLE;
 
 /// Why the line is not carried over.
 pub(super) fn reason(line: &Line) -> &'static str {
+    if is_from_environment(line) {
+        return ENVIRONMENT;
+    }
     let found = REASONS.iter().find(|(words, _)| {
         words.split(' ').enumerate().all(|(index, word)| line.word(index) == word)
     });
     found.map_or(UNKNOWN, |(_, why)| why)
 }
 
+/// Whether the number or duration of a line, which is written in another way here, is a variable.
+pub(super) fn is_from_environment(line: &Line) -> bool {
+    let last = line.words.last().is_some_and(|word| word.text.contains(VARIABLE));
+    last && matches!(line.word(0), "timeout" | "retries")
+}
+
+const ENVIRONMENT: &str =
+    "its value is in the environment of HAProxy: write it here, or \"${NAME}\" for one with a unit";
+const ERRORS: &str =
+    "`error_pages` of the listener or service names pages by status, without a head";
 const UNKNOWN: &str = "loadline has nothing that corresponds, or the import does not know it";
 const LOG: &str =
     "say where the access log goes: [edge] access_log = \"syslog\", \"stdout\" or a path";
@@ -20,7 +34,7 @@ const TABLE: &str =
 const CIPHERS: &str =
     "all suites of loadline are safe ones; `tls.suites` and `tls.min_version` restrict them";
 
-const REASONS: [(&str, &str); 68] = [
+const REASONS: [(&str, &str); 69] = [
     ("log", LOG),
     ("log-format", LOG),
     ("log-tag", LOG),
@@ -70,15 +84,17 @@ const REASONS: [(&str, &str); 68] = [
     ("tcp-response", "there are no rules for connections"),
     (
         "http-request auth",
-        "THIS PROTECTED SOMETHING: no passwords are asked for by the imported file",
+        "THIS PROTECTED SOMETHING: the imported file asks for no password; `basic_auth` on the \
+         route does",
     ),
     ("http-request set-var", "there are no variables but those of the request"),
     ("http-request lua", "no Lua"),
     ("lua-load", "no Lua"),
     ("filter", "no filters"),
-    ("errorfile", "responses of loadline to failures are its own"),
-    ("errorloc", "responses of loadline to failures are its own"),
-    ("http-error", "responses of loadline to failures are its own"),
+    ("errorfile", ERRORS),
+    ("errorfiles", ERRORS),
+    ("errorloc", "no redirect for a failure; `error_pages` names a page by status"),
+    ("http-error", ERRORS),
     ("option socket-stats", TUNING),
     ("option http-ignore-probes", TUNING),
     ("option http-server-close", "connections to servers are kept and used again"),
@@ -94,7 +110,11 @@ const REASONS: [(&str, &str); 68] = [
     ("option contstats", TUNING),
     ("fullconn", "`max_in_flight` of a server is one number"),
     ("http-reuse", "connections are always used again"),
-    ("timeout tunnel", "`timeouts.idle` of the service holds for tunnels too"),
+    (
+        "timeout tunnel",
+        "after 101 (WebSocket) nothing is cut for being idle; with `tcp` `timeouts.idle` of \
+         listener and service says when",
+    ),
 ];
 
 #[cfg(test)]

@@ -71,7 +71,8 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
             differs: Some("the request is refused at once"),
         }),
         ["return", rest @ ..] => read(Act::End(answer(rest)?)),
-        ["set-header", name, value] if is_ours(name) => {
+        // Servers get these once, whether or not the client sent one.
+        ["set-header" | "add-header", name, value] if is_ours(name) => {
             if is_native(name, value, context)? {
                 return Ok(Read { act: None, differs: None });
             }

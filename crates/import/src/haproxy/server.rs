@@ -18,7 +18,44 @@ pub(super) struct Options {
     /// Keys of the service, as they have to be for this server.
     pub(super) service: Table,
     pub(super) is_checked: bool,
+    /// Whether checks have TLS that requests need not have.
+    is_check_tls: bool,
+    is_disabled: bool,
+    /// Whether its name is looked up again and again.
+    is_resolved: bool,
     pub(super) lost: Vec<String>,
+}
+
+impl Options {
+    /// What the whole line says: some words count only where another one is, before or behind them.
+    pub(super) fn settle(&mut self, line: &Line) {
+        if self.is_disabled {
+            self.server.set("weight", "0");
+        }
+        // Without `ssl` the rest is said of checks alone.
+        if self.service.get(TLS).is_none() {
+            self.service.keys.retain(|(key, _)| !key.starts_with("tls."));
+            if self.is_checked && self.is_check_tls {
+                self.lost.push("the checks are without TLS".to_owned());
+            }
+        }
+        if self.is_resolved && line.word(0) == "server" && is_named(line.word(2)) {
+            let why =
+                "the name is resolved once; `discover = { dns = ... }` on the group follows it";
+            self.lost.push(why.to_owned());
+        }
+    }
+}
+
+/// The key that says there is TLS.
+const TLS: &str = "tls.min_version";
+
+/// Whether an address of a server is a name.
+fn is_named(written: &str) -> bool {
+    let bare = written.rsplit_once('@').map_or(written, |(_, bare)| bare);
+    let host = bare.rsplit_once(':').map_or(bare, |(host, _)| host);
+    let is_ip = |text: &str| text.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    !host.is_empty() && !is_ip(host) && !is_ip(bare)
 }
 
 /// Reads the options of a line, from the word at `first` on, beside those that are given already.
@@ -58,11 +95,11 @@ fn flag(options: &mut Options, word: &str) {
         "no-check" => options.is_checked = false,
         "backup" => server.set("priority", "1"),
         "no-backup" => server.keys.retain(|(key, _)| key != "priority"),
-        "disabled" => server.set("weight", "0"),
-        "enabled" if server.get("weight") == Some("0") => {
-            server.keys.retain(|(key, _)| key != "weight");
-        }
-        "ssl" => service.set("tls.min_version", text("1.2")),
+        "disabled" => options.is_disabled = true,
+        "enabled" => options.is_disabled = false,
+        "check-ssl" => options.is_check_tls = true,
+        "no-check-ssl" => options.is_check_tls = false,
+        "ssl" => service.set(TLS, text("1.2")),
         "no-ssl" => service.keys.retain(|(key, _)| !key.starts_with("tls.")),
         "send-proxy" => service.set("send_proxy", text("v1")),
         "send-proxy-v2" => service.set("send_proxy", text("v2")),
@@ -73,8 +110,8 @@ fn flag(options: &mut Options, word: &str) {
         "no-send-proxy" | "no-send-proxy-v2" => {
             service.keys.retain(|(key, _)| key != "send_proxy");
         }
-        "enabled" | "check-ssl" | "allow-0rtt" | "tfo" | "no-tfo" | "stick" | "tls-tickets"
-        | "no-agent-check" | "no-check-ssl" | "no-verifyhost" => {}
+        "allow-0rtt" | "tfo" | "no-tfo" | "stick" | "tls-tickets" | "no-agent-check"
+        | "no-verifyhost" => {}
         other => options.lost.push(format!("nothing corresponds to `{other}`")),
     }
 }
@@ -101,8 +138,9 @@ fn valued(options: &mut Options, word: &str, value: &str, bases: &Bases) -> Resu
         "verifyhost" => service.set("tls.name", text(value)),
         "sni" if sni.is_some() => service.set("tls.name", text(sni.unwrap_or_default())),
         "alpn" | "proto" if value.starts_with("h2") => service.set("http_version", text("2")),
-        "cookie" | "resolvers" | "init-addr" | "resolve-prefer" | "id" | "alpn" | "proto"
-        | "check-alpn" | "check-sni" => {}
+        "resolvers" => options.is_resolved = true,
+        "cookie" | "init-addr" | "resolve-prefer" | "id" | "alpn" | "proto" | "check-alpn"
+        | "check-sni" => {}
         other => options.lost.push(format!("nothing corresponds to `{other}`")),
     }
     Ok(())
