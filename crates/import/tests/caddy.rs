@@ -7,8 +7,12 @@ use loadline_import::{Imported, Kind, import};
 
 /// What is made of a site with these lines.
 fn site(lines: &str) -> Imported {
+    file(&format!("http://a.example {{\n{lines}\n}}\n"))
+}
+
+fn file(text: &str) -> Imported {
     let none = |_: &str| Err(io::ErrorKind::NotFound.into());
-    import(Kind::Caddy, "Caddyfile", format!("http://a.example {{\n{lines}\n}}\n"), &none).unwrap()
+    import(Kind::Caddy, "Caddyfile", text.to_owned(), &none).unwrap()
 }
 
 /// The reason that was given for the line that begins so; empty without one.
@@ -83,5 +87,87 @@ fn headers_about_a_connection_are_for_no_route() {
     for name in ["Trailer", "Keep-Alive", "Proxy-Connection", "Expect"] {
         let made = site(&format!("header {name} a\nreverse_proxy 10.0.0.1:80"));
         assert!(!made.text.contains("answer_headers") && made.lost == 1, "{}", made.text);
+    }
+}
+
+#[test]
+fn headers_towards_servers_that_cannot_be_said_are_told() {
+    let proxy = |to: &str, line: &str| site(&format!("reverse_proxy {to} {{\n{line}\n}}"));
+    let made = proxy("10.0.0.1:80", "header_up X-Real-IP {http.request.header.CF-Connecting-IP}");
+    assert!(!why(&made, "header_up").is_empty() && made.lost == 1, "{:?}", made.remarks);
+    let made = proxy("10.0.0.1:80", "header_down ?X-A 1");
+    assert!(!why(&made, "header_down").is_empty(), "{:?}", made.remarks);
+    let host = "header_up Host {upstream_hostport}";
+    let made = proxy("https://api.example.com", host);
+    let expected = "request_headers.set = { Host = \"api.example.com:443\" }";
+    assert!(made.text.contains(expected) && made.lost == 0, "{}", made.text);
+    let made = proxy("10.0.0.1:80 10.0.0.2:80", host);
+    assert!(!why(&made, "header_up").is_empty(), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_header_that_must_not_be_there_keeps_out_those_without_it() {
+    let made =
+        site("@noauth header !Authorization\nrespond @noauth 401\nreverse_proxy 10.0.0.1:80");
+    assert!(!made.text.contains("!Authorization"), "{}", made.text);
+    let (with, without) = made.text.split_once("deny = 401").unwrap();
+    assert!(with.contains("header = { Authorization = \"*\" }\nservice ="), "{}", made.text);
+    assert!(!without.contains("Authorization"), "{}", made.text);
+}
+
+#[test]
+fn lines_of_a_matcher_are_alternatives_as_in_caddy() {
+    let made = |lines: &str| site(&format!("@x {{\n{lines}\n}}\nrespond @x 403"));
+    for (lines, expected) in [
+        ("query a=1 b=2", "query = { a = \"1\", b = \"2\" }"),
+        ("query a=1 a=2", "query = { a = [\"1\", \"2\"] }"),
+        ("query a=1\nquery b=*", "query = { a = \"1\", b = \"*\" }"),
+        ("path /a\npath /b", "path = [\"/a\", \"/b\"]"),
+        ("header X 1\nheader X 2", "header = { X = [\"1\", \"2\"] }"),
+        ("header X 1\nheader Y 2", "header = { X = \"1\", Y = \"2\" }"),
+        ("method GET\nmethod HEAD", "method = [\"GET\", \"HEAD\"]"),
+    ] {
+        let made = made(lines);
+        assert!(made.text.contains(&format!("{expected}\ndeny = 403")), "{}", made.text);
+    }
+    let never = made("path /a\npath_regexp ^/b");
+    assert!(why(&never, "respond").contains("PROTECTED"), "{:?}", never.remarks);
+}
+
+#[test]
+fn directives_are_followed_in_the_order_of_caddy() {
+    let order = |lines: &str| {
+        let made = site(lines);
+        let (_, routes) = made.text.split_once("[[routes").unwrap();
+        let (routes, _) = routes.split_once("[service").unwrap();
+        let at = routes.find("\"10.0.0.2-80\"").unwrap();
+        assert!(routes.find("\"10.0.0.1-80\"").is_none_or(|it| at < it), "{}", made.text);
+    };
+    order("reverse_proxy 10.0.0.1:80\n@x method GET\nreverse_proxy @x 10.0.0.2:80");
+    let inner = "reverse_proxy /a/* 10.0.0.1:80\nreverse_proxy /a/b/* 10.0.0.2:80";
+    order(&format!("handle {{\n{inner}\n}}"));
+    order(
+        "handle /a* {\nreverse_proxy 10.0.0.1:80\n}\n\
+         handle_path /a/b/* {\nreverse_proxy 10.0.0.2:80\n}",
+    );
+    let paths = "@x path /one /a/long/path/of/many/letters\n";
+    order(&format!("{paths}reverse_proxy /o* 10.0.0.2:80\nreverse_proxy @x 10.0.0.1:80"));
+    order("route {\nreverse_proxy /a* 10.0.0.2:80\nreverse_proxy /a/b/* 10.0.0.1:80\n}");
+}
+
+#[test]
+fn a_site_with_certificates_leads_to_https() {
+    let redirect = "redirect = { scheme = \"https\", status = 308 }";
+    let tls = "a.example {\ntls a.pem a.key\nrespond ok\n}\n";
+    let made = file(tls);
+    assert!(made.text.contains("\":80\"") && made.text.contains(redirect), "{}", made.text);
+    let made = file(&format!("http://b.example {{\nrespond b\n}}\n{tls}"));
+    assert!(made.text.contains(&format!("host = \"a.example\"\n{redirect}")), "{}", made.text);
+    for text in [
+        format!("{{\nauto_https disable_redirects\n}}\n{tls}"),
+        format!("{tls}http://a.example {{\nrespond b\n}}\n"),
+        "http://a.example {\nrespond ok\n}\n".to_owned(),
+    ] {
+        assert!(!file(&text).text.contains("redirect ="), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::lex::Directive;
 use crate::{
-    condition::{Host, Network, Path, Place, Value, When, compile},
+    condition::{Field, Host, Network, Path, Place, Value, When, compile},
     expression::{escape, whole},
     haproxy::is_host_name,
 };
@@ -14,25 +14,18 @@ use crate::{
 pub(super) struct Matcher {
     pub(super) yes: Vec<When>,
     pub(super) no: Vec<When>,
+    /// The path as it is written, where it is one.
+    pub(super) path: Option<String>,
 }
 
 impl Matcher {
     /// Of all requests.
     pub(super) fn all() -> Self {
-        Self { yes: vec![When::default()], no: Vec::new() }
+        Self { yes: vec![When::default()], no: Vec::new(), path: None }
     }
 
-    fn of(when: When) -> Self {
-        Self { yes: vec![when], no: Vec::new() }
-    }
-
-    /// How specific its path is: what is longer is asked first.
-    pub(super) fn length(&self) -> usize {
-        let paths = self.yes.iter().filter_map(|when| when.paths.as_ref()).flatten();
-        let lengths = paths.map(|path| match path {
-            Path::Exact(path) | Path::Begins(path) | Path::Regex(path) => path.len(),
-        });
-        lengths.max().unwrap_or(0)
+    pub(super) fn is_all(&self) -> bool {
+        *self == Self::all()
     }
 }
 
@@ -50,7 +43,9 @@ pub(super) fn of<'a>(
         return Ok((Matcher::all(), rest.to_vec()));
     }
     if first.starts_with('/') {
-        return Ok((Matcher::of(When::path(vec![path(first)])), rest.to_vec()));
+        let yes = vec![When::path(vec![path(first)])];
+        let written = Some((*first).to_owned());
+        return Ok((Matcher { yes, no: Vec::new(), path: written }, rest.to_vec()));
     }
     if let Some(name) = first.strip_prefix('@') {
         let found = named.get(name).cloned();
@@ -78,80 +73,133 @@ pub(super) fn path(text: &str) -> Path {
 /// # Errors
 /// What of it a route cannot ask.
 pub(super) fn definition(directive: &Directive) -> Result<Matcher, String> {
+    all_of(&directive.args(), directive.block())
+}
+
+/// What a line asks (`path /a*`, empty without one) together with those of a block.
+fn all_of(line: &[&str], block: &[Directive]) -> Result<Matcher, String> {
     let mut found = Matcher::all();
-    if directive.words.len() > 1 {
-        add(&mut found, directive.arg(0), &directive.args()[1..], &[])?;
+    let mut kinds: Vec<(&str, Vec<Vec<&str>>)> = Vec::new();
+    let first = line.split_first().map(|(name, args)| (*name, args.to_vec(), &[][..]));
+    let rest = block.iter().map(|it| (it.name(), it.args(), it.block()));
+    for (name, args, block) in first.into_iter().chain(rest) {
+        if name == "not" {
+            let inner = all_of(&args, block)?;
+            if !inner.no.is_empty() {
+                return Err("a route cannot ask for what is not not so".to_owned());
+            }
+            found.no.extend(inner.yes);
+            continue;
+        }
+        match kinds.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, lines)) => lines.push(args),
+            None => kinds.push((name, vec![args])),
+        }
     }
-    for inner in directive.block() {
-        add(&mut found, inner.name(), &inner.args(), inner.block())?;
+    let mut yes = When::default();
+    for (name, lines) in kinds {
+        let more = of_kind(name, &lines, &mut found)?;
+        yes = yes.and(&more)?.ok_or("no request is all that it asks for")?;
     }
+    found.yes = vec![yes];
     Ok(found)
 }
 
-fn add(found: &mut Matcher, name: &str, args: &[&str], block: &[Directive]) -> Result<(), String> {
-    if name == "not" {
-        let mut inner = Matcher::all();
-        if let Some((name, args)) = args.split_first() {
-            add(&mut inner, name, args, &[])?;
-        }
-        for directive in block {
-            add(&mut inner, directive.name(), &directive.args(), directive.block())?;
-        }
-        if !inner.no.is_empty() {
-            return Err("a route cannot ask for what is not not so".to_owned());
-        }
-        found.no.extend(inner.yes);
-        return Ok(());
+/// What lines of one kind ask together: most of them name alternatives. What may not be goes into
+/// `found`.
+fn of_kind(name: &str, lines: &[Vec<&str>], found: &mut Matcher) -> Result<When, String> {
+    let all = lines.concat();
+    if all.is_empty() {
+        return Err(format!("`{name}` says nothing to ask for"));
     }
-    let more = condition(name, args)?;
-    let mut both = Vec::new();
-    for (one, other) in found.yes.iter().flat_map(|one| more.iter().map(move |it| (one, it))) {
-        both.extend(one.and(other)?);
-    }
-    found.yes = both;
-    Ok(())
+    let owned = || all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    Ok(match name {
+        "path" => {
+            found.path = Some(all[0].to_owned()).filter(|_| all.len() == 1);
+            When::path(all.iter().map(|it| path(it)).collect())
+        }
+        "method" => When { methods: Some(owned()), ..When::default() },
+        "host" => When::host(all.iter().map(|it| host(it)).collect::<Result<_, _>>()?),
+        "query" => fields(Place::Query, all.iter().map(|pair| parameter(pair))),
+        "header" => {
+            let (gone, there): (Vec<_>, Vec<_>) =
+                lines.iter().partition(|line| line.first().is_some_and(|it| it.starts_with('!')));
+            let absent = gone.iter().flat_map(|line| line[0].strip_prefix('!'));
+            let absent = absent.map(|name| When::field(Place::Header, name, vec![Value::Any]));
+            found.no.extend(absent);
+            fields(
+                Place::Header,
+                there.into_iter().map(|line| header(line)).collect::<Result<Vec<_>, _>>()?,
+            )
+        }
+        "remote_ip" | "client_ip" => When { sources: Some(sources(&all)?), ..When::default() },
+        _ => {
+            let mut both = When::default();
+            for line in lines {
+                both = both.and(&condition(name, line)?)?.ok_or("no request is all of it")?;
+            }
+            both
+        }
+    })
 }
 
-fn condition(name: &str, args: &[&str]) -> Result<Vec<When>, String> {
-    let owned = |args: &[&str]| args.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-    Ok(vec![match (name, args) {
-        ("path", paths) => When::path(paths.iter().map(|it| path(it)).collect()),
+/// Fields that all have to be there; of those of one name one value is enough.
+fn fields<'a>(place: Place, pairs: impl IntoIterator<Item = (&'a str, Value)>) -> When {
+    let mut when = When::default();
+    let is_same = |one: &str, other: &str| match place {
+        Place::Header => one.eq_ignore_ascii_case(other),
+        _ => one == other,
+    };
+    for (name, value) in pairs {
+        match when.fields.iter_mut().find(|it| is_same(&it.name, name)) {
+            Some(field) => field.values.push(value),
+            None => when.fields.push(Field { place, name: name.to_owned(), values: vec![value] }),
+        }
+    }
+    when
+}
+
+fn parameter(pair: &str) -> (&str, Value) {
+    match pair.split_once('=').unwrap_or((pair, "*")) {
+        (name, "*") => (name, Value::Any),
+        (name, value) => (name, Value::Exact(value.to_owned())),
+    }
+}
+
+fn header<'a>(line: &[&'a str]) -> Result<(&'a str, Value), String> {
+    match line {
+        [name] => Ok((name, Value::Any)),
+        [name, value] => Ok((name, pattern(value))),
+        _ => Err("a header is asked for by its name and one value".to_owned()),
+    }
+}
+
+fn sources(networks: &[&str]) -> Result<Vec<Network>, String> {
+    let mut sources = Vec::new();
+    for text in networks.iter().filter(|it| **it != "forwarded") {
+        if *text == "private_ranges" {
+            sources.extend(PRIVATE.iter().filter_map(|it| Network::parse(it)));
+        } else {
+            sources.push(Network::parse(text).ok_or_else(|| format!("`{text}` is no network"))?);
+        }
+    }
+    Ok(sources)
+}
+
+/// What one line of the other kinds asks.
+fn condition(name: &str, args: &[&str]) -> Result<When, String> {
+    match (name, args) {
         ("path_regexp", [regex] | [_, regex]) => {
             compile(regex)?;
-            When::path(vec![Path::Regex((*regex).to_owned())])
+            Ok(When::path(vec![Path::Regex((*regex).to_owned())]))
         }
-        ("method", methods) => When { methods: Some(owned(methods)), ..When::default() },
-        ("host", hosts) => When::host(hosts.iter().map(|it| host(it)).collect::<Result<_, _>>()?),
-        ("header", [name]) => When::field(Place::Header, name, vec![Value::Any]),
-        ("header", [name, value]) => When::field(Place::Header, name, vec![pattern(value)]),
         ("header_regexp", [name, regex] | [_, name, regex]) => {
             let regex = whole(regex);
             compile(&regex)?;
-            When::field(Place::Header, name, vec![Value::Regex(regex)])
+            Ok(When::field(Place::Header, name, vec![Value::Regex(regex)]))
         }
-        ("query", pairs) => {
-            let fields = pairs.iter().map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, "*"));
-                When::field(Place::Query, name, vec![pattern(value)])
-            });
-            return Ok(fields.collect());
-        }
-        ("remote_ip" | "client_ip", networks) => {
-            let mut sources = Vec::new();
-            for text in networks.iter().filter(|it| **it != "forwarded") {
-                match *text {
-                    "private_ranges" => {
-                        sources.extend(PRIVATE.iter().filter_map(|it| Network::parse(it)));
-                    }
-                    text => sources.push(
-                        Network::parse(text).ok_or_else(|| format!("`{text}` is no network"))?,
-                    ),
-                }
-            }
-            When { sources: Some(sources), ..When::default() }
-        }
-        (name, _) => return Err(format!("a route cannot ask for `{name}`")),
-    }])
+        (name, _) => Err(format!("a route cannot ask for `{name}`")),
+    }
 }
 
 const PRIVATE: [&str; 6] =

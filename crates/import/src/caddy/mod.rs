@@ -20,8 +20,8 @@ use crate::{
     condition::{Host, Path, When},
     files::Files,
     model::{Configuration, Lines, Listener, Table},
-    steps::{self, Act, Route, Step},
-    write::text,
+    steps::{self, Act, End, Route, Step},
+    write::{inline, text},
 };
 
 /// What is read so far, and what of ours it makes.
@@ -31,6 +31,8 @@ struct Import<'a> {
     made: Configuration,
     /// What services of the site compress.
     encode: Table,
+    /// Hosts with TLS, and where their sites begin.
+    secure: Vec<(usize, Vec<Host>)>,
 }
 
 /// An address of a site.
@@ -60,8 +62,13 @@ pub(crate) fn import(
     includes: &Includes<'_>,
 ) -> Configuration {
     let mut tree = lex::tree(files, lines, includes);
-    let mut import =
-        Import { files, lines, made: Configuration::default(), encode: Table::default() };
+    let mut import = Import {
+        files,
+        lines,
+        made: Configuration::default(),
+        encode: Table::default(),
+        secure: Vec::new(),
+    };
     // A file of one site may do without its braces.
     if tree.first().is_some_and(|first| first.block.is_none() && first.name() != "import") {
         let mut rest = tree.split_off(1);
@@ -85,6 +92,9 @@ pub(crate) fn import(
         } else {
             one_site(&mut import, directive, &mut made);
         }
+    }
+    if !has_no_redirects(&tree) {
+        to_https(std::mem::take(&mut import.secure), &mut made);
     }
     for ((port, tls), (listener, steps)) in made {
         let listener = finish(&import, port, tls, listener, steps);
@@ -114,16 +124,48 @@ fn one_site(import: &mut Import<'_>, directive: &Directive, made: &mut Ports) {
         for (at, why) in lost {
             table.remark(import.lines.lost(import.files, at, &why));
         }
-        let rank = match &address.when.hosts {
-            Some(hosts) if hosts.iter().all(|host| matches!(host, Host::Exact(_))) => 0,
-            Some(_) => 1,
-            None => 2,
-        };
-        all.push((rank, steps));
+        if let Some(hosts) =
+            address.when.hosts.clone().filter(|_| address.tls && address.port == 443)
+        {
+            import.secure.push((directive.at(), hosts));
+        }
+        all.push((rank(&address.when), steps));
         let remarks = std::mem::take(&mut table.remarks);
         remarks.into_iter().for_each(|remark| listener.table.remark(remark));
     }
     import.made.top.remarks.extend(table.remarks);
+}
+
+/// When a site is asked: those of one host first, those of any last.
+fn rank(when: &When) -> u8 {
+    match &when.hosts {
+        Some(hosts) if hosts.iter().all(|host| matches!(host, Host::Exact(_))) => 0,
+        Some(_) => 1,
+        None => 2,
+    }
+}
+
+/// Whether a file has Caddy lead nobody to HTTPS by itself.
+fn has_no_redirects(tree: &[Directive]) -> bool {
+    let mut global = tree.iter().filter(|it| it.words.is_empty()).flat_map(Directive::block);
+    global.any(|it| it.name() == "auto_https" && matches!(it.arg(0), "off" | "disable_redirects"))
+}
+
+/// Caddy leads clients without TLS to these hosts with TLS, behind sites that are without.
+fn to_https(secure: Vec<(usize, Vec<Host>)>, made: &mut Ports) {
+    if secure.is_empty() {
+        return;
+    }
+    let is_alone = !made.contains_key(&(80, false));
+    let (listener, all) = made.entry((80, false)).or_default();
+    listener.table.remark("Caddy leads to HTTPS by itself.".to_owned());
+    let entries = [("scheme".to_owned(), text("https")), ("status".to_owned(), "308".to_owned())];
+    for (at, hosts) in secure {
+        let end = End::key("redirect", inline(&entries));
+        let mut step = Step::always(at, Act::End(end));
+        step.yes.hosts = Some(hosts).filter(|_| !is_alone);
+        all.push((rank(&step.yes), vec![step]));
+    }
 }
 
 /// The addresses of a site; hosts of the same port are one.

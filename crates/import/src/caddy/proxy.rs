@@ -72,11 +72,11 @@ pub(super) fn service(
     let mut service = Service::default();
     let mut edits = Vec::new();
     service.table.set("policy", text("random"));
-    let mut written: Vec<&str> = upstreams.to_vec();
-    for inner in directive.block().iter().filter(|it| !own.contains(&it.name())) {
-        if inner.name() == "to" {
-            written.extend(inner.args());
-        } else if !option(inner, &mut service.table, &mut edits) {
+    let (to, lines): (Vec<_>, Vec<_>) = directive.block().iter().partition(|it| it.name() == "to");
+    let to = to.iter().flat_map(|it| it.args());
+    let written: Vec<&str> = upstreams.iter().copied().chain(to).collect();
+    for inner in lines.into_iter().filter(|it| !own.contains(&it.name())) {
+        if !option(inner, &written, &mut service.table, &mut edits) {
             import.lose(inner, &mut service.table);
         }
     }
@@ -125,18 +125,23 @@ fn add(service: &mut Service, upstream: &str) -> Result<(), String> {
         "h2c" => service.table.set("http_version", text("2")),
         _ => {}
     }
-    let rest = if rest.starts_with(':') { format!("localhost{rest}") } else { rest.to_owned() };
-    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let port = if scheme == "https" { 443 } else { 80 };
-    let address = if has_port { rest } else { format!("{rest}:{port}") };
     let mut server = Table::default();
-    server.set("address", text(&address));
+    server.set("address", text(&address(upstream)));
     service.servers.push(server);
     Ok(())
 }
 
+/// Host and port of an upstream.
+fn address(upstream: &str) -> String {
+    let (scheme, rest) = upstream.split_once("://").unwrap_or(("", upstream));
+    let rest = if rest.starts_with(':') { format!("localhost{rest}") } else { rest.to_owned() };
+    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let port = if scheme == "https" { 443 } else { 80 };
+    if has_port { rest } else { format!("{rest}:{port}") }
+}
+
 /// Follows one line of the block; false where nothing corresponds.
-fn option(inner: &Directive, table: &mut Table, edits: &mut Vec<Edit>) -> bool {
+fn option(inner: &Directive, upstreams: &[&str], table: &mut Table, edits: &mut Vec<Edit>) -> bool {
     let value = inner.arg(0);
     match inner.name() {
         "lb_policy" => return policy(inner, table),
@@ -145,8 +150,15 @@ fn option(inner: &Directive, table: &mut Table, edits: &mut Vec<Edit>) -> bool {
         "health_timeout" => table.set("health.timeout", text(value)),
         "health_passes" => table.set("health.rise", value),
         "health_fails" => table.set("health.fall", value),
-        "header_up" => edits.extend(header("request_headers", inner)),
-        "header_down" => edits.extend(header("answer_headers", inner)),
+        "header_up" | "header_down" => {
+            let change = match inner.name() {
+                "header_up" => to_server(inner, upstreams),
+                _ => change("answer_headers", &inner.args()),
+            };
+            let is_there = change.is_some();
+            edits.extend(change);
+            return is_there;
+        }
         "transport" if value == "http" => {
             let unknown = inner.block().iter().filter(|it| !transport(it, table)).count();
             return unknown == 0;
@@ -195,12 +207,22 @@ fn transport(inner: &Directive, table: &mut Table) -> bool {
     true
 }
 
-/// A change of a header: `Name value`, `+Name value`, `-Name`.
-pub(super) fn header(table: &'static str, directive: &Directive) -> Option<Edit> {
-    change(table, &directive.args())
+/// A change of what is sent to servers; where there is one, its address has a name.
+fn to_server(inner: &Directive, upstreams: &[&str]) -> Option<Edit> {
+    let address = match upstreams {
+        [one] => address(one),
+        _ => String::new(),
+    };
+    let args = inner.args();
+    let is_named = |word: &str| UPSTREAM.contains(&word) && !address.is_empty();
+    let words: Vec<&str> =
+        args.iter().map(|word| if is_named(word) { address.as_str() } else { word }).collect();
+    change("request_headers", &words)
 }
 
-/// The same out of words.
+const UPSTREAM: [&str; 2] = ["{upstream_hostport}", "{http.reverse_proxy.upstream.hostport}"];
+
+/// A change of a header out of its words: `Name value`, `+Name value`, `-Name`.
 pub(super) fn change(table: &'static str, words: &[&str]) -> Option<Edit> {
     let request = table == "request_headers";
     let (name, value) = (words.first().copied()?, words.get(1).copied().unwrap_or_default());

@@ -54,12 +54,16 @@ pub(super) fn reason(name: &str) -> &'static str {
             "say where the access log goes: [edge] access_log = \"syslog\", \"stdout\" or a path"
         }
         "basic_auth" | "basicauth" => {
-            "THIS PROTECTED SOMETHING: the imported file does not ask for it"
+            "THIS PROTECTED SOMETHING: the imported file does not ask for it; `basic_auth` on the \
+             route does: users = { NAME = \"HASH\" }, with the same hashes"
         }
         "php_fastcgi" => {
             "loadline speaks HTTP to servers: put a server with HTTP before the application"
         }
-        "handle_errors" => "responses of loadline to failures are its own; those of servers pass",
+        "handle_errors" => {
+            "`error_pages` of listener or service names files for failures of loadline's own; \
+             responses of servers pass"
+        }
         "templates" | "vars" | "map" => "there are no variables but those of the request",
         "metrics" => "metrics and the dashboard are at [admin] bind = \"127.0.0.1:9090\"",
         "import" => "the file could not be read",
@@ -104,15 +108,8 @@ pub(super) fn steps(
     directives: &[Directive],
     table: &mut Table,
 ) -> Vec<Step> {
-    let rank = |it: &Directive| ORDER.iter().position(|name| *name == it.name());
-    let mut sorted: Vec<&Directive> = directives.iter().filter(|it| !is_other(it)).collect();
     let block = block(import, directives, table);
-    let length = |it: &Directive| matcher::of(it, &block.named).map_or(0, |found| found.0.length());
-    sorted.sort_by_key(|it| {
-        // A handler of one path is followed as one of all paths of its kind, the longest first.
-        let kind = if it.name() == "handle_path" { rank_of("handle") } else { rank(it) };
-        (kind, usize::MAX - length(it))
-    });
+    let sorted = sorted(directives, &block);
     let steps = in_order(import, &sorted, &block, table);
     tell_headers(import, &steps, table);
     steps
@@ -134,8 +131,50 @@ fn tell_headers(import: &Import<'_>, steps: &[Step], table: &mut Table) {
     }
 }
 
-fn rank_of(name: &str) -> Option<usize> {
-    ORDER.iter().position(|other| *other == name)
+/// The directives in Caddy's order. Not any two have one between them, and those stay as they are:
+/// so each is put before those that it precedes, one after another, as Caddy does it.
+fn sorted<'a>(directives: &'a [Directive], block: &Block<'_>) -> Vec<&'a Directive> {
+    let mut sorted: Vec<(Rank, &Directive)> = Vec::new();
+    for directive in directives.iter().filter(|it| !is_other(it)) {
+        let rank = rank(directive, block);
+        let behind = sorted.iter().rev().take_while(|(other, _)| rank.precedes(other)).count();
+        sorted.insert(sorted.len() - behind, (rank, directive));
+    }
+    sorted.into_iter().map(|(_, directive)| directive).collect()
+}
+
+/// What decides when a directive is followed.
+struct Rank {
+    kind: Option<usize>,
+    has_matcher: bool,
+    /// The path of its matcher, where that is one.
+    path: Option<String>,
+}
+
+impl Rank {
+    fn precedes(&self, other: &Self) -> bool {
+        if self.kind != other.kind {
+            return self.kind < other.kind;
+        }
+        match (&self.path, &other.path) {
+            (Some(one), Some(two)) => {
+                let is_same = one.trim_end_matches('*') == two.trim_end_matches('*');
+                if is_same { one.len() < two.len() } else { one.len() > two.len() }
+            }
+            _ => self.has_matcher && !other.has_matcher,
+        }
+    }
+}
+
+fn rank(directive: &Directive, block: &Block<'_>) -> Rank {
+    // A handler of one path is followed as one of all paths of its kind.
+    let name = if directive.name() == "handle_path" { "handle" } else { directive.name() };
+    let kind = ORDER.iter().position(|other| *other == name);
+    let (has_matcher, path) = match matcher::of(directive, &block.named) {
+        Ok((matcher, _)) => (!matcher.is_all(), matcher.path),
+        Err(_) => (true, None),
+    };
+    Rank { kind, has_matcher, path }
 }
 
 /// Directives that are read elsewhere.
@@ -287,12 +326,11 @@ fn handled(
         let change = [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text("/"))];
         steps.push(Step::always(directive.at(), Act::Edit(Edit::Key("rewrite", inline(&change)))));
     }
-    let inner = directive.block().iter();
-    let mut sorted: Vec<&Directive> = inner.filter(|it| !is_other(it)).collect();
-    if directive.name() != "route" {
-        sorted.sort_by_key(|it| rank_of(it.name()));
-    }
-    steps.extend(in_order(import, &sorted, &block, table));
+    let ordered = match directive.name() {
+        "route" => directive.block().iter().filter(|it| !is_other(it)).collect(),
+        _ => sorted(directive.block(), &block),
+    };
+    steps.extend(in_order(import, &ordered, &block, table));
     if directive.name() != "route" {
         steps.push(Step::always(directive.at(), Act::End(empty())));
     }
