@@ -72,7 +72,7 @@ pub fn texts_of(text: &str, key: &str) -> Vec<At<String>> {
 
 fn read_tree<K: FileKind, T: DeserializeOwned>(
     texts: &[&str],
-    variables: Option<&Variables>,
+    variables: Option<&Variables<'_>>,
     problems: &mut Problems,
 ) -> Option<At<T>> {
     let tree = match Tree::of(texts, variables, problems) {
@@ -88,7 +88,7 @@ fn read_tree<K: FileKind, T: DeserializeOwned>(
     }
     // Once more, and slowly: a tree that can be read is read once.
     let mut tree = Tree::of(texts, variables, problems).ok()?;
-    for _ in 0..SHOWN_MAX + variables.map_or(0, Variables::count) {
+    for _ in 0..SHOWN_MAX + tree.lone() {
         let error = match deserialize(tree.root.clone()) {
             Ok(file) => return Some(file),
             Err(error) => error,

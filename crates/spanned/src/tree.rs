@@ -19,7 +19,7 @@ impl<'t> Tree<'t> {
     /// them; or the first error of TOML with the index and the start of its text.
     pub(crate) fn of(
         texts: &[&'t str],
-        variables: Option<&'t Variables>,
+        variables: Option<&'t Variables<'_>>,
         problems: &mut Problems,
     ) -> Result<Self, (usize, usize, Error)> {
         let mut whole: Option<Spanned<DeTable<'t>>> = None;
@@ -50,9 +50,14 @@ impl<'t> Tree<'t> {
         Ok(tree)
     }
 
+    /// In how many places a variable is the whole value.
+    pub(crate) const fn lone(&self) -> usize {
+        self.lone.len()
+    }
+
     /// Makes the value of a variable at `place` the number or truth value that it looks like;
     /// false where there is none.
-    pub(crate) fn retype(&mut self, place: &Span, variables: Option<&'t Variables>) -> bool {
+    pub(crate) fn retype(&mut self, place: &Span, variables: Option<&'t Variables<'_>>) -> bool {
         let Some(index) = self.lone.iter().position(|(span, _)| span == place) else {
             return false;
         };
@@ -85,7 +90,7 @@ fn text_at<'n, 't>(
 
 /// Puts variables into a tree.
 struct Expansion<'a> {
-    variables: &'a Variables,
+    variables: &'a Variables<'a>,
     lone: Vec<(Span, String)>,
     problems: &'a mut Problems,
 }

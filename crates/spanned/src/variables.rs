@@ -8,15 +8,15 @@ use crate::text::Complaint;
 pub type LookUp<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The variables of some texts with their values.
-#[derive(Debug, Default)]
-pub(crate) struct Variables {
+pub(crate) struct Variables<'l> {
     /// By how they are written, braces included.
     values: BTreeMap<String, Result<String, Complaint>>,
+    look_up: LookUp<'l>,
 }
 
-impl Variables {
+impl<'l> Variables<'l> {
     /// The variables that stand in `texts`.
-    pub(crate) fn of(texts: &[&str], look_up: LookUp<'_>) -> Self {
+    pub(crate) fn of(texts: &[&str], look_up: LookUp<'l>) -> Self {
         let mut values = BTreeMap::new();
         for text in texts {
             let found = text.match_indices(OPEN).filter_map(|(at, _)| Written::at(&text[at..]));
@@ -24,7 +24,7 @@ impl Variables {
                 values.insert(written.whole.to_owned(), written.value(look_up));
             }
         }
-        Self { values }
+        Self { values, look_up }
     }
 
     /// How many there are.
@@ -57,11 +57,14 @@ impl Variables {
             whole += before;
             // `${1}` is a group of an expression, not a variable.
             let is_meant = from[OPEN.len()..].starts_with(|c: char| is_letter(c));
-            let written = Written::at(from).map(|it| it.whole);
-            match written.and_then(|written| Some((written, self.values.get(written)?))) {
-                Some((written, value)) => {
-                    whole += value.as_ref().map_err(Clone::clone)?;
-                    rest = &from[written.len()..];
+            match Written::at(from) {
+                Some(written) => {
+                    // One with an escape is written otherwise in the file.
+                    match self.values.get(written.whole) {
+                        Some(value) => whole += value.as_ref().map_err(Clone::clone)?,
+                        None => whole += &written.value(self.look_up)?,
+                    }
+                    rest = &from[written.whole.len()..];
                 }
                 None if is_meant => return Err(Complaint::new(NOT_ONE, NOT_ONE_HELP)),
                 None => {
@@ -150,6 +153,13 @@ mod tests {
             assert_eq!(expanded(text), Ok(Some(expected.to_owned())), "{text}");
         }
         assert_eq!(expanded("$PORT"), Ok(None));
+    }
+
+    #[test]
+    fn a_default_with_an_escape_is_read_without_it() {
+        let look_up = |_: &str| None;
+        let variables = Variables::of(&[r#"path = "~${RE:-/u/\\d+}""#], &look_up);
+        assert_eq!(variables.put_into(r"~${RE:-/u/\d+}"), Ok(Some(r"~/u/\d+".to_owned())));
     }
 
     #[test]

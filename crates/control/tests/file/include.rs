@@ -81,6 +81,25 @@ fn variables_are_put_in_with_the_type_that_the_key_wants() {
 }
 
 #[test]
+fn a_variable_may_be_a_number_in_many_places() {
+    let servers = (0..120).map(|n| {
+        format!("{{ address = \"10.0.1.{n}:80\", weight = \"${{LOADLINE_TEST_UNSET:-7}}\" }}")
+    });
+    let servers = servers.collect::<Vec<_>>().join(", ");
+    let web = WEB.replace("\"10.0.0.1:80\"", &servers);
+    let folder = folder(MAIN, &web, API);
+    let loaded = load(&folder.path().join("main.toml")).unwrap();
+    assert_eq!(loaded.fleet.services[0].groups[0].servers.len(), 120);
+}
+
+#[test]
+fn a_default_may_have_an_escape() {
+    let api = API.replace("10.0.0.2:80", "${LOADLINE_TEST_UNSET:-10.0.0.2\\u003A80}");
+    let folder = folder(MAIN, WEB, &api);
+    load(&folder.path().join("main.toml")).unwrap();
+}
+
+#[test]
 fn a_variable_that_is_not_set_is_an_error_where_it_stands() {
     let api = API.replace("10.0.0.2:80", "${LOADLINE_TEST_UNSET}:80");
     let folder = folder(MAIN, WEB, &api);
