@@ -106,25 +106,75 @@ const PROTECTED: &str = "THIS PROTECTED SOMETHING";
 fn included(file: &Path, pattern: &str) -> io::Result<Vec<(String, String)>> {
     let directory = file.parent().unwrap_or(Path::new(""));
     let path = directory.join(pattern);
-    if !pattern.contains('*') {
+    if !is_pattern(pattern) {
         return Ok(vec![read(&path)?]);
     }
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let name = name.to_string_lossy();
-    let mut parts = name.splitn(2, '*');
-    let (start, end) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    // A folder that is not there has no files.
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
-    let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    names.retain(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let fits = name.len() >= start.len() + end.len();
-        fits && name.starts_with(start) && name.ends_with(end) && path.is_file()
+    let mut found = vec![PathBuf::new()];
+    for part in path.components() {
+        let name = part.as_os_str().to_string_lossy();
+        if is_pattern(&name) {
+            found = found.iter().flat_map(|folder| matching(folder, &name)).collect();
+        } else {
+            found.iter_mut().for_each(|it| it.push(part));
+        }
+    }
+    found.retain(|it| it.is_file());
+    found.iter().map(|path| read(path)).collect()
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+/// What is in a folder under a name that fits, in order. A folder that is not there has nothing.
+fn matching(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let Ok(entries) = fs::read_dir(here) else { return Vec::new() };
+    let mut names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    names.retain(|name| {
+        let name = name.to_string_lossy();
+        // A hidden file is named by its dot.
+        fits(pattern, &name) && (!name.starts_with('.') || pattern.starts_with('.'))
     });
     names.sort();
-    names.iter().map(|path| read(path)).collect()
+    names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// Whether a name is as a pattern of a shell says: with `*`, `?` and `[a-z]`.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut chars = pattern.chars();
+    let Some(first) = chars.next() else { return name.is_empty() };
+    let (behind, mut name_behind) = (chars.as_str(), name.chars());
+    if first == '*' {
+        let mut starts = name.char_indices().map(|(at, _)| at).chain([name.len()]);
+        return starts.any(|at| fits(behind, &name[at..]));
+    }
+    let Some(c) = name_behind.next() else { return false };
+    let class = behind.split_once(']').filter(|_| first == '[');
+    let (is_one, behind) = match class {
+        Some((class, behind)) => (has(class, c), behind),
+        None => (first == '?' || first == c, behind),
+    };
+    is_one && fits(behind, name_behind.as_str())
+}
+
+/// Whether a class of characters has this one: `a-z`, `!.`.
+fn has(class: &str, c: char) -> bool {
+    let without = class.strip_prefix(['!', '^']);
+    let mut chars = without.unwrap_or(class).chars();
+    let mut is_in = false;
+    while let Some(low) = chars.next() {
+        let mut ahead = chars.clone();
+        let high = match (ahead.next(), ahead.next()) {
+            (Some('-'), Some(high)) => {
+                chars = ahead;
+                high
+            }
+            _ => low,
+        };
+        is_in |= (low..=high).contains(&c);
+    }
+    is_in != without.is_some()
 }
 
 fn read(path: &Path) -> io::Result<(String, String)> {

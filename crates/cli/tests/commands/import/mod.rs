@@ -87,3 +87,38 @@ fn what_cannot_be_read_is_shown_in_the_file() {
     assert!(told.contains("--from haproxy"), "{told}");
     assert_eq!(loadline(&["import", "/nowhere/haproxy.cfg"]).status.code(), Some(1));
 }
+
+#[test]
+fn files_are_included_by_patterns_of_a_shell() {
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, status: u16| {
+        let to = directory.path().join(name);
+        fs::create_dir_all(to.parent().unwrap()).unwrap();
+        fs::write(to, format!("server {{ listen {status}; return {status}; }}\n")).unwrap();
+    };
+    put("sites/a/one.conf", 401);
+    put("sites/b/two.conf", 402);
+    put("sites/.c/three.conf", 403);
+    put("conf.d/b.conf", 404);
+    put("conf.d/.b.conf", 405);
+    put("conf.d/B.conf", 406);
+    put("conf.d/b.conf.old", 407);
+    put("x/1.conf", 408);
+    for (pattern, expected) in [
+        ("sites/*/*.conf", &[401, 402][..]),
+        ("conf.d/[a-z]*.conf", &[404]),
+        ("conf.d/[!a-z]*", &[406]),
+        ("conf.d/*", &[404, 406, 407]),
+        ("?/?.conf", &[408]),
+        ("nowhere/*.conf", &[]),
+    ] {
+        let from = directory.path().join("nginx.conf");
+        let text = format!("http {{ include {pattern}; server {{ listen 80; return 400; }} }}\n");
+        fs::write(&from, text).unwrap();
+        let output = loadline(&["import", from.to_str().unwrap()]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let found: Vec<u16> =
+            (401..409).filter(|it| text.contains(&format!("deny = {it}\n"))).collect();
+        assert_eq!(found, expected, "{pattern}: {text}");
+    }
+}
