@@ -172,7 +172,7 @@ pub(crate) struct Region {
 pub(crate) struct Listener {
     /// The address to bind, or a list of addresses, each with the same settings and counts of its
     /// own. A port alone, `:8080`, is every IPv4 address of the machine, `[::]:8080` every IPv6
-    /// address.
+    /// address, and every IPv4 one too unless `net.ipv6.bindv6only` is 1.
     pub(crate) bind: Key<OneOrMore<Bind>>,
     /// Protocol of the listener. With `forward` other than `proxy` the default is `tcp`.
     #[schemars(extend("default" = "http"))]
