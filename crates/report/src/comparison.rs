@@ -133,9 +133,10 @@ impl<'r> Side<'r> {
         }
         let rate = ok / seconds;
         let mut before = Duration::ZERO;
-        let pieces = self.record.moments.iter().map(|moment| {
-            let lasted = moment.at.saturating_sub(before);
-            before = moment.at;
+        let pieces = self.record.moments_until_end().iter().map(|moment| {
+            let at = moment.at.min(self.record.elapsed);
+            let lasted = at.saturating_sub(before);
+            before = at;
             (moment.outcomes.ok as f64, lasted.as_secs_f64())
         });
         let interval = Batches::of(&pieces.collect::<Vec<_>>()).map_or_else(
@@ -219,7 +220,7 @@ fn times(record: &LoadRecord) -> Option<Batches> {
         let count = moment.outcomes.ok as f64;
         (moment.mean.as_millis_f64() * count, count)
     };
-    Batches::of(&record.moments.iter().map(piece).collect::<Vec<_>>())
+    Batches::of(&record.moments_until_end().iter().map(piece).collect::<Vec<_>>())
 }
 
 fn measured(value: f64, interval: Interval) -> Measured {
@@ -350,7 +351,7 @@ fn warnings_of((name, record): (&str, &LoadRecord)) -> Vec<String> {
         warnings.push(format!(
             "{name} is too short to see how its answers hang together ({} moments, {} needed): \
              they are taken for independent, so its intervals may be too narrow",
-            record.moments.len(),
+            record.moments_until_end().len(),
             statistics::FEWEST,
         ));
     }
@@ -501,6 +502,22 @@ mod tests {
             };
             assert_eq!(finding, expected, "{name}");
         }
+    }
+
+    #[test]
+    fn a_request_that_times_out_after_the_plan_makes_no_rate_worse() {
+        let (a, mut b) = (run(10.0, 0), run(10.0, 0));
+        (b.outcomes.ok, b.outcomes.timeout) = (b.outcomes.ok - 1, 1);
+        b.moments[59].outcomes.ok -= 1;
+        b.moments.extend((61..=90).map(|second| Moment {
+            at: Duration::from_secs(second),
+            outcomes: Outcomes { timeout: u64::from(second == 90), ..Outcomes::default() },
+            ..Moment::default()
+        }));
+        let record = compare_runs(("a", &a), ("b", &b), Limits::default());
+        let rate = record.figures.iter().find(|figure| figure.name == "rate").unwrap();
+        assert_eq!(rate.finding, Finding::Same, "{rate:?}");
+        assert!(rate.b.interval.unwrap().holds(rate.b.value.unwrap()), "{rate:?}");
     }
 
     #[test]

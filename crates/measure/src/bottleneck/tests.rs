@@ -73,6 +73,17 @@ fn load(seconds: u64, offered: u64, answered: u64) -> LoadRecord {
     }
 }
 
+/// The same with a request of its last second that times out half a minute later.
+fn with_late_timeout(mut load: LoadRecord) -> LoadRecord {
+    let seconds = load.moments.len() as u64;
+    load.moments.extend((1..=30).map(|second| Moment {
+        at: Duration::from_secs(seconds + second),
+        outcomes: Outcomes { timeout: u64::from(second == 30), ..Outcomes::default() },
+        ..Moment::default()
+    }));
+    load
+}
+
 fn only(verdict: &BottleneckVerdict) -> &Bottleneck {
     assert_eq!(verdict.bottlenecks.len(), 1, "{verdict:#?}");
     &verdict.bottlenecks[0]
@@ -127,6 +138,18 @@ fn the_same_without_losses_is_a_server_that_keeps_requests_waiting() {
             "the servers used 0.10 cores and the machine's CPU was 20 % busy",
         ]
     );
+}
+
+#[test]
+fn a_request_that_times_out_after_the_plan_changes_no_rate() {
+    let record = run(Role::Server, 60, |_| carrying(busy(0.2, 0.1), 2_000_000));
+    let verdict = judge(&record, Some(&with_late_timeout(load(60, 100, 40))));
+    assert_eq!(
+        only(&verdict).evidence[0],
+        "100/s were offered and 40/s answered from 4.0 s on; in flight rose to 3600"
+    );
+    let verdict = judge(&record, Some(&with_late_timeout(load(60, 100, 100))));
+    assert_eq!(verdict.first(), None);
 }
 
 #[test]

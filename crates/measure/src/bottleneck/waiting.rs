@@ -20,8 +20,8 @@ pub(super) struct Unmet {
 ///
 /// The first window of the load is left out: answers lag behind requests by their response time.
 pub(super) fn unmet(record: &ResourceRecord, load: &LoadRecord, run: Window) -> Option<Unmet> {
-    let moments = &load.moments;
-    let interval = load.elapsed / moments.len().max(1) as u64;
+    let moments = load.moments_until_end();
+    let interval = moments.first().map_or(Duration::ZERO, |moment| moment.at);
     let window = Window::over(load.elapsed, interval).samples.max(1);
     let is_short = |part: &&[Moment]| answered(part) < MET * offered(part);
     let (at, part) = moments

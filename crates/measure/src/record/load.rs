@@ -97,6 +97,14 @@ impl LoadRecord {
         Count::new(self.outcomes.ok) / self.elapsed
     }
 
+    /// The moments up to the end of the run, as `elapsed` has it. Those after it have nothing but
+    /// time-outs of requests that were under way then.
+    #[must_use]
+    pub fn moments_until_end(&self) -> &[Moment] {
+        let last = self.moments.iter().position(|moment| moment.at >= self.elapsed);
+        last.map_or(&self.moments, |last| &self.moments[..=last])
+    }
+
     /// Percentiles of the response time of all requests, one that failed infinitely late. What an
     /// interrupted run itself cut off is none of them.
     #[must_use]

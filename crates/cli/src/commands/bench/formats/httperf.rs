@@ -88,7 +88,7 @@ fn connections(text: &mut String, record: &LoadRecord) {
 fn requests_and_replies(text: &mut String, record: &LoadRecord) {
     let rate = over(requests(record) as f64, record.elapsed.as_secs_f64());
     line(text, format_args!("Request rate: {rate:.1} req/s ({:.1} ms/req)\n", over(1e3, rate)));
-    let Sampled { min, mean, max, stddev, count } = sampled(&record.moments);
+    let Sampled { min, mean, max, stddev, count } = sampled(record.moments_until_end());
     line(
         text,
         format_args!(
@@ -302,7 +302,10 @@ Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0
         };
         let mut moments: Vec<_> = (1..=5).map(|at| moment(at, 10)).collect();
         moments.extend((6..=12).map(|at| moment(at, 20)));
-        let record = LoadRecord { moments, ..LoadRecord::default() };
+        // What times out after the plan lengthens no run, and has no samples without replies.
+        moments.extend((13..=40).map(|at| moment(at, 0)));
+        let elapsed = Duration::from_secs(12);
+        let record = LoadRecord { elapsed, moments, ..LoadRecord::default() };
         let text = write(&record, CpuTime::default());
         let expected = "min 10.0 avg 15.0 max 20.0 stddev 7.1 (2 samples)";
         assert!(text.contains(expected), "{text}");
