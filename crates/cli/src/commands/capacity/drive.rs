@@ -194,7 +194,8 @@ impl Driver<'_> {
         Ok(match run {
             _ if interrupted.get() => Err(Observation::Interrupted),
             run if run.interrupted && longest >= left => Err(Observation::OutOfTime),
-            run => Ok(run),
+            // The cut was the search's own, and what it cut off has failed.
+            run => Ok(LoadRecord { interrupted: false, ..run }),
         })
     }
 
@@ -242,3 +243,71 @@ const COOL_DOWN_PART: u32 = 10;
 
 /// A shorter rest is not worth a line.
 const NOTABLE: time::Duration = time::Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Read as _,
+        net::{TcpListener, TcpStream},
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use super::*;
+
+    /// A server that never answers every fifth request.
+    fn hanging() -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map(Result::unwrap) {
+                std::thread::spawn(move || answer(stream));
+            }
+        });
+        url
+    }
+
+    fn answer(mut stream: TcpStream) {
+        static REQUESTS: AtomicUsize = AtomicUsize::new(1);
+        while matches!(stream.read(&mut [0; 1024]), Ok(1..)) {
+            if REQUESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(5) {
+                continue;
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn a_trial_in_which_requests_hang_beyond_its_end_is_breached() {
+        let objective: Objective = "p99<1s, errors<1%".parse().unwrap();
+        let plan = LoadPlan::closed(&hanging(), 1, Until::Requests(1)).unwrap();
+        let pace = Pace {
+            arrivals: Arrivals::Constant,
+            max_in_flight: 1_000,
+            cool_down: Duration::ZERO,
+            quiet: true,
+        };
+        let runtime = loadline_load::runtime().unwrap();
+        let stop = RefCell::new(runtime.block_on(async { StopSignal::new() }).unwrap());
+        let driver = Driver {
+            objective: &objective,
+            plan: &plan,
+            pace: &pace,
+            runtime,
+            generators: RefCell::new(Generators::Here),
+            stop,
+            begun: time::Instant::now(),
+            within: time::Duration::from_secs(20),
+        };
+        let (rate, second) = (Rate::per_sec(50), Duration::from_secs(1));
+        let timetable = Timetable::steady(rate, Arrivals::Constant, 0);
+        let search = Search::new(Config::default());
+        let trial = driver.trial(&search, timetable, rate, second, Purpose::Bracket);
+        for observed in [trial.unwrap(), driver.rung(4, second).unwrap()] {
+            let Observation::Run(measured) = observed else { panic!("{observed:?}") };
+            assert!(!measured.met, "{measured:?}");
+        }
+    }
+}
