@@ -1,12 +1,15 @@
 //! HTTP/2 over one connection: many requests at a time.
 //!
 //! The h2 crate keeps frames, header compression and flow control. Windows are so wide that they
-//! never hold a response back, since what is read is thrown away at once.
+//! never hold a response back, since what is read is thrown away at once. A request that is given
+//! up resets its stream; what still comes of it is no fault of the server's, so that no number of
+//! them ends the connection.
 
 use std::{
     future::{Future as _, poll_fn},
     pin::Pin,
     task::Poll,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -43,7 +46,10 @@ impl Http2Connection {
         builder
             .initial_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
-            .enable_push(false);
+            .enable_push(false)
+            .max_local_error_reset_streams(None)
+            .max_concurrent_reset_streams(RESETS)
+            .reset_stream_duration(LATE);
         let (send, connection) = builder.handshake(wire).await.map_err(|error| failed(&error))?;
         // The requests under way see the connection's error as well.
         tokio::spawn(async move { drop(connection.await) });
@@ -152,6 +158,11 @@ fn failed(error: &h2::Error) -> Failure {
 
 /// The largest window there is (RFC 9113, section 6.9.1).
 const WINDOW: u32 = (1 << 31) - 1;
+
+/// How many streams are remembered that were reset, and how long, for the responses that still
+/// come; a response to a stream that is forgotten costs a reset.
+const RESETS: usize = 65_536;
+const LATE: Duration = Duration::from_secs(30);
 
 /// `:status` and its three digits.
 pub(crate) const STATUS_BYTES: u64 = 10;

@@ -1,6 +1,9 @@
 //! HTTP/2 over TLS and without: few connections, every way a stream can end.
 
-use std::io::Write as _;
+use std::{
+    io::{self, Read as _, Write as _},
+    net::TcpStream,
+};
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{LoadPlan, Protocol, Until};
@@ -138,6 +141,41 @@ fn a_stream_that_hangs_is_a_timeout() {
     plan.timeout = Duration::from_millis(100);
     assert_eq!(run(&plan).outcomes, Outcomes { timeout: 3, ..Outcomes::default() });
     assert_eq!(server.most_at_once(), 3);
+}
+
+/// Answers each request when it has just been given up, until the client closes.
+fn answer_too_late(mut stream: TcpStream) -> io::Result<()> {
+    const SETTINGS: u8 = 4;
+    const RST_STREAM: u8 = 3;
+    const NO_SETTINGS: [u8; 9] = [0, 0, 0, SETTINGS, 0, 0, 0, 0, 0];
+    stream.read_exact(&mut [0; 24])?;
+    stream.write_all(&NO_SETTINGS)?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let [high, middle, low, kind, flags, id @ ..] = head;
+        let length = u32::from_be_bytes([0, high, middle, low]);
+        stream.read_exact(&mut vec![0; length as usize])?;
+        if kind == SETTINGS && flags == 0 {
+            stream.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0])?;
+        } else if kind == RST_STREAM {
+            // `:status: 200` with END_HEADERS, and a byte with END_STREAM.
+            let answer = [&[0, 0, 1, 1, 4][..], &id, &[0x88, 0, 0, 1, 0, 1], &id, b"x"].concat();
+            stream.write_all(&answer)?;
+        }
+    }
+}
+
+/// The server has done nothing wrong by answering what nobody waits for any more.
+#[test]
+fn however_many_requests_time_out_their_late_responses_break_no_connection() {
+    let server = Server::start(|_, stream| drop(answer_too_late(stream)));
+    let mut plan = LoadPlan::closed(&server.url(), 100, Until::Requests(15)).unwrap();
+    plan.transport.protocol = Protocol::Http2;
+    plan.timeout = Duration::from_millis(100);
+    let record = run(&plan);
+    assert_eq!(record.outcomes, Outcomes { timeout: 1_500, ..Outcomes::default() });
+    assert_eq!(server.connections(), 1);
 }
 
 #[test]
