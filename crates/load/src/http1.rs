@@ -1,9 +1,16 @@
 //! HTTP/1.1 over one connection: a request, its response, and the next request.
 
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
 use loadline_core::time::{Duration, Instant};
 use loadline_http1::{BodyReader, ResponseHead, Status};
 use loadline_linux::clock;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use crate::{
     connect::Wire, outcome::Outcome, phases::PhaseTimes, request::Request, tally::WholeResponse,
@@ -71,8 +78,8 @@ impl Connection {
         self.wire.is_quiet().await
     }
 
-    /// Sends the request and reads the response; says also whether the server lets the connection
-    /// be used for another.
+    /// Sends the request and reads the response; says also whether the connection can be used for
+    /// another. A server may respond before it has all of the request, and take no more of it.
     ///
     /// # Errors
     /// [`Failure`] where there is no whole response; the connection is of no more use then.
@@ -80,16 +87,15 @@ impl Connection {
         &mut self,
         request: &Request,
     ) -> Result<(WholeResponse, bool), Failure> {
-        // A server may answer and close before it has read all: the response is there to be read.
-        let whole = self.send(&request.bytes).await.is_ok();
-        let sent = clock::now();
-        let read = self.read_head(request).await?;
+        let mut upload = Upload { rest: &request.bytes, ended: None };
+        let read = self.read_head(request, &mut upload).await?;
         let head_end = self.head.head_len();
         let counted = request.count_by.as_ref().map(|name| {
             let value = self.head.fields().get(&self.buffer, name.as_str());
             String::from_utf8_lossy(value.unwrap_or(ABSENT)).into_owned()
         });
-        let (body_bytes, clean, ended) = self.read_body(head_end, &read).await?;
+        let (body_bytes, clean, ended) = self.read_body(head_end, &read, &mut upload).await?;
+        let (sent, whole) = upload.ended.unwrap_or((read.first_byte, false));
         let phases = PhaseTimes {
             first_byte: Some(read.first_byte.since(sent)),
             body: Some(ended.map_or(Duration::ZERO, |ended| ended.since(read.first_byte))),
@@ -100,17 +106,29 @@ impl Connection {
         Ok((answer, whole && clean && self.head.keep_alive()))
     }
 
-    async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        self.wire.write_all(bytes).await?;
-        self.wire.flush().await
+    /// Reads what comes to behind what the buffer holds; what is left of the request goes out
+    /// meanwhile.
+    async fn read(&mut self, filled: usize, upload: &mut Upload<'_>) -> io::Result<usize> {
+        let Self { wire, buffer, .. } = self;
+        poll_fn(|cx| {
+            upload.go_on(wire, cx);
+            let mut space = ReadBuf::new(&mut buffer[filled..]);
+            ready!(Pin::new(&mut *wire).poll_read(cx, &mut space))?;
+            Poll::Ready(Ok(space.filled().len()))
+        })
+        .await
     }
 
     /// Reads until a final head is at the start of the buffer.
-    async fn read_head(&mut self, request: &Request) -> Result<HeadRead, Failure> {
+    async fn read_head(
+        &mut self,
+        request: &Request,
+        upload: &mut Upload<'_>,
+    ) -> Result<HeadRead, Failure> {
         let mut read = HeadRead { bytes: 0, filled: 0, first_byte: Instant::ZERO, in_parts: false };
         self.head.reset();
         loop {
-            let count = match self.wire.read(&mut self.buffer[read.filled..]).await {
+            let count = match self.read(read.filled, upload).await {
                 Ok(0) => return Err(read.cut_off(Outcome::Reset)),
                 Err(error) => return Err(read.cut_off(tls::outcome_of(&error))),
                 Ok(count) => count,
@@ -143,6 +161,7 @@ impl Connection {
         &mut self,
         start: usize,
         head: &HeadRead,
+        upload: &mut Upload<'_>,
     ) -> Result<(u64, bool, Option<Instant>), Failure> {
         const BAD: Failure = Failure::Ended(Outcome::BadAnswer);
         let mut body = BodyReader::new(self.head.framing());
@@ -156,7 +175,7 @@ impl Connection {
                 return Ok((bytes, clean, apart.then(clock::now)));
             }
             apart = true;
-            let read = self.wire.read(&mut self.buffer).await;
+            let read = self.read(0, upload).await;
             (start, end) = (0, read.map_err(|error| Failure::Ended(tls::outcome_of(&error)))?);
             if end == 0 {
                 let whole = body.end_of_stream();
@@ -164,6 +183,36 @@ impl Connection {
                 return whole.map(|()| ended).map_err(|_| Failure::Ended(Outcome::Reset));
             }
         }
+    }
+}
+
+/// A request on its way.
+struct Upload<'a> {
+    /// What is not sent yet.
+    rest: &'a [u8],
+    /// When all was sent, or no more could be, and whether it was all.
+    ended: Option<(Instant, bool)>,
+}
+
+impl Upload<'_> {
+    /// Sends as much as the connection takes.
+    fn go_on(&mut self, wire: &mut Wire, cx: &mut Context<'_>) {
+        if self.ended.is_none()
+            && let Poll::Ready(sent) = self.poll(wire, cx)
+        {
+            self.ended = Some((clock::now(), sent.is_ok()));
+        }
+    }
+
+    fn poll(&mut self, wire: &mut Wire, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.rest.is_empty() {
+            let count = ready!(Pin::new(&mut *wire).poll_write(cx, self.rest))?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.rest = &self.rest[count..];
+        }
+        Pin::new(wire).poll_flush(cx)
     }
 }
 
@@ -178,6 +227,7 @@ mod tests {
     use super::*;
     use crate::plan::{LoadPlan, Until};
     use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::{TcpListener, TcpStream},
         time::{sleep, timeout},
     };

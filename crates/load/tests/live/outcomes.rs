@@ -89,6 +89,48 @@ fn an_answer_before_the_whole_request_was_taken_counts() {
 }
 
 #[test]
+fn a_server_that_sends_back_what_it_reads_gets_the_whole_body() {
+    const BODY: usize = 16 << 20;
+    let server = Server::start(|_, mut stream| {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {BODY}\r\n\r\n").unwrap();
+        let mut piece = vec![0; 65_536];
+        while let Ok(count @ 1..) = stream.read(&mut piece)
+            && stream.write_all(&piece[..count]).is_ok()
+        {}
+    });
+    let mut plan = one_user(&server.url(), 1);
+    plan.method = "POST".to_owned();
+    plan.body = vec![b'x'; BODY];
+    let record = run(&plan);
+    assert_eq!(record.outcomes, Outcomes { ok: 1, ..Outcomes::default() });
+    assert!(record.bytes_read > BODY as u64);
+}
+
+/// As servers do that let what is left of the body come, lest a reset destroy the response.
+#[test]
+fn a_refusal_counts_when_it_comes_and_not_when_the_server_stops_lingering() {
+    let server = Server::start(|_, mut stream| {
+        stream.read_exact(&mut [0; 16]).unwrap();
+        stream.write_all(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n").unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        wait_closed(&mut stream);
+    });
+    let mut plan = one_user(&server.url(), 2);
+    plan.method = "POST".to_owned();
+    plan.body = vec![b'x'; 16 << 20];
+    let record = run(&plan);
+    assert_eq!(record.outcomes, Outcomes { client_error: 2, ..Outcomes::default() });
+    assert!(record.elapsed < Duration::from_secs(2), "{}", record.elapsed);
+    assert_eq!(server.connections(), 2, "half a request cannot be followed by another");
+}
+
+#[test]
 fn a_closed_port_refuses() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let record = run(&one_user(&closed.to_string(), 3));
