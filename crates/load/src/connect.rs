@@ -254,7 +254,8 @@ impl Wire {
 /// [`LoadError::Resolve`] where there is none.
 pub(crate) async fn look_up(target: &Target) -> Result<Vec<SocketAddr>, LoadError> {
     let failed = |source| LoadError::Resolve { host: target.host().to_owned(), source };
-    let found = tokio::net::lookup_host((target.host(), target.port())).await.map_err(failed)?;
+    let host = target.scoped_host();
+    let found = tokio::net::lookup_host((&*host, target.port())).await.map_err(failed)?;
     let addresses: Vec<_> = found.collect();
     if addresses.is_empty() {
         return Err(failed(io::ErrorKind::NotFound.into()));

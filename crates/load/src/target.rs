@@ -1,6 +1,6 @@
 //! Where requests go: an `http://` or `https://` URL, taken apart.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use crate::plan::PlanError;
 
@@ -9,6 +9,8 @@ use crate::plan::PlanError;
 pub struct Target {
     secure: bool,
     host: String,
+    /// The interface that a link-local address is of.
+    zone: Option<String>,
     port: u16,
     path: String,
 }
@@ -20,10 +22,19 @@ impl Target {
         self.secure
     }
 
-    /// The name or address to connect to, without the brackets of an IPv6 address.
+    /// The name or address to connect to, without the brackets of an IPv6 address and without its
+    /// zone.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
+    }
+
+    /// As the resolver takes it: with its zone.
+    pub(crate) fn scoped_host(&self) -> Cow<'_, str> {
+        match &self.zone {
+            Some(zone) => format!("{}%{zone}", self.host).into(),
+            None => self.host.as_str().into(),
+        }
     }
 
     /// Whether the host is a name that must be looked up, not an address.
@@ -44,11 +55,18 @@ impl Target {
         &self.path
     }
 
-    /// The value of the Host field: the port is left out where it is the scheme's own.
+    /// The value of the Host field: the port is left out where it is the scheme's own, and so is a
+    /// zone, which says nothing on another machine.
     #[must_use]
     pub fn authority(&self) -> String {
-        let host =
-            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        self.authority_with("")
+    }
+
+    fn authority_with(&self, zone: &str) -> String {
+        let host = match &self.host {
+            host if host.contains(':') => format!("[{host}{zone}]"),
+            host => host.clone(),
+        };
         if self.port == own_port(self.secure) { host } else { format!("{host}:{}", self.port) }
     }
 }
@@ -57,7 +75,8 @@ impl FromStr for Target {
     type Err = PlanError;
 
     /// Reads `http://host:port/path?query` or the same with `https`; a scheme that is left out is
-    /// `http`, a fragment is ignored.
+    /// `http`, a fragment is ignored. An IPv6 address may have a zone: `[fe80::1%25eth0]` or, as
+    /// people write it, `[fe80::1%eth0]`.
     ///
     /// # Errors
     /// [`PlanError::Url`] with what is wrong with it.
@@ -84,14 +103,19 @@ impl FromStr for Target {
         let (host, port) = authority.map_err(|(at, why)| wrong(begins + at, why))?;
         let path = if tail.starts_with('/') { tail.to_owned() } else { format!("/{tail}") };
         let port = port.unwrap_or(own_port(secure));
-        Ok(Self { secure, host: host.to_owned(), port, path })
+        let (host, zone) = match host.split_once('%') {
+            Some((host, zone)) => (host, Some(unescaped(zone).to_owned())),
+            None => (host, None),
+        };
+        Ok(Self { secure, host: host.to_owned(), zone, port, path })
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.secure { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+        let zone = self.zone.as_ref().map_or(String::new(), |zone| format!("%25{zone}"));
+        write!(f, "{scheme}://{}{}", self.authority_with(&zone), self.path)
     }
 }
 
@@ -101,14 +125,22 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), (usize, &'sta
     let (host, rest) = match authority.strip_prefix('[') {
         Some(inner) => {
             let (host, rest) = inner.split_once(']').ok_or((0, "the bracket is not closed"))?;
-            let address = host.parse::<std::net::Ipv6Addr>();
+            let address = host.split_once('%').map_or(host, |(address, _zone)| address);
+            let address = address.parse::<std::net::Ipv6Addr>();
             address.map_err(|_| (1, "only an IPv6 address stands in brackets"))?;
             (host, rest)
         }
         None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
     };
+    let (name, zone) = match host.split_once('%') {
+        Some((name, zone)) if name.contains(':') => (name, Some(zone)),
+        _ => (host, None),
+    };
     let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
-    let wrong = host.bytes().position(|byte| !named(byte));
+    if zone.map(unescaped).is_some_and(|zone| zone.is_empty() || !zone.bytes().all(named)) {
+        return Err((name.len() + 1, "the zone is an interface, like http://[fe80::1%25eth0]/"));
+    }
+    let wrong = name.bytes().position(|byte| !named(byte));
     if let Some(at) = wrong.or(host.is_empty().then_some(0)) {
         return Err((at, "it needs a host, like http://127.0.0.1:8080/"));
     }
@@ -122,6 +154,11 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), (usize, &'sta
             Err((authority.len() - rest.len(), why))
         }
     }
+}
+
+/// A zone without the escape of the `%` before it (RFC 6874).
+fn unescaped(zone: &str) -> &str {
+    zone.strip_prefix("25").filter(|zone| !zone.is_empty()).unwrap_or(zone)
 }
 
 /// The port of a URL that names none (RFC 9110, section 4.2).
@@ -159,6 +196,19 @@ mod tests {
         assert_eq!((secure.is_secure(), secure.port()), (true, 443));
         assert_eq!(secure.to_string(), "https://example.org/a");
         assert_eq!(read("https://example.org:80").authority(), "example.org:80");
+    }
+
+    #[test]
+    fn a_link_local_address_has_a_zone_that_servers_are_not_told() {
+        for url in ["http://[fe80::1%25eth0]:81/a", "[fe80::1%eth0]:81/a"] {
+            let target = read(url);
+            assert_eq!((target.host(), &*target.scoped_host()), ("fe80::1", "fe80::1%eth0"));
+            assert_eq!((target.authority().as_str(), target.is_named()), ("[fe80::1]:81", false));
+            assert_eq!(target.to_string(), "http://[fe80::1%25eth0]:81/a");
+        }
+        for url in ["[fe80::1%]", "[fe80::1%25et/h0]", "[fe80::1%25e h]", "host%25eth0"] {
+            assert!(url.parse::<Target>().is_err(), "{url}");
+        }
     }
 
     #[test]

@@ -62,17 +62,17 @@ pub(super) enum Refusal {
 
 impl Echo {
     /// Opens the socket that is allowed; `identifier` tells the raw sockets of one process apart.
-    pub(super) fn open(peer: IpAddr, identifier: u16) -> Result<Self, Refusal> {
-        let (socket, kind) = match create(peer, Type::DGRAM) {
+    pub(super) fn open(peer: SocketAddr, identifier: u16) -> Result<Self, Refusal> {
+        let ip = peer.ip();
+        let (socket, kind) = match create(ip, Type::DGRAM) {
             Ok(socket) => (socket, Kind::Datagram),
             // Of the two reasons the second is the one that root could change.
-            Err(_) => (create(peer, Type::RAW).map_err(Refusal::NotAllowed)?, Kind::Raw),
+            Err(_) => (create(ip, Type::RAW).map_err(Refusal::NotAllowed)?, Kind::Raw),
         };
-        let to = SocketAddr::new(peer, 0).into();
-        socket.connect(&to).map_err(Refusal::Unreachable)?;
+        socket.connect(&peer.into()).map_err(Refusal::Unreachable)?;
         let socket = UdpSocket::from_std(socket.into()).map_err(Refusal::Unreachable)?;
         let written = (kind == Kind::Raw).then_some(identifier);
-        let sender = Sender::new(peer, written, rand::random());
+        let sender = Sender::new(ip, written, rand::random());
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         Ok(Self { socket, sender, kind, v6: peer.is_ipv6(), buffer })
     }

@@ -221,7 +221,7 @@ impl PingedHost {
         let (wire, note) = Wire::open(address, plan.tcp, identifier)?;
         let target = ProbeTarget {
             target: plan.hosts[host].clone(),
-            address: address.to_string(),
+            address: address.ip().to_string(),
             protocol: wire.protocol(),
             note,
             ..ProbeTarget::default()
@@ -239,6 +239,7 @@ impl PingedHost {
         };
         let (protocol, note) = (session.target.protocol.clone(), session.target.note.clone());
         let tcp = session.wire.is_tcp();
+        let address = address.ip();
         session.tell(PingEvent::Started { host, address, protocol, tcp, note });
         Ok(session)
     }
@@ -379,8 +380,9 @@ fn instead_of(host: &str) -> Option<&'static str> {
     }
 }
 
-/// The first address of `host` in the family. An IPv6 address may stand in brackets.
-async fn resolve(host: &str, family: Family) -> Result<IpAddr, ProbeError> {
+/// The first address of `host` in the family, with port 0. An IPv6 address may stand in brackets,
+/// and may have a zone.
+async fn resolve(host: &str, family: Family) -> Result<SocketAddr, ProbeError> {
     let failed = |source| ProbeError::Resolve { host: host.to_owned(), source };
     let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     let mut found = tokio::net::lookup_host((bare, 0)).await.map_err(failed)?;
@@ -389,6 +391,20 @@ async fn resolve(host: &str, family: Family) -> Result<IpAddr, ProbeError> {
         Family::V4 => address.is_ipv4(),
         Family::V6 => address.is_ipv6(),
     };
-    let address = found.find(fits).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
-    Ok(address.ip())
+    found.find(fits).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_zone_of_a_link_local_address_is_kept() {
+        for host in ["fe80::1%lo", "[fe80::1%lo]"] {
+            let SocketAddr::V6(address) = resolve(host, Family::Any).await.unwrap() else {
+                panic!("{host} is no IPv6 address");
+            };
+            assert_eq!(address.scope_id(), 1, "{host}");
+        }
+    }
 }

@@ -1,9 +1,6 @@
 //! How a ping travels: as an ICMP echo, or as the opening of a TCP connection.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-};
+use std::{io, net::SocketAddr};
 
 use loadline_core::time::Instant;
 use loadline_linux::clock;
@@ -56,7 +53,7 @@ impl Wire {
     /// # Errors
     /// [`ProbeError::Unreachable`] where the system knows no way to the address.
     pub(super) fn open(
-        peer: IpAddr,
+        peer: SocketAddr,
         tcp: Option<u16>,
         identifier: u16,
     ) -> Result<(Self, Option<String>), ProbeError> {
@@ -70,13 +67,14 @@ impl Wire {
                 Ok((Self::tcp(peer, FALLBACK_PORT), Some(why)))
             }
             Err(Refusal::Unreachable(source)) => {
-                Err(ProbeError::Unreachable { address: peer, source })
+                Err(ProbeError::Unreachable { address: peer.ip(), source })
             }
         }
     }
 
-    fn tcp(peer: IpAddr, port: u16) -> Self {
-        Self::Tcp { peer: SocketAddr::new(peer, port), opening: JoinSet::new() }
+    fn tcp(mut peer: SocketAddr, port: u16) -> Self {
+        peer.set_port(port);
+        Self::Tcp { peer, opening: JoinSet::new() }
     }
 
     pub(super) const fn is_tcp(&self) -> bool {
