@@ -5,7 +5,7 @@
 //! browsers do, and counted once, by what became of it there; the connection counts as stale. The
 //! same holds for a request that a server says, over HTTP/2 or HTTP/3, it has not looked at.
 
-use std::{cell::Cell, rc::Rc};
+use std::{borrow::Cow, cell::Cell, collections::HashMap, net::SocketAddr, rc::Rc};
 
 use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
@@ -54,12 +54,51 @@ struct Route {
     host: usize,
 }
 
+/// Where the targets of a plan are, each server looked for once.
+#[derive(Default)]
+struct Found<'p> {
+    endpoints: Vec<Endpoint>,
+    /// Of those that were looked for, the number of the endpoint.
+    known: HashMap<(bool, Cow<'p, str>, u16), usize>,
+    /// What the first look-up took.
+    dns: Option<Duration>,
+}
+
 /// An endpoint and what is spoken there.
 struct Host {
     endpoint: Endpoint,
     /// Whether requests share connections, as over HTTP/2 and HTTP/3.
     shares: bool,
     sessions: Sessions,
+}
+
+impl<'p> Found<'p> {
+    /// The number of the endpoint that requests to `target` go to.
+    async fn host_of(
+        &mut self,
+        target: &'p Target,
+        (plan, connector): (&LoadPlan, &Connector),
+    ) -> Result<usize, LoadError> {
+        let key = (target.is_secure(), target.scoped_host(), target.port());
+        if let Some(host) = self.known.get(&key) {
+            return Ok(*host);
+        }
+        let tls = &plan.transport.tls;
+        let name = target.is_secure().then(|| tls::server_name(target, tls)).transpose()?;
+        let begun = clock::now();
+        let addresses = connector.usable(connect::look_up(target).await?);
+        let took = clock::now().since(begun);
+        self.dns = self.dns.or(target.is_named().then_some(took));
+        let endpoint = reachable(connector, (&addresses, name), plan.timeout).await;
+        connector.check(&endpoint)?;
+        let same = self.endpoints.iter().position(|other| *other == endpoint);
+        let host = same.unwrap_or(self.endpoints.len());
+        if same.is_none() {
+            self.endpoints.push(endpoint);
+        }
+        self.known.insert(key, host);
+        Ok(host)
+    }
 }
 
 impl Client {
@@ -72,23 +111,14 @@ impl Client {
         let targets = || plan.targets.iter().map(|(target, _)| target);
         let transport = &plan.transport;
         let mut connector = Connector::new(transport, targets())?;
-        let (mut endpoints, mut routes) = (Vec::new(), Vec::new());
-        let mut dns = None;
+        let mut found = Found::default();
+        let mut routes = Vec::new();
         for target in targets() {
             let request = Request::of(plan, target)?;
-            let tls = &transport.tls;
-            let name = target.is_secure().then(|| tls::server_name(target, tls)).transpose()?;
-            let begun = clock::now();
-            let endpoint = reachable(&connector, (target, name), plan.timeout).await?;
-            let took = clock::now().since(begun);
-            dns = dns.or(target.is_named().then_some(took));
-            connector.check(&endpoint)?;
-            let known = endpoints.iter().position(|other| *other == endpoint);
-            routes.push(Route { request, host: known.unwrap_or(endpoints.len()) });
-            if known.is_none() {
-                endpoints.push(endpoint);
-            }
+            let host = found.host_of(target, (plan, &connector)).await?;
+            routes.push(Route { request, host });
         }
+        let Found { endpoints, dns, .. } = found;
         if transport.protocol == Protocol::Auto {
             let http2 = all_choose_http2(&connector, &endpoints, plan.timeout).await;
             connector.settle(transport, http2)?;
@@ -296,19 +326,18 @@ async fn all_choose_http2(
 /// else the first.
 async fn reachable(
     connector: &Connector,
-    (target, name): (&Target, Option<ServerName<'static>>),
+    (addresses, name): (&[SocketAddr], Option<ServerName<'static>>),
     patience: Duration,
-) -> Result<Endpoint, LoadError> {
-    let addresses = connect::look_up(target).await?;
+) -> Endpoint {
     let patience = patience.min(PROBE_PATIENCE).to_std();
     for address in addresses.iter().filter(|_| addresses.len() > 1) {
         let endpoint = Endpoint { address: *address, name: name.clone() };
         if let Ok(true) = timeout(patience, connector.reaches(&endpoint)).await {
-            return Ok(endpoint);
+            return endpoint;
         }
     }
-    Ok(Endpoint { address: addresses[0], name })
+    Endpoint { address: addresses[0], name }
 }
 
 /// An address that does not answer in this time is not the one the server is reached at.
-const PROBE_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const PROBE_PATIENCE: Duration = Duration::from_secs(1);

@@ -145,6 +145,17 @@ impl Connector {
         }
     }
 
+    /// Those of the addresses of a host that one of the sources can reach; all where none is.
+    pub(crate) fn usable(&self, mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        let reached = |address: &SocketAddr| {
+            self.sources.iter().any(|source| source.is_ipv4() == address.is_ipv4())
+        };
+        if addresses.iter().any(reached) {
+            addresses.retain(reached);
+        }
+        addresses
+    }
+
     /// Opens one connection. The caller sets the limit of time.
     ///
     /// # Errors
@@ -324,5 +335,24 @@ impl AsyncWrite for Wire {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_addresses_of_a_name_those_count_that_a_source_can_reach() {
+        let (four, six) = ("127.0.0.1:80".parse().unwrap(), "[::1]:80".parse().unwrap());
+        let usable = |sources: &[&str], addresses: &[SocketAddr]| {
+            let sources = sources.iter().map(|source| source.parse().unwrap()).collect();
+            let transport = Transport { sources, ..Transport::default() };
+            let connector = Connector::new(&transport, std::iter::empty()).unwrap();
+            connector.usable(addresses.to_vec())
+        };
+        assert_eq!(usable(&["127.0.0.2"], &[six, four]), [four]);
+        assert_eq!(usable(&["127.0.0.2"], &[six]), [six], "it is told that it cannot be reached");
+        assert_eq!(usable(&[], &[six, four]), [six, four]);
     }
 }

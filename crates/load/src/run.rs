@@ -132,12 +132,16 @@ pub(crate) async fn part(
 ) -> Result<Figures, LoadError> {
     plan.check()?;
     let tally = Tally::new(plan.lasts());
-    let client = Rc::new(Client::open(plan, Rc::clone(&tally)).await?);
+    let mut cancel = pin!(cancel);
+    let client = tokio::select! {
+        biased;
+        client = Client::open(plan, Rc::clone(&tally)) => Rc::new(client?),
+        () = &mut cancel => return Ok(tally.close(None, true)),
+    };
     let (meter, opened) = (OnceCell::new(), Rc::clone(&client));
     let tasks = LocalSet::new();
     let driven = tasks.run_until(async {
         let mut done = pin!(drive(plan, client, Rc::clone(&tally), &meter, begin));
-        let mut cancel = pin!(cancel);
         let mut ticks = interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         ticks.tick().await;

@@ -63,6 +63,20 @@ fn a_source_that_cannot_be_used_is_told_before_the_run() {
     assert!(refused(&plan).to_string().contains("one is IPv4, the other IPv6"));
 }
 
+/// As where thousands of servers are looked for that do not answer.
+#[test]
+fn a_run_that_is_cancelled_while_its_servers_are_looked_for_ends_at_once() {
+    let silent = Server::start(|_, mut stream| wait_closed(&mut stream));
+    let plan = one_user(&silent.url().replace("http", "https"), 1);
+    let begun = std::time::Instant::now();
+    let record = loadline_load::runtime().unwrap().block_on(async {
+        let cancel = tokio::time::sleep(std::time::Duration::from_millis(50));
+        loadline_load::measure(&plan, |_| (), cancel).await.unwrap()
+    });
+    assert!(record.interrupted && record.planned == 0, "{record:?}");
+    assert!(begun.elapsed() < std::time::Duration::from_millis(900), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn requests_wait_in_turn_for_one_of_few_connections() {
     let server = Server::start(|_, mut stream| {
