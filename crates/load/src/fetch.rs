@@ -1,12 +1,13 @@
 //! One exchange at a time, with its phases: what a series of times to first byte is made of.
 
-use std::{net::SocketAddr, time::Duration as Patience};
+use std::{error::Error as _, net::SocketAddr, time::Duration as Patience};
 
 use loadline_core::time::Duration;
 use loadline_linux::clock;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
 use crate::{
+    client::PROBE_PATIENCE,
     connect::{self, Connector, Endpoint},
     http1::{Connection, Failure},
     http2::Http2Connection,
@@ -29,6 +30,8 @@ pub struct Prober {
     request: Request,
     patience: Patience,
     kept: Option<Kept>,
+    /// The address that took the latest connection, which is tried first.
+    answered: Option<SocketAddr>,
 }
 
 /// What became of one exchange.
@@ -40,6 +43,9 @@ pub struct Fetched {
     pub protocol: String,
     /// The address connected to; none where the name has none or no address took a connection.
     pub address: Option<SocketAddr>,
+    /// Why the name has no address, where the look-up failed; the outcome is
+    /// [`Outcome::ConnectRefused`] then.
+    pub unresolved: Option<String>,
     /// Whether the connection was kept from the exchange before.
     pub reused: bool,
     /// Looking the host's name up, on a new connection; none where the host is an address.
@@ -86,7 +92,8 @@ impl Prober {
         let tls = &plan.transport.tls;
         let name = target.is_secure().then(|| tls::server_name(&target, tls)).transpose()?;
         connect::look_up(&target).await?;
-        Ok(Self { target, name, connector, request, patience: plan.timeout.to_std(), kept: None })
+        let patience = plan.timeout.to_std();
+        Ok(Self { target, name, connector, request, patience, kept: None, answered: None })
     }
 
     /// One exchange: on the connection kept from the one before if there is one, or else on a new
@@ -148,15 +155,42 @@ impl Prober {
         Ok((status, again))
     }
 
-    /// Looks the name up and connects to the first of its addresses that can be reached.
-    async fn open(&self, fetched: &mut Fetched) -> Result<Kept, Outcome> {
+    /// Looks the name up and connects to the first of its addresses that can be reached; only the
+    /// last has all the time there is.
+    async fn open(&mut self, fetched: &mut Fetched) -> Result<Kept, Outcome> {
         let begun = clock::now();
         let found = connect::look_up(&self.target).await;
         fetched.dns = self.target.is_named().then(|| clock::now().since(begun));
+        match found {
+            Ok(addresses) => self.open_first(addresses, fetched).await,
+            Err(error) => {
+                fetched.unresolved = Some(reason(&error));
+                Err(Outcome::ConnectRefused)
+            }
+        }
+    }
+
+    async fn open_first(
+        &mut self,
+        addresses: Vec<SocketAddr>,
+        fetched: &mut Fetched,
+    ) -> Result<Kept, Outcome> {
+        let mut addresses = self.connector.usable(addresses);
+        addresses.sort_by_key(|address| Some(*address) != self.answered);
+        let patience = PROBE_PATIENCE.to_std().min(self.patience / 2);
         let mut last = Outcome::ConnectRefused;
-        for address in found.unwrap_or_default() {
-            match self.open_at(address, fetched).await {
-                Ok(opened) => return Ok(opened),
+        for (number, address) in addresses.iter().enumerate() {
+            let opening = self.open_at(*address, fetched);
+            let opened = if number + 1 == addresses.len() {
+                opening.await
+            } else {
+                timeout(patience, opening).await.unwrap_or(Err(Outcome::ConnectTimeout))
+            };
+            match opened {
+                Ok(opened) => {
+                    self.answered = Some(*address);
+                    return Ok(opened);
+                }
                 Err(outcome) => last = outcome,
             }
         }
@@ -183,6 +217,11 @@ impl Prober {
     }
 }
 
+/// What the resolver said.
+fn reason(error: &LoadError) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 impl Speaker {
     async fn is_open(&mut self) -> bool {
         match self {
@@ -199,6 +238,7 @@ impl Default for Fetched {
             outcome: Err(Outcome::CutOff),
             protocol: String::new(),
             address: None,
+            unresolved: None,
             reused: false,
             dns: None,
             connect: None,
@@ -208,5 +248,50 @@ impl Default for Fetched {
             total: Duration::ZERO,
             bytes: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Until;
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_delays_the_first_exchange_alone() {
+        let silent = TcpSocket::new_v4().unwrap();
+        silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent = silent.listen(0).unwrap();
+        let address = silent.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        let open = || timeout(Patience::from_millis(200), TcpStream::connect(address));
+        while let Ok(stream) = open().await {
+            waiting.push(stream.unwrap());
+            assert!(waiting.len() < 100, "the backlog does not fill");
+        }
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = vec![address, server.local_addr().unwrap()];
+        let mut plan = LoadPlan::closed("localhost:1", 1, Until::Requests(1)).unwrap();
+        plan.timeout = Duration::from_millis(600);
+        let mut prober = Prober::new(&plan).await.unwrap();
+        let mut took = Vec::new();
+        for _ in 0..2 {
+            let begun = clock::now();
+            let opened = prober.open_first(addresses.clone(), &mut Fetched::default()).await;
+            assert_eq!(opened.map(|kept| kept.address).ok(), Some(addresses[1]));
+            took.push(clock::now().since(begun));
+        }
+        let half = plan.timeout / 2;
+        assert!(took[0] >= half && took[1] < half, "{took:?}");
+    }
+
+    #[tokio::test]
+    async fn a_look_up_that_fails_later_is_told_apart_from_a_connection_that_is_refused() {
+        let plan = LoadPlan::closed("localhost:1", 1, Until::Requests(1)).unwrap();
+        let mut prober = Prober::new(&plan).await.unwrap();
+        let refused = prober.fetch(false).await;
+        assert_eq!((refused.outcome, refused.unresolved), (Err(Outcome::ConnectRefused), None));
+        prober.target = "nobody.invalid".parse().unwrap();
+        assert!(prober.fetch(false).await.unresolved.is_some());
     }
 }

@@ -117,6 +117,8 @@ struct Lane {
     /// What was spoken, and with whom, each once.
     protocols: Vec<String>,
     addresses: Vec<String>,
+    /// How many look-ups of the name failed, and why the last did.
+    unresolved: (u64, String),
 }
 
 impl Lane {
@@ -124,7 +126,8 @@ impl Lane {
         let prober = Prober::new(request).await?;
         let target =
             ProbeTarget { target: request.targets[0].0.to_string(), ..ProbeTarget::default() };
-        Ok(Self { prober, target, protocols: Vec::new(), addresses: Vec::new() })
+        let unresolved = (0, String::new());
+        Ok(Self { prober, target, protocols: Vec::new(), addresses: Vec::new(), unresolved })
     }
 
     /// Sends the next request and notes what becomes of it; false where `cancel` ended first.
@@ -156,6 +159,9 @@ impl Lane {
         note_once(&mut self.protocols, fetched.protocol.clone());
         let address = fetched.address.map(|address| address.to_string());
         note_once(&mut self.addresses, address.unwrap_or_default());
+        if let Some(why) = &fetched.unresolved {
+            self.unresolved = (self.unresolved.0 + 1, why.clone());
+        }
         self.target.samples.push(sample(number, at, fetched));
     }
 
@@ -163,6 +169,9 @@ impl Lane {
         self.prober.close().await;
         self.target.protocol = self.protocols.join(", ");
         self.target.address = self.addresses.join(", ");
+        let (failed, why) = self.unresolved;
+        self.target.note = (failed > 0)
+            .then(|| format!("of those counted as connect refused {failed} had no address: {why}"));
         series::summarise(&mut self.target);
         self.target
     }

@@ -57,7 +57,8 @@ pub struct ProbeTarget {
     pub address: String,
     /// What was spoken: `HTTP/2 over TLS 1.3`, `ICMP echo`, `TCP connect to port 80`.
     pub protocol: String,
-    /// Why this and not what would be better, where that needs saying.
+    /// Why this and not what would be better, where that needs saying; of times to first byte, how
+    /// many look-ups of the name failed, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// What became of each; the sum is the number of samples.

@@ -55,6 +55,9 @@ fn describe(index: usize, target: &ProbeTarget) -> String {
     parts.retain(|part| !part.is_empty());
     let name = shortened(&target.target, 74);
     let mut text = format!("\n{} {name}\n  {}\n", mark(index), parts.join(", "));
+    if let Some(note) = &target.note {
+        text += &format!("  {}\n", shortened(note, 78));
+    }
     if let Some((slow, last)) = slow(target) {
         let all = target.time.count;
         text +=
