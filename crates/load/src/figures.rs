@@ -198,7 +198,7 @@ impl Figures {
     pub(crate) fn record(mut self, plan: &LoadPlan) -> LoadRecord {
         let elapsed = self.elapsed();
         let mut record = LoadRecord {
-            target: plan.targets[0].0.to_string(),
+            target: plan.asked(),
             started_unix_ms: self.started_unix_ms,
             model: plan.model(),
             elapsed,

@@ -196,6 +196,22 @@ impl LoadPlan {
         }
     }
 
+    /// Where requests go, as it stands in a record: a URL, or several, with their weights where
+    /// these differ. Of a long list it is the beginning.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        let weighted = self.targets.windows(2).any(|pair| pair[0].1 != pair[1].1);
+        let shown = self.targets.iter().take(URLS_TOLD).map(|(target, weight)| match weighted {
+            true => format!("{target} {weight}"),
+            false => target.to_string(),
+        });
+        let text = shown.collect::<Vec<_>>().join(", ");
+        match self.targets.len().saturating_sub(URLS_TOLD) {
+            0 => text,
+            more => format!("{text}, and {more} more"),
+        }
+    }
+
     /// The pattern as it stands in a record.
     #[must_use]
     pub fn model(&self) -> LoadModel {
@@ -221,6 +237,24 @@ impl LoadPlan {
             Pattern::Closed { until: Until::Elapsed(span), .. } => Some(*span),
             Pattern::Open { timetable, until, .. } => Some(timetable.lasts(*until)),
         }
+    }
+
+    /// How long it takes at most, as far as that is known; random arrivals take longer for one seed
+    /// in a million.
+    pub(crate) fn lasts_at_most(&self) -> Option<Duration> {
+        let lasts = self.lasts()?;
+        let more = match &self.pattern {
+            Pattern::Open { timetable, until: Until::Requests(requests), .. }
+                if matches!(timetable.arrivals(), Arrivals::Poisson | Arrivals::Uniform) =>
+            {
+                // The last of n arrivals at the rate r comes after n / r, give or take sqrt(n) / r;
+                // of few the tail is longer.
+                let requests = *requests as f64;
+                lasts.scale(5.0 / requests.sqrt() + 10.0 / requests)
+            }
+            _ => Duration::ZERO,
+        };
+        Some(lasts + more)
     }
 
     /// Whether every number is in its range, and every URL can be asked over the protocol.
@@ -264,6 +298,9 @@ impl LoadPlan {
 
 /// Each is a task with a connection: together as many as Linux lets a process have descriptors.
 const USERS_MAX: u32 = 1_048_576;
+
+/// A record is to be read.
+const URLS_TOLD: usize = 20;
 
 /// What siege waits, whose users will compare.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -329,6 +366,33 @@ mod tests {
             let error = plan.check().unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
+    }
+
+    #[test]
+    fn random_arrivals_that_take_longer_than_the_mean_are_in_their_time() {
+        for requests in [1, 4, 100] {
+            let until = Until::Requests(requests);
+            let mut plan = LoadPlan::open("localhost", Rate::per_sec(1), until).unwrap();
+            for seed in 0..1_000 {
+                let timetable = Timetable::steady(Rate::per_sec(1), Arrivals::Poisson, seed);
+                let last = timetable.instants(until).last();
+                plan.pattern = Pattern::Open { timetable, until, max_in_flight: None };
+                assert!(last < plan.lasts_at_most(), "{last:?} of {requests}, seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_of_several_urls_is_told_by_all_with_their_weights_where_they_differ() {
+        let mut plan = LoadPlan::closed("a", 1, Until::Requests(1)).unwrap();
+        assert_eq!(plan.asked(), "http://a/");
+        plan.targets.push(("b".parse().unwrap(), 1));
+        assert_eq!(plan.asked(), "http://a/, http://b/");
+        plan.targets[0].1 = 3;
+        assert_eq!(plan.asked(), "http://a/ 3, http://b/ 1");
+        plan.targets = vec![("a".parse().unwrap(), 2); 1_000];
+        let text = plan.asked();
+        assert!(text.starts_with("http://a/, ") && text.ends_with(", and 980 more"), "{text}");
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
     let watcher = output
         .watch
         .as_ref()
-        .map(|subjects| watch::beside(&plan.targets[0].0.to_string(), subjects, &output.net_limit));
+        .map(|subjects| watch::beside(&plan.asked(), subjects, &output.net_limit));
     let watcher = watcher.transpose()?;
     let measured = loadline_load::runtime()?.block_on(async {
         let mut stop = StopSignal::new()?;

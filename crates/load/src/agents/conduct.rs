@@ -67,7 +67,7 @@ impl Conduct {
     ) {
         let mut cancel = pin!(cancel);
         // A plan ends by itself; an agent that does not is not waited for without end.
-        let longest = plan.lasts().map(|lasts| lasts + plan.timeout + SLACK);
+        let longest = plan.lasts_at_most().map(|lasts| lasts + plan.timeout + SLACK);
         let mut overdue = pin!(async {
             match longest {
                 Some(longest) => sleep(longest.to_std()).await,

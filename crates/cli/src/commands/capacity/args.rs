@@ -141,12 +141,7 @@ impl Args {
     pub(super) fn config(&self, plan: &LoadPlan) -> Config {
         let search = &self.search;
         let base = Config {
-            target: plan
-                .targets
-                .iter()
-                .map(|(target, _)| target.to_string())
-                .collect::<Vec<_>>()
-                .join(", "),
+            target: plan.asked(),
             objective: self.objective().to_string(),
             arrivals: self.arrivals(),
             seed: search.seed,
