@@ -102,9 +102,7 @@ async fn listen(args: &Args, token: Token) -> anyhow::Result<ExitCode> {
     let limits = Limits { longest, rate, users };
     let say = |text: &str| tracing::info!("{text}");
     tokio::select! {
-        served = serve(listener, token, VERSION, own, limits, say) => {
-            served.context("cannot take connections")?;
-        }
+        () = serve(listener, token, VERSION, own, limits, say) => {}
         () = stop.received() => {}
     }
     Ok(ExitCode::SUCCESS)

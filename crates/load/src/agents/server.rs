@@ -3,7 +3,7 @@
 //! One leader at a time. A run has a thread of its own, so that the conversation does not disturb
 //! it; it ends with the conversation, and with [`Limits::longest`].
 
-use std::{future::pending, io, sync::Arc};
+use std::{future::pending, sync::Arc};
 
 use loadline_core::{
     time::{Duration, Instant},
@@ -52,9 +52,6 @@ struct Agent {
 
 /// Serves leaders that know `token` and have this `version`, without end. Connections of a run go
 /// out with the certificates and source addresses of `own`; `say` is told who comes and goes.
-///
-/// # Errors
-/// The system's, where it gives no more connections.
 pub async fn serve(
     listener: TcpListener,
     token: Token,
@@ -62,7 +59,7 @@ pub async fn serve(
     own: Transport,
     limits: Limits,
     say: impl Fn(&str) + Send + Sync + 'static,
-) -> io::Result<()> {
+) {
     let agent = Arc::new(Agent {
         token,
         version: version.to_owned(),
@@ -73,7 +70,15 @@ pub async fn serve(
     });
     let strangers = Arc::new(Semaphore::new(STRANGERS));
     loop {
-        let (stream, _) = listener.accept().await?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            // No descriptor is left, or the leader has gone meanwhile: both pass.
+            Err(error) => {
+                (agent.say)(&format!("cannot take a connection: {error}"));
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            }
+        };
         // More at a time than any leader opens are closed at once.
         let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else { continue };
         let agent = Arc::clone(&agent);
@@ -274,6 +279,9 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+/// An agent without descriptors tries no oftener.
+const ACCEPT_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Connections whose token is not known yet, at a time.
 const STRANGERS: usize = 16;
