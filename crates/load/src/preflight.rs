@@ -11,7 +11,7 @@
 //! closes first takes the rest upon itself, so the limit may be higher than what is said here, but
 //! not lower.
 
-use std::{fmt, fs, path::Path, str::FromStr};
+use std::{collections::HashSet, fmt, fs, path::Path, str::FromStr};
 
 use loadline_core::{
     time::Duration,
@@ -21,6 +21,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{
     plan::{LoadPlan, Pattern, Until},
+    target::Target,
     transport::Protocol,
 };
 
@@ -98,13 +99,15 @@ fn check(plan: &LoadPlan, machine: &Machine) -> Vec<Notice> {
 /// Connections that a plan holds at a time.
 struct Held {
     connections: u64,
+    /// Of them, those to one server.
+    to_one: u64,
     /// Whether it is so only where the server does not answer.
     at_worst: bool,
 }
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { connections, at_worst } = self;
+        let Self { connections, at_worst, .. } = self;
         match at_worst {
             true => write!(f, "a server that hangs would be held {connections} connections"),
             false => write!(f, "the plan holds {connections} connections"),
@@ -112,26 +115,37 @@ impl fmt::Display for Held {
     }
 }
 
-/// How many connections `plan` needs at a time, as far as that is known: an open loop over HTTP/2
-/// or HTTP/3 shares them, as its server allows.
+/// How many connections `plan` needs at a time, as far as that is known: over HTTP/2 and HTTP/3
+/// requests share them, as the server allows. Of a closed loop every user keeps one to each server.
 fn held(plan: &LoadPlan) -> Option<Held> {
-    let kept = plan.transport.connections.map(u64::from);
+    let (servers, kept) = (servers(plan), plan.transport.connections.map(u64::from));
+    let shared = matches!(plan.transport.protocol, Protocol::Http2 | Protocol::Http3);
+    let of_each =
+        |to_one: u64| Held { connections: to_one.saturating_mul(servers), to_one, at_worst: false };
     match &plan.pattern {
+        _ if shared => kept.map(of_each),
         Pattern::Closed { users, .. } => {
-            Some(Held { connections: u64::from(*users), at_worst: false })
-        }
-        Pattern::Open { .. }
-            if matches!(plan.transport.protocol, Protocol::Http2 | Protocol::Http3) =>
-        {
-            kept.map(|connections| Held { connections, at_worst: false })
+            let users = u64::from(*users);
+            let held = of_each(kept.map_or(users, |kept| kept.min(users)));
+            let connections = if plan.keepalive { held.connections } else { users };
+            Some(Held { connections, ..held })
         }
         Pattern::Open { timetable, until, max_in_flight } => {
             let due = (timetable.peak_rate() * plan.timeout).get();
-            let bounds = [Some(timetable.planned(*until)), max_in_flight.map(u64::from), kept];
-            let connections = bounds.into_iter().flatten().fold(due, u64::min);
-            Some(Held { connections, at_worst: true })
+            let bounds = [Some(timetable.planned(*until)), max_in_flight.map(u64::from)];
+            let all = bounds.into_iter().flatten().fold(due, u64::min);
+            let most = kept.map_or(u64::MAX, |kept| kept.saturating_mul(servers));
+            let to_one = all.min(kept.unwrap_or(u64::MAX));
+            Some(Held { connections: all.min(most), to_one, at_worst: true })
         }
     }
+}
+
+/// How many servers the targets of `plan` are on.
+fn servers(plan: &LoadPlan) -> u64 {
+    let server = |target: &Target| (target.is_secure(), target.host().to_owned(), target.port());
+    let all: HashSet<_> = plan.targets.iter().map(|(target, _)| server(target)).collect();
+    all.len() as u64
 }
 
 fn descriptors(held: &Held, machine: &Machine) -> Option<Notice> {
@@ -171,9 +185,10 @@ impl Supply {
 
     /// The notice where connections held at once are more than there are ports.
     fn held(&self, held: &Held) -> Option<Notice> {
-        (held.connections > self.all()).then(|| Notice {
-            what: format!("{held} at once, and {self}"),
-            advice: self.advice("", held.connections),
+        let to_one = Held { connections: held.to_one, ..*held };
+        (held.to_one > self.all()).then(|| Notice {
+            what: format!("{to_one} at once, and {self}"),
+            advice: self.advice("", held.to_one),
         })
     }
 
@@ -344,6 +359,24 @@ mod tests {
         let Pattern::Open { max_in_flight, .. } = &mut plan.pattern else { unreachable!() };
         *max_in_flight = Some(500);
         assert_eq!(check(&plan, &small), []);
+    }
+
+    #[test]
+    fn users_who_share_connections_need_no_more_than_these() {
+        let small = Machine { descriptors: Some(1_024), ..CLIENT };
+        let mut plan = LoadPlan::closed("https://a.example", 5_000, Until::Requests(9)).unwrap();
+        plan.transport.protocol = Protocol::Http2;
+        assert_eq!(check(&plan, &small), [], "requests share connections");
+        plan.transport.protocol = Protocol::Http1;
+        plan.transport.connections = Some(100);
+        assert_eq!(check(&plan, &small), []);
+        let target = |number: u32| (format!("{number}.example").parse().unwrap(), 1);
+        plan.targets = (0..20).map(target).collect();
+        assert!(only(&check(&plan, &small)).contains("holds 2000 connections at once"));
+        let few = Machine { ports: 1_000, ..CLIENT };
+        assert_eq!(check(&plan, &few), [], "a port serves towards every server");
+        plan.targets = vec![("a.example".parse().unwrap(), 1); 20];
+        assert_eq!(check(&plan, &small), [], "twenty paths of one server");
     }
 
     #[test]
