@@ -118,7 +118,7 @@ impl Watcher {
         Ok(Self { stop, thread, state, plan, started_unix_ms })
     }
 
-    /// Whether every process that was watched has ended.
+    /// Whether every process that was watched has ended; not before there was one.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.state.is_alone.load(Ordering::Relaxed)

@@ -141,9 +141,9 @@ impl Processes {
         });
     }
 
-    /// Whether none of those that were ever followed lives.
+    /// Whether somebody was followed and none of them lives.
     pub(super) fn all_ended(&self) -> bool {
-        self.living.values().all(|(place, _)| self.known[*place].ended)
+        !self.known.is_empty() && self.living.values().all(|(place, _)| self.known[*place].ended)
     }
 
     /// What could not be read, and whom nobody was.
@@ -153,7 +153,7 @@ impl Processes {
             if let Who::Name(name) = &subject.who
                 && !self.known.iter().any(|process| process.name == *name)
             {
-                not_seen.push(format!("`{name}`: no process of this name was there at the start"));
+                not_seen.push(format!("`{name}`: no process of this name was there"));
             }
         }
         not_seen

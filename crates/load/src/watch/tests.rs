@@ -138,6 +138,13 @@ fn a_name_that_nobody_has_and_an_interface_that_is_not_there_are_not_seen() {
 }
 
 #[test]
+fn a_program_that_is_not_there_yet_is_waited_for() {
+    let watcher = watch(subjects("server=no-such-program").unwrap());
+    see(&watcher, 2);
+    assert!(!watcher.is_alone());
+}
+
+#[test]
 fn traffic_over_the_loopback_and_a_full_listen_queue_are_counted() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
