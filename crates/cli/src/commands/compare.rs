@@ -124,9 +124,10 @@ Examples:
   loadline compare before.json after.json
   loadline compare before.json after.json --threshold 10% --json
 
-Times are response times of successful requests. `the same`: the whole interval is within the
-threshold; `unclear`: it holds changes within and beyond. A maximum is one request and is not
-judged. Two runs show that these two differ; repeat both, in turns, before believing little.
+The mean is of the response times of successful requests. Percentiles and the maximum are of all
+requests: one that failed is `never`. `the same`: the whole interval is within the threshold;
+`unclear`: it holds changes within and beyond. A maximum is one request and is not judged. Two runs
+show that these two differ; repeat both, in turns, before believing little.
 
 Exit codes: 0 no regression shown, 1 wrong usage, no record, or different plans, 2 could not be
 printed, 3 B is a regression.";

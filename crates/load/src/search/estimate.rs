@@ -197,8 +197,7 @@ impl Fit {
     }
 }
 
-/// The two-sided 99 % quantile of Student's t; 99 and not 95: the search looks at the interval
-/// after each trial and stops when it is narrow.
+/// The two-sided 95 % quantile of Student's t.
 fn student(freedom: f64) -> f64 {
     student_quantile(0.975, freedom.max(1.0))
 }

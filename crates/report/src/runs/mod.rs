@@ -85,7 +85,8 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
         sections,
         footer: format!(
             "Drawn by loadline {version}. Response times count from the instant a request was \
-             planned for, service times from its send; both of successful requests only."
+             planned for, service times from its send; both are those of successful requests \
+             where nothing is said of all."
         ),
     })
 }

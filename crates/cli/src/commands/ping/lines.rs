@@ -80,7 +80,7 @@ pub(super) fn summary(record: &ProbeRecord) -> String {
     let mut page = blocks.concat();
     if record.targets.len() > 1 {
         write!(page, "\n{}", table(record)).expect("writing to a string cannot fail");
-        page += "  times in milliseconds, taken in user space\n";
+        page += "  times in milliseconds\n";
     }
     page
 }
@@ -112,7 +112,9 @@ fn statistics(target: &ProbeTarget, elapsed_ms: f64) -> String {
         };
         let four = exact(&[time.min, time.mean, time.max, time.stddev]);
         text += &format!("rtt min/avg/max/mdev = {four} ms\n");
-        text += &format!("rtt median/p95 = {} ms, in user space\n", exact(&[time.p50, time.p95]));
+        // Of an echo the kernel notes when it came.
+        let taken = if target.protocol.starts_with("TCP") { ", in user space" } else { "" };
+        text += &format!("rtt median/p95 = {} ms{taken}\n", exact(&[time.p50, time.p95]));
     }
     text
 }
@@ -244,7 +246,7 @@ mod tests {
              time 4004ms\n\
              not received: 1 timeout, 1 cut off\n\
              rtt min/avg/max/mdev = 110.818/110.944/111.265/0.451 ms\n\
-             rtt median/p95 = 110.900/111.265 ms, in user space\n"
+             rtt median/p95 = 110.900/111.265 ms\n"
         );
     }
 
