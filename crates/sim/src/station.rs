@@ -131,8 +131,13 @@ impl Station {
         }
     }
 
-    /// Takes a request in whose work is drawn from `work`.
-    pub(crate) fn serve(&mut self, now: Instant, work: &mut Random, request: Handle) -> Reply {
+    /// Takes a request in whose work is drawn from `work`, and whether it fails from `errors`.
+    pub(crate) fn serve(
+        &mut self,
+        now: Instant,
+        (work, errors): (&mut Random, &mut Random),
+        request: Handle,
+    ) -> Reply {
         if let Some(reply) = self.refusal(now) {
             return reply;
         }
@@ -156,7 +161,7 @@ impl Station {
         if self.model.queue.is_some() && start > now {
             self.rare_mut().starts.push_back(start);
         }
-        self.cut_short(now, end, work)
+        self.cut_short(now, end, errors)
     }
 
     /// What it answers a probe; nothing where it is out, or cannot be probed.
@@ -207,7 +212,7 @@ impl Station {
     }
 
     /// The status of a response that leaves at `now`.
-    pub(crate) fn status(&self, now: Instant, work: &mut Random) -> u16 {
+    pub(crate) fn status(&self, now: Instant, random: &mut Random) -> u16 {
         let errors = self.rare().map_or(&[][..], |rare| &rare.errors);
         if errors.is_empty() {
             return 200;
@@ -217,7 +222,7 @@ impl Station {
         };
         let share = errors.iter().filter(holds).map(|(.., share)| share);
         let good = share.fold(1.0, |good, share| good * (1.0 - share));
-        if work.uniform() < good { 200 } else { 500 }
+        if random.uniform() < good { 200 } else { 500 }
     }
 
     /// The share of its cores that is busy, 0 to 1.
@@ -271,14 +276,18 @@ impl Station {
     }
 
     /// The response, unless an outage comes first.
-    fn cut_short(&self, now: Instant, end: Instant, work: &mut Random) -> Reply {
-        let cut = self.outages().iter().filter(|outage| now < outage.begin && outage.begin < end);
-        match cut.min_by_key(|outage| outage.begin) {
-            None => Reply::Responds(end, self.status(end, work)),
-            Some(Outage { begin, kind: OutageKind::Down, .. }) => Reply::Resets(*begin),
-            // The response leaves while nothing comes back.
-            Some(outage) if outage.holds(end) => Reply::Silent,
-            Some(_) => Reply::Responds(end, self.status(end, work)),
+    fn cut_short(&self, now: Instant, end: Instant, errors: &mut Random) -> Reply {
+        let within = |outage: &&Outage| now < outage.begin && outage.begin < end;
+        let down = self.outages().iter().filter(|outage| outage.kind == OutageKind::Down);
+        let reset = down.filter(within).map(|outage| outage.begin).min();
+        let leaves = reset.unwrap_or(end);
+        let is_silent =
+            |outage: &Outage| outage.kind == OutageKind::Unreachable && outage.holds(leaves);
+        match reset {
+            // It leaves while nothing comes back.
+            _ if self.outages().iter().any(is_silent) => Reply::Silent,
+            Some(at) => Reply::Resets(at),
+            None => Reply::Responds(end, self.status(end, errors)),
         }
     }
 }

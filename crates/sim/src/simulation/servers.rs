@@ -23,7 +23,7 @@ impl Simulation {
     pub(super) fn reaches(&mut self, attempt: Attempt) {
         let Some((place, station)) = self.place_of(attempt) else { return };
         let Some(request) = self.requests.get(attempt.request) else { return };
-        let mut work = Random::stream(request.client.work, 0);
+        let (mut work, mut errors) = (Random::stream(request.client.work, 0), request.errors());
         let (_, service, group) = place;
         let at = &self.stations[station];
         let is_slow = at.pace(self.now) >= SLOW * self.groups[service][group].pace;
@@ -31,7 +31,8 @@ impl Simulation {
         self.observer.reached(request.client.since, (service, group), state);
         self.busiest.iter_mut().for_each(|busiest| busiest.reached(self.now, service, group));
         let shares = self.stations[station].sharing().is_some();
-        let reply = self.stations[station].serve(self.now, &mut work, attempt.request);
+        let reply =
+            self.stations[station].serve(self.now, (&mut work, &mut errors), attempt.request);
         let (edge, service, group) = place;
         match reply {
             Reply::Responds(at, status) => {
@@ -87,13 +88,13 @@ impl Simulation {
         watch.iter_mut().for_each(|watch| watch.depart(self.now, handle));
         let Some(request) = self.requests.get(handle) else { return };
         let attempt = Attempt { request: handle, number: request.attempt };
-        let mut work = Random::stream(request.client.work, 1);
+        let mut errors = request.errors();
         let Some(((edge, service, group), now_at)) = self.place_of(attempt) else { return };
         // It may be elsewhere by now: the server worked for nobody.
         if now_at != station || self.stations[station].outage(self.now).is_some() {
             return;
         }
-        let status = self.stations[station].status(self.now, &mut work);
+        let status = self.stations[station].status(self.now, &mut errors);
         let due = self.now + self.way(edge, service, group);
         self.expect(attempt, due, Event::Responds(attempt, status));
     }
@@ -194,6 +195,17 @@ impl Simulation {
         Some(((edge, service, usize::from(request.group)), request.station as usize))
     }
 }
+
+impl Request {
+    /// What is drawn whether its present attempt fails: each has a fate of its own.
+    fn errors(&self) -> Random {
+        let attempt = u64::from(self.client.tries) << 16 | u64::from(self.attempt);
+        Random::stream(self.client.work, ERRORS + attempt)
+    }
+}
+
+/// The first of the streams of a request's work from which is drawn whether an attempt fails.
+const ERRORS: u64 = 1 << 40;
 
 /// A server that takes so many times as long as the fastest of its group is slow.
 const SLOW: f64 = 1.5;

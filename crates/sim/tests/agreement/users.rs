@@ -6,7 +6,7 @@ use loadline_core::{
 };
 use loadline_sim::{
     Arrivals, OutageKind, Pauses, Scenario, ServiceTime, Simulation,
-    scenario::{Cache, ClientRetry, Fault, Objects, Selector, ServerModel, Trouble},
+    scenario::{Cache, ClientRetry, Discipline, Fault, Objects, Selector, ServerModel, Trouble},
     trace::{Fact, Step, What},
 };
 
@@ -155,6 +155,20 @@ fn what_clients_try_again_leaves_what_comes_as_it_was() {
     let as_it_is = came(&[]);
     assert!(as_it_is.len() > 400);
     assert_eq!(as_it_is, came(&[Trouble::Errors(0.5)]));
+}
+
+/// Each attempt fails or not by itself: all four of one in sixteen.
+#[test]
+fn a_client_that_tries_again_after_an_error_has_another_chance() {
+    for discipline in [Discipline::FirstCome, Discipline::ProcessorSharing] {
+        let model = ServerModel { discipline, ..server() };
+        let mut scenario = one_server(model, Rate::per_sec(50), 2_000, 1);
+        scenario.sources[0].retry = ClientRetry { times: 3, after: Duration::from_millis(10) };
+        scenario.faults = vec![from_the_beginning(Trouble::Errors(0.5))];
+        let outcomes = Simulation::new(scenario).run().outcomes;
+        let failed = outcomes.server_error as f64 / outcomes.total() as f64;
+        assert!((0.04..0.085).contains(&failed), "{failed}: {discipline:?}");
+    }
 }
 
 /// Whether a request comes to its edge for the first time.
