@@ -393,7 +393,8 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
         };
         let servers = || group.servers.iter();
         let capacities = servers().map(|server| &server.capacity).chain([&group.capacity]);
-        let reports = capacities.into_iter().any(|capacity| capacity.max_utilization.is_some());
+        let is_managed = service.policy == PolicyKind::Managed && service.manager.uses_reports();
+        let reports = is_managed || capacities.into_iter().any(|it| it.max_utilization.is_some());
         let probes = service.policy == PolicyKind::Prequal;
         let stations = servers().map(|server| station(server, probes)).collect();
         GroupStations { stations, reports, pace, probes }

@@ -104,6 +104,12 @@ impl Manager {
         change > all * self.sensitivity.as_f64()
     }
 
+    /// Whether it goes by the utilization that servers report.
+    #[must_use]
+    pub fn uses_reports(&self) -> bool {
+        self.proportions.reported > Ratio::ZERO
+    }
+
     fn wanted(&self, servers: &[Managed]) -> Vec<f64> {
         let Proportions { active, new, check, reported } = self.proportions;
         let one = servers.len() as f64 / servers.iter().map(|it| it.weight).sum::<f64>();

@@ -102,7 +102,12 @@ impl ServiceContext {
                 || group.servers.iter().any(|server| server.capacity.max_utilization.is_some())
         });
         let stores = stores(service, remotes);
-        let reads_load = limits_load || service.policy == PolicyKind::Prequal;
+        let goes_by_load = match service.policy {
+            PolicyKind::Prequal => true,
+            PolicyKind::Managed => service.manager.uses_reports(),
+            _ => false,
+        };
+        let reads_load = limits_load || goes_by_load;
         let mut far = vec![false; service.groups.len()];
         plan.groups.iter().for_each(|it| far[usize::from(it.index)] = it.distance >= FAR);
         let name = service.name.as_bytes().into();

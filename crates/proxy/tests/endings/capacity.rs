@@ -252,6 +252,29 @@ fn a_group_over_its_utilization_keeps_its_excess_out() {
     wait_until(overflowed, "the report to be heeded");
 }
 
+/// Nothing limits the load of the servers, and one says that it has much.
+#[test]
+fn managed_weights_go_by_what_servers_report() {
+    const BUSY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\
+        endpoint-load-metrics: TEXT cpu_utilization=0.9\r\n\r\nbusy";
+    const IDLE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\
+        endpoint-load-metrics: TEXT cpu_utilization=0.1\r\n\r\nidle";
+    let (busy, idle) = (Scripted::answering(BUSY), Scripted::answering(IDLE));
+    let mut fleet = fleet(&[busy.address, idle.address]);
+    let service = &mut fleet.services[0];
+    service.policy = PolicyKind::Managed;
+    let manager = &mut service.manager;
+    (manager.interval, manager.smoothing) = (Duration::from_millis(50), 1.0);
+    (manager.proportions.active, manager.proportions.new) = (Ratio::ZERO, Ratio::ZERO);
+    manager.proportions.reported = Ratio::ONE;
+    let proxy = Proxy::of(fleet);
+    let spares = || {
+        let answers = (0..20).map(|_| proxy.get());
+        answers.filter(|answer| answer.ends_with("busy")).count() <= 6
+    };
+    wait_until(spares, "the reports to be heeded");
+}
+
 /// A report holds for a second: a server with many requests of others is passed over meanwhile.
 #[test]
 fn prequal_counts_the_requests_of_others_that_servers_report() {
