@@ -1,6 +1,6 @@
 //! An edge: a controller, the plan in force, and the wait queues of its services.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use loadline_core::{
     decide::{
@@ -51,8 +51,8 @@ pub(crate) struct Outputs {
 /// A server that is to be checked.
 #[derive(Debug)]
 pub(crate) struct CheckOrder {
-    pub(crate) service: usize,
-    pub(crate) address: SocketAddr,
+    /// The indices of its service, its group and itself.
+    pub(crate) place: (usize, usize, usize),
     pub(crate) check: HealthCheck,
     pub(crate) state: Arc<ServerState>,
 }
@@ -87,8 +87,9 @@ impl Edge {
                     self.plan = plan;
                     outputs.published = true;
                 }
-                Output::Check { service, address, check, state, .. } => {
-                    outputs.checks.push(CheckOrder { service, address, check, state });
+                Output::Check { service, group, index, check, state, .. } => {
+                    let place = (service, group, index);
+                    outputs.checks.push(CheckOrder { place, check, state });
                 }
                 Output::Notice(notice) => outputs.notices.push(notice),
             }

@@ -382,6 +382,7 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
                         random,
                     );
                 }
+                station.warm_up(Instant::ZERO);
                 stations.push(station);
                 stations.len() as u32 - 1
             });

@@ -95,7 +95,6 @@ impl Station {
         if model.discipline == Discipline::ProcessorSharing {
             station.rare_mut().sharing = Some(Sharing::new(model.cores));
         }
-        station.warm_up(Instant::ZERO);
         station
     }
 
@@ -180,7 +179,8 @@ impl Station {
 
     /// How long a request would wait that came now.
     pub(crate) fn wait(&self, now: Instant) -> Duration {
-        let first = self.cores().min().filter(|_| self.sharing().is_none());
+        let has_queue = self.sharing().is_none() && self.restarted(now).is_none();
+        let first = self.cores().min().filter(|_| has_queue);
         first.map_or(Duration::ZERO, |free| free.since(now))
     }
 
@@ -188,7 +188,7 @@ impl Station {
     pub(crate) fn is_busy(&self, now: Instant) -> bool {
         match self.sharing() {
             Some(sharing) => sharing.len() >= self.model.cores as usize,
-            None => self.cores().all(|free| free > now),
+            None => self.restarted(now).is_none() && self.cores().all(|free| free > now),
         }
     }
 
@@ -243,16 +243,21 @@ impl Station {
 
     /// Forgets what it had to do before the last time that it was down.
     fn restart(&mut self, now: Instant) {
-        let Some(rare) = self.rare.as_deref_mut() else { return };
+        let Some(last) = self.restarted(now) else { return };
+        let rare = self.rare_mut();
+        rare.restarted = Some(last);
+        rare.starts.clear();
+        rare.watch.iter_mut().for_each(Watch::clear);
+        self.first = Instant::ZERO;
+        self.others.fill(Instant::ZERO);
+    }
+
+    /// When it was back from having been down, if it has still to forget what it had to do.
+    fn restarted(&self, now: Instant) -> Option<Instant> {
+        let rare = self.rare()?;
         let down = rare.outages.iter().filter(|outage| outage.kind == OutageKind::Down);
         let last = down.filter_map(|outage| outage.end).filter(|end| *end <= now).max();
-        if last > rare.restarted {
-            rare.restarted = last;
-            rare.starts.clear();
-            rare.watch.iter_mut().for_each(Watch::clear);
-            self.first = Instant::ZERO;
-            self.others.fill(Instant::ZERO);
-        }
+        last.filter(|last| Some(*last) > rare.restarted)
     }
 
     fn waiting(&mut self, now: Instant) -> u32 {

@@ -130,6 +130,10 @@ pub enum Output {
         server: ServerId,
         /// The index of its service in [`Controller::fleet`].
         service: usize,
+        /// The index of its group in the service.
+        group: usize,
+        /// Its own index in the group.
+        index: usize,
         /// Where it listens.
         address: SocketAddr,
         /// What to ask it.
@@ -540,11 +544,13 @@ impl Controller {
         let Some(check) = place.of(&self.fleet).0.health.clone() else { return };
         let member = self.roster.at_mut(place);
         member.checks = Checks::UnderWay;
-        let (service, address, state) = (place.service, member.address(), member.state.clone());
+        let (address, state) = (member.address(), member.state.clone());
         let is_ejected = member.ejected().until().is_some();
         self.outputs.push_back(Output::Check {
             server,
-            service,
+            service: place.service,
+            group: place.group,
+            index: place.server,
             address,
             check,
             state,

@@ -88,7 +88,7 @@ impl Control {
         while let Some(output) = self.controller.poll() {
             match output {
                 Output::Publish(plan) => self.shared.publish(plan),
-                Output::Check { server, service, address, check, state, is_ejected } => {
+                Output::Check { server, service, address, check, state, is_ejected, .. } => {
                     let asked = (!is_ejected).then(|| self.instead(service, address, server));
                     if let Some(input) = asked.flatten() {
                         self.inputs.send(input);

@@ -84,13 +84,7 @@ impl Simulation {
     }
 
     fn check(&mut self, edge: usize, order: CheckOrder) {
-        let CheckOrder { service, address, check, state } = order;
-        let groups = &self.scenario.edges[edge].services[service].groups;
-        let places = groups.iter().enumerate().find_map(|(group, it)| {
-            let server = it.servers.iter().position(|server| server.address == address)?;
-            Some((group, server))
-        });
-        let Some((group, server)) = places else { return };
+        let CheckOrder { place: (service, group, server), check, state } = order;
         let station = self.groups[service][group].stations[server] as usize;
         let round_trip = self.way(edge, service, group) + self.way(edge, service, group);
         let asks_a_program = !matches!(check.probe, Probe::Tcp | Probe::Ping);

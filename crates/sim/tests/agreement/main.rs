@@ -4,6 +4,7 @@ mod caches;
 mod faults;
 mod fleets;
 mod planning;
+mod servers;
 mod theory;
 mod trace;
 mod users;
