@@ -1,6 +1,6 @@
 //! Why the first policy is first, in words, from what was measured.
 
-use loadline_measure::record::RankedPolicy;
+use loadline_measure::record::{RankedPolicy, RunCount};
 
 /// What may have made the difference: how it is said of a policy, its figure, and by how much it
 /// has to differ to be worth a word.
@@ -51,6 +51,14 @@ pub(super) fn reason(policies: &[RankedPolicy], alike: u32, configured: &[String
     let Some(other) = worse.iter().find(is_configured).or(worse.first()) else {
         return text + " These runs tell no policy from another.";
     };
+    if let (Some(RunCount { runs, of }), Some(best)) = (other.met, first.met)
+        && runs < best.runs
+    {
+        text += &format!(
+            " {} meets the objective in {runs} of {of} runs, {} in {}.",
+            other.policy, first.policy, best.runs
+        );
+    }
     if let Some(times) = other.times_the_first {
         let (low, high) = (times.low, times.high);
         text += &format!(" The p99 of {} is {low:.2} to {high:.2} times as long.", other.policy);
@@ -111,6 +119,16 @@ mod tests {
              times as long. With quick 1.0 % went to slow servers, with mine 25 % went to slow \
              servers."
         );
+    }
+
+    #[test]
+    fn a_policy_that_misses_the_objective_is_said_to() {
+        let met = |runs| Some(RunCount { runs, of: 5 });
+        let first = RankedPolicy { met: met(5), ..policy("one", None, 0.0) };
+        let other = RankedPolicy { met: met(0), ..policy("other", Some((0.9, 1.1)), 0.0) };
+        let text = reason(&[first, other], 1, &["other".to_owned()]);
+        let expected = "one is first. other meets the objective in 0 of 5 runs, one in 5.";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     #[test]
