@@ -21,7 +21,8 @@ use loadline_measure::{
 
 pub use cases::Loss;
 use cases::{Case, cases};
-use resize::{limits, places, resized, times};
+pub(crate) use resize::limits;
+use resize::{SERVERS_MAX, places, resized, times};
 
 use crate::{Scenario, Simulation, parallel};
 
@@ -153,7 +154,7 @@ impl<'a> Search<'a> {
             }
             let mut larger = |place: &(usize, usize)| {
                 let mut more = sizes.clone();
-                more[place.0][place.1] += 1;
+                more[place.0][place.1] = (more[place.0][place.1] + 1).min(SERVERS_MAX);
                 (self.proved(&more), more)
             };
             let tried: Vec<_> = places(sizes).iter().map(&mut larger).collect();

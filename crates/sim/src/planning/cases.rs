@@ -9,6 +9,7 @@ use loadline_core::{
 
 use crate::{
     OutageKind, Scenario,
+    arrivals::{Arrivals, Stage},
     scenario::{Fault, Selector, Trouble},
 };
 
@@ -75,6 +76,8 @@ impl Loss {
     /// The first service of which nothing is left without it.
     #[must_use]
     pub fn leaves_nothing_of<'f>(&self, fleet: &'f Fleet) -> Option<&'f str> {
+        let has_servers =
+            |service: &&Service| service.groups.iter().any(|group| !group.servers.is_empty());
         let all_lost = |service: &&Service| {
             service.groups.iter().all(|group| {
                 let names = (group.name.as_str(), group.region.as_str());
@@ -82,7 +85,8 @@ impl Loss {
                 group.servers.iter().all(|server| lost(server.address))
             })
         };
-        fleet.services.iter().find(all_lost).map(|service| service.name.as_str())
+        let mut services = fleet.services.iter().filter(has_servers);
+        services.find(all_lost).map(|service| service.name.as_str())
     }
 }
 
@@ -96,6 +100,9 @@ pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
         let what = Trouble::Outage(OutageKind::Unreachable);
         let (name, lost) = lost(&scenario, loss);
         let faults = lost.into_iter().map(|whom| Fault { at, lasts: None, what, whom });
+        if scenario.sources.iter().any(|source| matches!(source.arrivals, Arrivals::Listed(_))) {
+            delay(&mut scenario, settled);
+        }
         scenario.faults.extend(faults);
         scenario.warm_up = scenario.warm_up.max(settled);
         scenario.lasts = scenario.lasts.max(scenario.warm_up * 2);
@@ -103,6 +110,28 @@ pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
     });
     let whole = Case { name: "nothing lost".to_owned(), scenario: scenario.clone() };
     std::iter::once(whole).chain(lost).collect()
+}
+
+/// Lets everything that the traffic says come so much later, for what is listed has an end. Until
+/// then other sources ask as they begin.
+fn delay(scenario: &mut Scenario, by: Duration) {
+    for source in &mut scenario.sources {
+        match &mut source.arrivals {
+            Arrivals::Listed(times) => *times = times.iter().map(|time| *time + by).collect(),
+            Arrivals::Open { stages, .. } => {
+                let first = stages.first().map(|stage| Stage {
+                    from: stage.from,
+                    to: stage.from,
+                    lasts: by,
+                });
+                *stages = first.into_iter().chain(stages.iter().copied()).collect();
+            }
+            Arrivals::Closed { .. } => {}
+        }
+    }
+    scenario.faults.iter_mut().for_each(|fault| fault.at = fault.at + by);
+    scenario.warm_up = scenario.warm_up + by;
+    scenario.lasts = scenario.lasts + by;
 }
 
 /// What a loss takes, and what to call it: with the region of the only edge its servers alone, for

@@ -13,9 +13,12 @@ use loadline_core::{
 use super::Sizes;
 use crate::{Scenario, scenario::Selector};
 
-/// All groups so many times as large, rounded up.
+/// What a plan has numbers for in one group.
+pub(super) const SERVERS_MAX: u32 = u16::MAX as u32;
+
+/// All groups so many times as large, rounded up, and none larger than can be.
 pub(super) fn times(now: &Sizes, factor: f64) -> Sizes {
-    let size = |servers: &u32| (f64::from(*servers) * factor).ceil() as u32;
+    let size = |servers: &u32| ((f64::from(*servers) * factor).ceil() as u32).min(SERVERS_MAX);
     now.iter().map(|groups| groups.iter().map(size).collect()).collect()
 }
 
@@ -98,7 +101,7 @@ fn copied(address: SocketAddr, copy: u32) -> SocketAddr {
 }
 
 /// What a group may be given: requests per second, and in flight.
-pub(super) fn limits(group: &Group) -> (Option<f64>, Option<u64>) {
+pub(crate) fn limits(group: &Group) -> (Option<f64>, Option<u64>) {
     let servers = || group.servers.iter().map(|server| &server.capacity);
     let rate = |capacity: &Capacity| capacity.max_rate.map(Rate::as_per_sec_f64);
     let rates: Option<f64> = servers().map(rate).sum();
@@ -120,6 +123,11 @@ fn least<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_group_grows_beyond_the_numbers_of_its_servers() {
+        assert_eq!(times(&vec![vec![3, 2_000]], 64.0), [[192, 65_535]]);
+    }
 
     #[test]
     fn a_group_of_twice_the_servers_may_be_given_twice_as_much() {

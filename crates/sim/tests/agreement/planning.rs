@@ -8,7 +8,7 @@ use loadline_core::{
     units::Rate,
 };
 use loadline_sim::{
-    Scenario, ServiceTime,
+    Arrivals, Scenario, ServiceTime,
     planning::{Loss, Question, plan},
     scenario::ServerModel,
 };
@@ -78,4 +78,20 @@ fn what_no_server_can_do_is_not_planned() {
     )
     .record;
     assert!(!found.met);
+}
+
+/// Forty requests within four seconds, which are over before a loss is noticed.
+#[test]
+fn a_list_that_ends_before_a_loss_is_noticed_is_planned_for_it() {
+    let mut scenario = three_regions();
+    let times = (0..40).map(|n| Duration::from_millis(100 * n));
+    scenario.sources[0].arrivals = Arrivals::Listed(times.collect());
+    (scenario.lasts, scenario.warm_up) = (Duration::from_secs(4), Duration::ZERO);
+    let losses = Loss::of_regions(&scenario.edges[0]);
+    let objective = "errors<1%".parse().unwrap();
+    let found =
+        plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
+    assert!(found.met, "{found:?}");
+    let counted = found.cases.iter().map(|case| case.outcomes.total());
+    assert_eq!(counted.collect::<Vec<_>>(), [40; 4]);
 }
