@@ -57,6 +57,8 @@ pub use shorthand::{ShorthandError, Trust, shorthand};
 pub struct Loaded {
     /// What it says.
     pub fleet: Fleet,
+    /// The regions that `[regions]` names, in the order of the alphabet.
+    pub regions: Vec<String>,
     /// Where the administration listens, if anywhere.
     pub admin: Option<admin::Settings>,
     /// Who is asked for names, where groups are to be found out by them.
@@ -175,10 +177,11 @@ fn parse_at(
     let cluster = assemble::cluster(&file.value.cluster, &mut problems);
     let names = assemble::name_servers(&file.value.dns, &mut problems);
     let fleet = assemble::assemble(&file, seen_from, resolver, &mut problems);
+    let regions = assemble::regions(&file.value);
     let admin = assemble::admin(&file.value.admin, &fleet.listeners, &mut problems);
     let warnings = problems.settle(&source)?;
     let outside = outside::Outside { mentions, base: base.to_owned(), source };
-    Ok(Loaded { fleet, admin, names, process, cluster, warnings, outside })
+    Ok(Loaded { fleet, regions, admin, names, process, cluster, warnings, outside })
 }
 
 /// Reads the texts of one configuration; nothing where they are not TOML.

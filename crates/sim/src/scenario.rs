@@ -144,6 +144,12 @@ pub struct Selector {
 }
 
 impl Selector {
+    /// Whether all that is said is a region.
+    pub(crate) fn is_region(&self) -> bool {
+        let Self { region, service, group, server } = self;
+        region.is_some() && service.is_none() && group.is_none() && server.is_none()
+    }
+
     /// Whether it selects a server: its service, the name and region of its group, its address.
     #[must_use]
     pub fn fits(&self, service: &str, group: (&str, &str), server: SocketAddr) -> bool {
@@ -221,8 +227,7 @@ impl Fault {
 
     /// Whether all of a region is out.
     pub(crate) fn takes_out(&self, region: &str) -> bool {
-        let Selector { region: of, service, group, server } = &self.whom;
-        let is_whole = service.is_none() && group.is_none() && server.is_none();
-        is_whole && of.as_deref() == Some(region) && matches!(self.what, Trouble::Outage(_))
+        let is_it = self.whom.is_region() && self.whom.region.as_deref() == Some(region);
+        is_it && matches!(self.what, Trouble::Outage(_))
     }
 }

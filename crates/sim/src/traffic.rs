@@ -71,14 +71,19 @@ impl FileKind for TrafficFile {
 }
 
 impl Traffic {
-    /// Reads the file at `path`, which is about the services of `fleet`. Where somebody else says
-    /// how long requests come, it `lasts` so long.
+    /// Reads the file at `path`, which is about the services of `fleet`, in a configuration that
+    /// names these `regions`. Where somebody else says how long requests come, it `lasts` so long.
     ///
     /// # Errors
     /// Everything that is wrong with it, in the order of the file; or why it cannot be read.
-    pub fn load(path: &Path, fleet: &Fleet, lasts: Option<Duration>) -> Result<Self, FileErrors> {
+    pub fn load(
+        path: &Path,
+        (fleet, regions): (&Fleet, &[String]),
+        lasts: Option<Duration>,
+    ) -> Result<Self, FileErrors> {
         let text = loadline_spanned::load::<TrafficFile>(path, "name a file that can be read")?;
-        let mut traffic = Self::parse(&path.display().to_string(), &text, fleet, lasts)?;
+        let name = path.display().to_string();
+        let mut traffic = Self::parse(&name, &text, (fleet, regions), lasts)?;
         lasts.into_iter().for_each(|lasts| traffic.set_duration(lasts));
         Ok(traffic)
     }
@@ -87,7 +92,7 @@ impl Traffic {
     fn parse(
         name: &str,
         text: &str,
-        fleet: &Fleet,
+        configuration: (&Fleet, &[String]),
         lasts: Option<Duration>,
     ) -> Result<Self, FileErrors> {
         let source = Text::new::<TrafficFile>(name, text.to_owned());
@@ -97,7 +102,8 @@ impl Traffic {
         let Some(file) = file.filter(|_| !problems.failed()) else {
             return Err(problems.into_errors(&source));
         };
-        let traffic = meaning::meaning(&file, (folder_of(name), lasts), fleet, &mut problems);
+        let place = (folder_of(name), lasts);
+        let traffic = meaning::meaning(&file, place, configuration, &mut problems);
         let warnings = problems.settle(&source)?;
         Ok(Self { warnings, ..traffic })
     }
@@ -106,7 +112,7 @@ impl Traffic {
     #[must_use]
     pub fn default_for(fleet: &Fleet) -> Self {
         let file = At { value: file::File::default(), span: 0..0 };
-        meaning::meaning(&file, (Path::new(""), None), fleet, &mut Problems::default())
+        meaning::meaning(&file, (Path::new(""), None), (fleet, &[]), &mut Problems::default())
     }
 
     /// Lets requests come for so long, with as many points of the timeline as before.
@@ -152,19 +158,21 @@ mod tests {
     use std::net::SocketAddr;
 
     fn read(text: &str, lasts: Option<Duration>) -> Result<Traffic, String> {
-        let group = Group {
-            name: "near".into(),
-            region: "near".into(),
+        let group = |name: &str, last| Group {
+            name: name.into(),
+            region: name.into(),
             rtt: None,
             capacity: Capacity::default(),
             scaler: Ratio::ONE,
-            servers: vec![Server::at(SocketAddr::from(([127, 0, 0, 1], 80)))],
+            servers: vec![Server::at(SocketAddr::from(([127, 0, 0, last], 80)))],
             discovery: None,
         };
-        let services = vec![Service { groups: vec![group], ..Service::named("web") }];
+        let groups = vec![group("near", 1), group("far", 2)];
+        let services = vec![Service { groups, ..Service::named("web") }];
         let (edge, forwarding) = (Edge::within("near"), Forwarding::default());
         let fleet = Fleet { edge, forwarding, listeners: Vec::new(), services };
-        Traffic::parse("traffic.toml", text, &fleet, lasts).map_err(|errors| {
+        let regions = ["paris".to_owned()];
+        Traffic::parse("traffic.toml", text, (&fleet, &regions), lasts).map_err(|errors| {
             let told = |error: &FileError| {
                 format!("{}:{} {}", error.line(), error.column(), error.message())
             };
@@ -216,6 +224,105 @@ mod tests {
             let told = read(text, None).unwrap_err();
             assert!(told.starts_with(error) && !told.contains('\n'), "{text}: {told}");
         }
+    }
+
+    #[test]
+    fn a_key_without_effect_has_an_error_at_its_place() {
+        let source = "[[source]]\nrate = \"1/s\"\n";
+        let fault = "[[fault]]\nat = \"1s\"\n";
+        for (text, error) in [
+            (
+                "[[server]]\nvariation = 2.0".to_owned(),
+                "2:13 `variation` has no effect without distribution = \"lognormal\"",
+            ),
+            (
+                "[[server]]\ntimes = [\"1ms\"]".to_owned(),
+                "2:9 `times` has no effect without distribution = \"measured\"",
+            ),
+            (
+                "[[server]]\ndistribution = \"measured\"\ntimes = [\"1ms\"]\ntime = \"1ms\""
+                    .to_owned(),
+                "4:8 `time` has no effect with distribution = \"measured\"",
+            ),
+            (
+                "[[server]]\npause_every = \"1s\"".to_owned(),
+                "2:15 `pause_every` has no effect without `pause`",
+            ),
+            (
+                "[[server]]\nantagonist_every = \"1s\"".to_owned(),
+                "2:20 `antagonist_every` has no effect without `antagonist`",
+            ),
+            (
+                format!("{source}burst = 20"),
+                "3:9 `burst` has no effect without arrivals = \"bursts\"",
+            ),
+            (format!("{source}think = \"1s\""), "3:9 `think` has no effect without `users`"),
+            (
+                format!("{source}retry_after = \"1s\""),
+                "3:15 `retry_after` has no effect without `retries`",
+            ),
+            (
+                "[[source]]\nusers = 1\narrivals = \"constant\"".to_owned(),
+                "3:12 `arrivals` has no effect without `rate` or `stages`",
+            ),
+            (
+                format!("{fault}what = \"down\"\nfactor = 2.0"),
+                "4:10 `factor` has no effect on `down`",
+            ),
+            (
+                format!("{fault}what = \"traffic\"\nfactor = 2.0\ngroup = \"near\""),
+                "5:9 `group` has no effect on `traffic`",
+            ),
+            (
+                format!("{fault}what = \"store-away\"\nregion = \"near\""),
+                "4:10 `region` has no effect on `store-away`",
+            ),
+        ] {
+            let told = read(&text, None).unwrap_err();
+            assert_eq!(told, error, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_that_select_nothing_together_have_an_error() {
+        let fault = "[[fault]]\nat = \"1s\"\n";
+        let apart = "region = \"near\"\nserver = \"127.0.0.2:80\"";
+        for (text, error) in [
+            (
+                "[[server]]\nregion = \"near\"\naddress = \"127.0.0.2:80\"".to_owned(),
+                "1:1 no server is selected",
+            ),
+            (format!("{fault}what = \"stall\"\n{apart}"), "1:1 no server is selected"),
+            (format!("{fault}what = \"stall\"\nregion = \"paris\""), "1:1 no server is selected"),
+            (
+                format!("{fault}what = \"traffic\"\nfactor = 2.0\nregion = \"far\""),
+                "1:1 `traffic` hits nothing: no source comes in there and asks that service",
+            ),
+            (
+                format!("{fault}what = \"cache\""),
+                "1:1 `cache` hits nothing: no edge there has a cache",
+            ),
+            (
+                format!("{fault}what = \"cut-off\"\nregion = \"far\""),
+                "1:1 `cut-off` hits nothing: there is no edge there",
+            ),
+            (
+                "[[link]]\nbetween = [\"far\", \"paris\"]".to_owned(),
+                "1:1 no request goes between `far` and `paris`",
+            ),
+        ] {
+            let told = read(&text, None).unwrap_err();
+            assert_eq!(told, error, "{text}");
+        }
+        assert!(read("[[link]]\nbetween = [\"far\", \"near\"]", None).is_ok());
+    }
+
+    #[test]
+    fn an_edge_may_be_in_a_region_without_servers() {
+        let text = "[[source]]\nedge = \"paris\"\nrate = \"1/s\"\n[[fault]]\nat = \"1s\"\n\
+                    what = \"unreachable\"\nregion = \"paris\"\n\
+                    [[link]]\nbetween = [\"paris\", \"near\"]";
+        assert_eq!(read(text, None).unwrap().regions, ["near", "paris"]);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Case {
 /// Reads both files as `loadline sim` does.
 pub(crate) fn read((file, traffic): (&Path, &Path)) -> Result<Scenario, String> {
     let own = loadline_control::load(file).map_err(|errors| format!("{errors:?}"))?;
-    let traffic = Traffic::load(traffic, &own.fleet, None);
+    let traffic = Traffic::load(traffic, (&own.fleet, &own.regions), None);
     let mut traffic = traffic.map_err(|errors| format!("{errors:?}"))?;
     match &own.cluster {
         Some(cluster) => traffic.share(cluster.sharing()),

@@ -40,6 +40,13 @@ fn has_many_edges(traffic: &Table, regions: &[Region]) -> bool {
     keys.into_iter().any(|(key, value)| *key == "edge" && *value != first)
 }
 
+/// Whether a source comes in there that says so.
+fn has_edge(traffic: &Table, region: &Region) -> bool {
+    let name = text(&region.name);
+    let mut keys = traffic.parts.iter().flat_map(|part| &part.keys);
+    keys.any(|(key, value)| *key == "edge" && *value == name)
+}
+
 fn cluster(draw: &mut Draw, edges: usize) -> Table {
     let keys = vec![
         ("etcd", "[\"http://127.0.0.1:2379\"]".to_owned()),
@@ -68,7 +75,8 @@ fn share(draw: &mut Draw, regions: &[Region], traffic: &mut Table) {
             keys.push(("what", text("store-away")));
         } else {
             let at = draw.within(0, regions.len() as u64 - 1) as usize;
-            keys.extend([("what", text("cut-off")), ("region", text(&regions[at].name))]);
+            let name = &regions[if has_edge(traffic, &regions[at]) { at } else { 0 }].name;
+            keys.extend([("what", text("cut-off")), ("region", text(name))]);
         }
         traffic.parts.push(Table::new("[[fault]]", keys));
     }

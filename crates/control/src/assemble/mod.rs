@@ -51,6 +51,7 @@ pub(crate) use cluster::cluster;
 pub(crate) use discover::name_servers;
 pub(crate) use process::process;
 use region::Regions;
+pub(crate) use region::names as regions;
 pub(crate) use shared_routes::share_routes;
 
 /// Makes a fleet of the file. It is right only if `problems` has not failed.

@@ -158,6 +158,17 @@ impl Regions {
     }
 }
 
+/// The regions that `[regions]` names, in the order of the alphabet.
+pub(crate) fn names(file: &File) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for (name, region) in file.regions.get().into_iter().flat_map(Named::iter) {
+        names.insert(name.value.clone());
+        let others = region.value.rtt.get().into_iter().flat_map(Named::iter);
+        names.extend(others.map(|(other, _)| other.value.clone()));
+    }
+    names.into_iter().collect()
+}
+
 /// The region of the edge: what it says, or the one region all groups are in. None where that
 /// cannot be said.
 fn here(root: &At<File>, problems: &mut Problems) -> Option<String> {

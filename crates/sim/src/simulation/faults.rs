@@ -140,8 +140,12 @@ impl Simulation {
     fn move_clients(&mut self) {
         let out: Vec<bool> = (0..self.scenario.edges.len()).map(|edge| self.is_out(edge)).collect();
         for (source, clients) in self.scenario.sources.iter().zip(&mut self.sources) {
-            let from = &self.scenario.edges[source.edge].edge.region;
-            let far = |edge: &usize| rtt_between(&self.scenario.edges[*edge], from);
+            let left = &self.scenario.edges[source.edge];
+            let far = |edge: &usize| {
+                let to = &self.scenario.edges[*edge];
+                let there = rtt_between(to, &left.edge.region);
+                there.min(rtt_between(left, &to.edge.region))
+            };
             let open = (0..out.len()).filter(|edge| !out[*edge]);
             let nearest = || open.min_by_key(|edge| (far(edge), *edge));
             clients.edge = if out[source.edge] { nearest() } else { Some(source.edge) };

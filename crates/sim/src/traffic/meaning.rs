@@ -14,7 +14,10 @@ use std::{
     rc::Rc,
 };
 
-use loadline_core::{fleet::Fleet, time::Duration};
+use loadline_core::{
+    fleet::{Fleet, Group, Service},
+    time::Duration,
+};
 use loadline_spanned::{At, Problems, Span, known};
 
 use super::{Traffic, file::File};
@@ -34,6 +37,12 @@ struct Reader<'a> {
     logs: BTreeMap<PathBuf, Option<Rc<Log>>>,
     /// How long requests come.
     lasts: Lasts,
+    /// The regions that the configuration names beside those of groups and of the edge.
+    regions: &'a [String],
+    /// The region of the edge and the service of each source; none where one cannot be read.
+    asked: Option<Vec<(String, usize)>>,
+    /// The regions of the edges with a cache.
+    cached: Vec<String>,
 }
 
 /// How long requests come, by the file or by somebody else.
@@ -56,11 +65,20 @@ impl Lasts {
 pub(super) fn meaning(
     file: &At<File>,
     (folder, said_elsewhere): (&Path, Option<Duration>),
-    fleet: &Fleet,
+    (fleet, named): (&Fleet, &[String]),
     problems: &mut Problems,
 ) -> Traffic {
     let lasts = Lasts::Here(DURATION);
-    let mut reader = Reader { fleet, problems, folder, logs: BTreeMap::new(), lasts };
+    let mut reader = Reader {
+        fleet,
+        problems,
+        folder,
+        logs: BTreeMap::new(),
+        lasts,
+        regions: named,
+        asked: None,
+        cached: Vec::new(),
+    };
     let File { seed, duration, warm_up, step, source, server, link, fault, objects, cache, store } =
         &file.value;
     let mut regions = vec![fleet.edge.region.clone()];
@@ -68,6 +86,9 @@ pub(super) fn meaning(
         [] => super::default::sources(fleet),
         _ => source.iter().filter_map(|source| reader.source(source, &mut regions)).collect(),
     };
+    let asked = sources.iter().map(|source| (regions[source.edge].clone(), source.service));
+    let asked: Vec<_> = asked.collect();
+    reader.asked = Some(asked).filter(|asked| asked.len() >= source.len());
     let said = reader.positive(duration.as_ref());
     let lasts = said.or_else(|| longest_list(&sources)).unwrap_or(DURATION);
     reader.lasts = said_elsewhere.map_or(Lasts::Here(lasts), Lasts::Elsewhere);
@@ -78,6 +99,7 @@ pub(super) fn meaning(
     }
     let objects = reader.objects(objects);
     let caches = reader.caches(cache, &regions, &objects);
+    reader.cached = caches.iter().map(|cache| regions[cache.edge].clone()).collect();
     let scenario = Scenario {
         edges: Vec::new(),
         seed: seed.unwrap_or(1),
@@ -174,6 +196,7 @@ impl Reader<'_> {
         let groups = self.fleet.services.iter().flat_map(|service| &service.groups);
         let mut names: Vec<&str> = groups.map(|group| group.region.as_str()).collect();
         names.push(&self.fleet.edge.region);
+        names.extend(self.regions.iter().map(String::as_str));
         names.sort_unstable();
         names.dedup();
         self.name("region", at, &names)
@@ -185,8 +208,68 @@ impl Reader<'_> {
             let at = At { value: region.clone(), span: link.value.between.span.clone() };
             self.region(Some(&at));
         }
+        self.joins(&between, &link.span);
         let jitter = link.value.jitter.unwrap_or_default();
         Link { between, rtt: link.value.rtt, jitter }
+    }
+
+    /// A key that has no effect without another one.
+    fn needs(&mut self, (key, said): (&str, Option<&Span>), other: &str) {
+        if let Some(span) = said {
+            let message = format!("`{key}` has no effect without {other}");
+            self.error(span, message, format!("add {other}, or leave `{key}` out"));
+        }
+    }
+
+    /// Sees to it that an edge is at one end of a link and a group at the other.
+    fn joins(&mut self, [one, other]: &[String; 2], span: &Span) {
+        let Some(asked) = &self.asked else { return };
+        let has_edge = |region: &String| asked.iter().any(|(edge, _)| edge == region);
+        let has_group = |region: &String| self.groups().any(|(_, group)| group.region == *region);
+        let joins = |edge, group| has_edge(edge) && has_group(group);
+        let is_known = |region: &String| {
+            let names = self.regions.iter().chain([&self.fleet.edge.region]);
+            has_edge(region) || has_group(region) || names.into_iter().any(|it| it == region)
+        };
+        if joins(one, other) || joins(other, one) || !is_known(one) || !is_known(other) {
+            return;
+        }
+        let message = format!("no request goes between `{one}` and `{other}`");
+        let help = "a link joins the region of a source's edge and that of a group";
+        self.error(span, message, help);
+    }
+
+    fn groups(&self) -> impl Iterator<Item = (&Service, &Group)> {
+        let services = self.fleet.services.iter();
+        services.flat_map(|service| service.groups.iter().map(move |group| (service, group)))
+    }
+
+    /// Whether the configuration has everything that a selector names.
+    fn has_names(&self, whom: &Selector) -> bool {
+        let Selector { region, service, group, server } = whom;
+        let is = |said: &Option<String>, it: &str| said.as_deref().is_none_or(|said| said == it);
+        let mut names = self.regions.iter().chain([&self.fleet.edge.region]);
+        (names.any(|name| is(region, name)) || self.groups().any(|(_, it)| is(region, &it.region)))
+            && self.groups().any(|(it, _)| is(service, &it.name))
+            && self.groups().any(|(_, it)| is(group, &it.name))
+            && server.is_none_or(|address| {
+                self.groups().any(|(_, it)| it.servers.iter().any(|it| it.address == address))
+            })
+    }
+
+    /// Sees to it that there is a server that fits everything that is said.
+    fn selects_a_server(&mut self, whom: &Selector, span: &Span) {
+        let fits = |(service, group): (&Service, &Group)| {
+            let names = (group.name.as_str(), group.region.as_str());
+            let mut servers = group.servers.iter();
+            servers.any(|server| whom.fits(&service.name, names, server.address))
+        };
+        let says_nothing = *whom == Selector::default();
+        if says_nothing || self.groups().any(fits) || !self.has_names(whom) {
+            return;
+        }
+        let help = "each of the names is right, and no server has all of them; leave one out";
+        self.error(span, "no server is selected".to_owned(), help);
     }
 
     fn selector(&mut self, [region, service, group, server]: [Option<&At<String>>; 4]) -> Selector {

@@ -73,9 +73,9 @@ pub(super) enum InputError {
 
 impl Inputs {
     pub(super) fn read(common: &Common) -> Result<Self, InputError> {
-        let Loaded { fleet, cluster, .. } =
+        let Loaded { fleet, regions, cluster, .. } =
             loadline_control::load(common.file()).map_err(InputError::File)?;
-        let mut traffic = read_traffic(common, &fleet)?;
+        let mut traffic = read_traffic(common, (&fleet, &regions))?;
         share(&mut traffic, cluster.as_ref())?;
         print_warnings(&traffic.warnings);
         let factors = common.traffic.iter().filter_map(|traffic| match traffic {
@@ -131,8 +131,17 @@ impl Inputs {
                 Err(InputError::NoStore)
             }
             Trouble::StoreAway => Ok(()),
+            Trouble::Outage(_) if self.is_of_edge(&fault.whom) => Ok(()),
             _ => self.find_server(&fault.whom),
         }
+    }
+
+    /// Whether a whole region is meant in which an edge is.
+    pub(super) fn is_of_edge(&self, whom: &Selector) -> bool {
+        let is_here = |region: &String| {
+            *whom == Selector { region: Some(region.clone()), ..Selector::default() }
+        };
+        self.traffic.regions.iter().any(is_here)
     }
 
     fn find_cache(&self, region: Option<&str>) -> Result<(), InputError> {
@@ -178,14 +187,19 @@ fn share(traffic: &mut Traffic, cluster: Option<&cluster::Settings>) -> Result<(
     Ok(())
 }
 
-fn read_traffic(common: &Common, fleet: &Fleet) -> Result<Traffic, InputError> {
+fn read_traffic(
+    common: &Common,
+    (fleet, regions): (&Fleet, &[String]),
+) -> Result<Traffic, InputError> {
     let mut files = common.traffic.iter().filter_map(|traffic| match traffic {
         TrafficArg::File(path) => Some(path),
         TrafficArg::Times(_) => None,
     });
     match (files.next(), files.next()) {
         (_, Some(_)) => Err(InputError::TwoFiles),
-        (Some(path), None) => Traffic::load(path, fleet, common.duration).map_err(InputError::File),
+        (Some(path), None) => {
+            Traffic::load(path, (fleet, regions), common.duration).map_err(InputError::File)
+        }
         (None, None) => {
             let mut traffic = Traffic::default_for(fleet);
             common.duration.into_iter().for_each(|duration| traffic.set_duration(duration));

@@ -73,7 +73,9 @@ fn losses(survive: &[Surviving], inputs: &Inputs) -> Result<Vec<Loss>, InputErro
             Surviving::AnyGroup => losses.extend(Loss::of_groups(fleet)),
             Surviving::AnyServer => losses.extend(Loss::of_servers(fleet)),
             Surviving::These(name, whom) => {
-                inputs.find_server(whom)?;
+                if !inputs.is_of_edge(whom) {
+                    inputs.find_server(whom)?;
+                }
                 losses.push(Loss { name: name.clone(), whom: whom.clone() });
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loadline_core::{time::Duration, units::Ratio};
-use loadline_spanned::At;
+use loadline_spanned::{At, Span};
 
 use super::Reader;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How service times lie.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Distribution {
     Constant,
     Exponential,
@@ -29,6 +29,7 @@ impl Reader<'_> {
         let ServerEntry { region, service, group, address, .. } = &at.value;
         let of = [region.as_ref(), service.as_ref(), group.as_ref(), address.as_ref()];
         let selector = self.selector(of);
+        self.selects_a_server(&selector, &at.span);
         let server = &at.value;
         let cores = server.cores.as_ref().map_or(1, |at| at.value);
         if let Some(at) = server.cores.as_ref().filter(|at| at.value == 0) {
@@ -56,6 +57,7 @@ impl Reader<'_> {
             Some(said) => self.word(said, &DISTRIBUTIONS)?,
             None => Distribution::Exponential,
         };
+        self.fits_distribution(server, distribution);
         Some(match distribution {
             Distribution::Constant => ServiceTime::Constant(mean),
             Distribution::Exponential => ServiceTime::Exponential { mean },
@@ -73,6 +75,31 @@ impl Reader<'_> {
             Distribution::TwoKinds => self.two_kinds(at, mean)?,
             Distribution::Measured => self.measured(at)?,
         })
+    }
+
+    /// Keys that other distributions have.
+    fn fits_distribution(&mut self, server: &ServerEntry, distribution: Distribution) {
+        let ServerEntry { variation, shape, long, long_share, times, log, run, .. } = server;
+        let keys = [
+            ("variation", span(variation), Distribution::Lognormal),
+            ("shape", span(shape), Distribution::Pareto),
+            ("long", span(long), Distribution::TwoKinds),
+            ("long_share", span(long_share), Distribution::TwoKinds),
+            ("times", span(times), Distribution::Measured),
+            ("log", span(log), Distribution::Measured),
+            ("run", span(run), Distribution::Measured),
+        ];
+        for (key, said, of) in keys {
+            let word = DISTRIBUTIONS.iter().find(|(_, it)| *it == of).map_or("", |(word, _)| word);
+            let without = format!("distribution = \"{word}\"");
+            self.needs((key, said.filter(|_| distribution != of)), &without);
+        }
+        let no_log = server.log_service.as_ref().filter(|_| log.is_none());
+        self.needs(("log_service", no_log.map(|at| &at.span)), "`log`");
+        if let Some(at) = server.time.as_ref().filter(|_| distribution == Distribution::Measured) {
+            let message = "`time` has no effect with distribution = \"measured\"".to_owned();
+            self.error(&at.span, message, "times are those that were measured; leave it out");
+        }
     }
 
     fn two_kinds(&mut self, at: &At<ServerEntry>, short: Duration) -> Option<ServiceTime> {
@@ -104,6 +131,8 @@ impl Reader<'_> {
 
     fn antagonist(&mut self, at: &At<ServerEntry>) -> Option<Antagonist> {
         let every = self.positive(at.value.antagonist_every.as_ref());
+        let alone = span(&at.value.antagonist_every).filter(|_| at.value.antagonist.is_none());
+        self.needs(("antagonist_every", alone), "`antagonist`");
         let share = at.value.antagonist.as_ref()?;
         if share.value >= Ratio::ONE {
             let help = "write it like \"60%\"";
@@ -121,6 +150,8 @@ impl Reader<'_> {
     }
 
     fn pauses(&mut self, at: &At<ServerEntry>) -> Option<Pauses> {
+        let alone = span(&at.value.pause_every).filter(|_| at.value.pause.is_none());
+        self.needs(("pause_every", alone), "`pause`");
         let lasts = at.value.pause.as_ref()?;
         let Some(every) = &at.value.pause_every else {
             let help = "add how often it stands still: pause_every = \"7s\"";
@@ -138,6 +169,11 @@ impl Reader<'_> {
         }
         Some(Pauses { every: every.value, lasts: lasts.value })
     }
+}
+
+/// Where a key is, if it is there.
+fn span<T>(key: &Option<At<T>>) -> Option<&Span> {
+    key.as_ref().map(|at| &at.span)
 }
 
 const DISTRIBUTIONS: [(&str, Distribution); 6] = [

@@ -69,6 +69,7 @@ impl Reader<'_> {
             self.error(&at.span, message, "say in one way when requests come: rate = \"100/s\"");
             return None;
         }
+        self.fits_way(&at.value);
         if let Some(users) = users {
             self.at_most(USERS_MAX, users.value, &users.span);
             let think = think.as_ref().map_or(Duration::ZERO, |at| at.value);
@@ -89,6 +90,24 @@ impl Reader<'_> {
             None => stages.iter().map(|stage| self.stage(stage)).collect(),
         };
         Some(Arrivals::Open { spacing, stages: stages.into() })
+    }
+
+    /// Keys that other ways of saying when requests come have.
+    fn fits_way(&mut self, source: &SourceEntry) {
+        let SourceEntry { rate, stages, users, log, arrivals, burst, think, .. } = source;
+        let is_open = rate.is_some() || !stages.is_empty();
+        let bursts = is_open && arrivals.as_ref().is_some_and(|at| at.value == "bursts");
+        let spaced = arrivals.as_ref().filter(|_| !is_open);
+        self.needs(("arrivals", spaced.map(|at| &at.span)), "`rate` or `stages`");
+        let burst = burst.as_ref().filter(|_| !bursts && spaced.is_none());
+        self.needs(("burst", burst.map(|at| &at.span)), "arrivals = \"bursts\"");
+        let think = think.as_ref().filter(|_| users.is_none());
+        self.needs(("think", think.map(|at| &at.span)), "`users`");
+        let log_service = source.log_service.as_ref().filter(|_| log.is_none());
+        self.needs(("log_service", log_service.map(|at| &at.span)), "`log`");
+        let retries = source.retries.as_ref().map_or(0, |at| at.value);
+        let retry_after = source.retry_after.as_ref().filter(|_| retries == 0);
+        self.needs(("retry_after", retry_after.map(|at| &at.span)), "`retries`");
     }
 
     fn listed(&mut self, times: &At<Vec<Duration>>) -> Option<Arrivals> {
