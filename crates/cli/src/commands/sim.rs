@@ -4,6 +4,7 @@ mod args;
 mod explain;
 mod huge_pages;
 mod inputs;
+mod left_out;
 mod page;
 mod plan;
 mod policies;

@@ -232,6 +232,63 @@ fn a_store_that_cannot_be_has_an_error() {
     }
 }
 
+/// What comes of a configuration of this text, without a traffic file.
+fn configured(text: &str) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("loadline.toml");
+    fs::write(&file, text).unwrap();
+    sim(&[file.to_str().unwrap(), "--duration", "1s", "--json"])
+}
+
+#[test]
+fn what_is_not_simulated_is_said_and_packets_that_are_forwarded_are_refused() {
+    let listener = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
+    let servers = "[[service.web.group]]\nservers = [\"127.0.0.1:81\"]\n";
+    let plain = configured(&format!("{listener}[service.web]\n{servers}"));
+    assert_eq!((plain.status.code(), &plain.stderr[..]), (Some(0), &b""[..]));
+    for (listener_keys, service_keys, said) in [
+        ("protocol = \"tcp\"\n", "", "connections of tcp at 127.0.0.1:0"),
+        ("", "sticky = { cookie = \"s\" }\n", "sessions by cookie of `web`"),
+        ("", "maintenance = { enabled = true }\n", "maintenance of `web`"),
+    ] {
+        let text = format!("{listener}{listener_keys}[service.web]\n{service_keys}{servers}");
+        let output = configured(&text);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        assert!(error.contains(&format!("warning: not simulated: {said}")), "{error}");
+    }
+    let refused = sim(&["examples/forwarding.toml"]);
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{error}");
+    assert!(error.contains("forwarding of packets is not simulated"), "{error}");
+}
+
+/// The edge in paris has no servers, and its clients go to another one when it is lost.
+#[test]
+fn an_edge_in_a_region_without_servers_can_be_simulated_and_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let file = write(
+        "loadline.toml",
+        "[edge]\nregion = \"one\"\n\
+         [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+         [[service.web.group]]\nregion = \"one\"\nservers = [\"127.0.0.1:81\"]\n\
+         [regions.paris.rtt]\none = \"20ms\"\n",
+    );
+    let traffic = write("traffic.toml", "[[source]]\nedge = \"paris\"\nrate = \"10/s\"\n");
+    let files = [&file[..], "--traffic", &traffic];
+    let whole = record(&files);
+    assert!(whole["service"]["min_ms"].as_f64() >= Some(20.0), "{}", whole["service"]);
+    let lost = [&["what-if"][..], &files, &["--lose", "region=paris", "--at", "20s"]].concat();
+    let lost = record(&lost);
+    assert_eq!(lost["planned"], whole["planned"]);
+    assert!(lost["service"]["p50_ms"].as_f64() < whole["service"]["p50_ms"].as_f64());
+}
+
 #[test]
 fn an_objective_that_is_breached_has_its_exit_code() {
     let code = |slo| sim(&[TWO_REGIONS, "--slo", slo]).status.code();

@@ -15,7 +15,10 @@ use loadline_sim::{
 };
 use loadline_spanned::FileErrors;
 
-use super::args::{Common, TrafficArg};
+use super::{
+    args::{Common, TrafficArg},
+    left_out,
+};
 use crate::commands::check::print_warnings;
 
 /// The configuration and the traffic.
@@ -66,6 +69,12 @@ pub(super) enum InputError {
     /// The request to explain is not in the run.
     #[error(transparent)]
     Request(#[from] NoSuchRequest),
+    /// The kernel forwards what comes to a service with traffic.
+    #[error(
+        "forwarding of packets is not simulated, and those to service `{0}` are forwarded; let a \
+         traffic file have sources for other services alone"
+    )]
+    Forwarded(String),
     /// `--traffic` names two files.
     #[error("--traffic names two files; name one, and say xN for a multiple of it")]
     TwoFiles,
@@ -77,7 +86,11 @@ impl Inputs {
             loadline_control::load(common.file()).map_err(InputError::File)?;
         let mut traffic = read_traffic(common, (&fleet, &regions))?;
         share(&mut traffic, cluster.as_ref())?;
+        if let Some(service) = left_out::forwarded(&fleet, &traffic.scenario) {
+            return Err(InputError::Forwarded(service.to_owned()));
+        }
         print_warnings(&traffic.warnings);
+        left_out::warn(&fleet, cluster.as_ref());
         let factors = common.traffic.iter().filter_map(|traffic| match traffic {
             TrafficArg::Times(factor) => Some(factor),
             TrafficArg::File(_) => None,
