@@ -37,6 +37,8 @@ pub struct Cache {
     pub size: Bytes,
     /// How many requests it has seen when the run begins.
     pub warm: u64,
+    /// How long what is not fresh any more is used where servers fail or have no capacity.
+    pub stale_if_error: Duration,
 }
 
 /// One object: the index of its service, and its place by popularity, from 0.
@@ -67,8 +69,12 @@ pub(crate) struct EdgeCache {
     /// Objects on their way, with the requests that wait for each.
     fetches: HashMap<Object, Vec<Handle>>,
     evicted: Vec<(Slot, Object)>,
+    /// Objects of which nothing is stored and whose servers have failed: until when nobody waits
+    /// for anybody else.
+    failing: HashMap<Object, Instant>,
     /// How many faults keep it out of use.
     out: u32,
+    stale_if_error: Duration,
     counts: SimulatedCache,
     /// Since the last point of the timeline.
     moment: CacheMoment,
@@ -133,18 +139,20 @@ impl Object {
 }
 
 impl EdgeCache {
-    pub(crate) fn new(size: Bytes, region: &str) -> Self {
+    pub(crate) fn new(cache: Cache, region: &str) -> Self {
         let counts = SimulatedCache {
             edge: region.to_owned(),
-            size: size.get(),
+            size: cache.size.get(),
             ..SimulatedCache::default()
         };
         Self {
-            eviction: Eviction::new(size),
+            eviction: Eviction::new(cache.size),
             stored: HashMap::new(),
             fetches: HashMap::new(),
             evicted: Vec::new(),
+            failing: HashMap::new(),
             out: 0,
+            stale_if_error: cache.stale_if_error,
             counts,
             moment: CacheMoment::default(),
             sampled: Instant::ZERO,
@@ -198,6 +206,9 @@ impl EdgeCache {
             }
         }
         let is_here = stored.is_some();
+        if self.failing.get(&object).is_some_and(|until| now < *until) {
+            return (Lookup::Passes, is_here);
+        }
         if self.fetches.contains_key(&object) {
             return (Lookup::Joins, is_here);
         }
@@ -210,18 +221,48 @@ impl EdgeCache {
         self.fetches.entry(object).or_default().push(request);
     }
 
-    /// An object has come, or not; gives the requests that have waited for it.
-    pub(crate) fn fetched(
-        &mut self,
-        now: Instant,
-        object: Object,
-        of: &Objects,
-        is_good: bool,
-    ) -> Vec<Handle> {
-        if is_good && self.out == 0 {
+    /// Whether an object is here that may be used where its servers fail.
+    pub(crate) fn has_instead(&self, now: Instant, object: Object) -> bool {
+        let expires = self.stored.get(&object).map(|stored| stored.expires);
+        expires.is_some_and(|expires| {
+            expires.is_none_or(|expires| now <= expires + self.stale_if_error)
+        })
+    }
+
+    /// An object has come; gives the requests that have waited for it.
+    pub(crate) fn fetched(&mut self, now: Instant, object: Object, of: &Objects) -> Vec<Handle> {
+        if self.out == 0 {
             self.store(object, of, of.ttl.map(|ttl| now + ttl));
         }
+        self.failing.remove(&object);
+        self.not_fetched(object)
+    }
+
+    /// An object has not come; gives the requests that have waited for it.
+    pub(crate) fn not_fetched(&mut self, object: Object) -> Vec<Handle> {
         self.fetches.remove(&object).unwrap_or_default()
+    }
+
+    /// The server of an object has failed: where nothing is stored of it, each request is for
+    /// itself for a while.
+    pub(crate) fn pass(&mut self, now: Instant, object: Object) {
+        if !self.stored.contains_key(&object) {
+            self.failing.insert(object, now + FAILED);
+        }
+    }
+
+    /// A request that has waited for an object asks for it itself; it is counted in the whole run
+    /// if it `counts`.
+    pub(crate) fn asks_itself(&mut self, object: Object, of: &Objects, counts: bool) {
+        let has_body = self.stored.contains_key(&object);
+        let bytes = if has_body { 0 } else { of.size(object).get() };
+        self.moment.fetches += 1;
+        self.moment.bytes_fetched += bytes;
+        if counts {
+            self.counts.fetches += 1;
+            self.counts.revalidations += u64::from(has_body);
+            self.counts.bytes_fetched += bytes;
+        }
     }
 
     /// Lets the cache see a request before the run begins.
@@ -255,6 +296,7 @@ impl EdgeCache {
     pub(crate) fn lose(&mut self, stays_out: bool) {
         self.eviction = Eviction::new(self.eviction.capacity());
         self.stored.clear();
+        self.failing.clear();
         self.out += u32::from(stays_out);
     }
 
@@ -287,6 +329,9 @@ impl EdgeCache {
         SimulatedCache { objects, hit_ratio, byte_hit_ratio, ..self.counts }
     }
 }
+
+/// As in the proxy.
+const FAILED: Duration = Duration::from_secs(1);
 
 /// Seeds of what every run has in common: sizes of objects, and hashes of their names.
 const SIZES: u64 = 0x5ee_d512;

@@ -1,6 +1,6 @@
 //! Requests and the cache of their edge.
 
-use loadline_core::time::Duration;
+use loadline_core::{cache::is_server_error, decide::request::Event as Heard, time::Duration};
 
 use crate::{
     arrivals::Arrivals,
@@ -42,18 +42,76 @@ impl Simulation {
         self.note(client, Step::Joined);
     }
 
-    /// A request that fetches for the cache has come to its end; with it, those that waited for
-    /// the object get the same.
-    pub(super) fn fetched(&mut self, Answered { client, edge, .. }: Answered, status: u16) {
+    /// Whether what a request asks for is stored and may be used where servers fail.
+    pub(super) fn has_instead(&self, edge: usize, client: Client) -> bool {
+        let object = object_of(&self.scenario, client).map(|(object, _)| object);
+        let cache = self.caches.get(edge).and_then(Option::as_ref);
+        object.zip(cache).is_some_and(|(object, cache)| cache.has_instead(self.now, object))
+    }
+
+    /// The response to a request that fetches for the cache has come from its server. Those that
+    /// waited for it get the same; where it is an error they ask for themselves, unless something
+    /// stored is used instead.
+    pub(super) fn fetched(&mut self, fetch: Answered, status: u16) {
+        let (edge, client) = (fetch.edge as usize, fetch.client);
+        let fails = is_server_error(status);
+        let instead = fails && self.has_instead(edge, client);
         let Some((object, of)) = object_of(&self.scenario, client) else { return };
-        let Some(Some(cache)) = self.caches.get_mut(edge as usize) else { return };
-        let waiting = cache.fetched(self.now, object, of, status < 500);
+        let Some(Some(cache)) = self.caches.get_mut(edge) else { return };
+        let waiting = match fails {
+            true => cache.not_fetched(object),
+            false => cache.fetched(self.now, object, of),
+        };
+        if fails {
+            cache.pass(self.now, object);
+        }
+        self.give(fetch, status, instead);
+        for handle in waiting {
+            if fails && !instead {
+                self.ask_itself(handle);
+            } else if let Some(waited) = self.requests.remove(handle) {
+                self.note(waited.client, Step::Response(status));
+                self.give(waited.answered(), status, instead);
+            }
+        }
+    }
+
+    /// A request that fetches for the cache has failed at its edge. All that waited for it have,
+    /// too, unless something stored is used instead.
+    pub(super) fn not_fetched(&mut self, fetch: Answered, status: u16, instead: bool) {
+        let object = object_of(&self.scenario, fetch.client).map(|(object, _)| object);
+        let cache = self.caches.get_mut(fetch.edge as usize).and_then(Option::as_mut);
+        let Some((object, cache)) = object.zip(cache) else { return };
+        let waiting = cache.not_fetched(object);
+        self.give(fetch, status, instead);
         for handle in waiting {
             // Some may have given up.
             let Some(waited) = self.requests.remove(handle) else { continue };
-            self.note(waited.client, Step::Response(status));
-            self.succeed(waited.answered(), status);
+            self.note(waited.client, Step::Refused(status, None));
+            self.give(waited.answered(), status, instead);
         }
+    }
+
+    /// Gives a client, if it is still there, what is stored, or the response.
+    fn give(&mut self, request: Answered, status: u16, stored: bool) {
+        if request.abandoned {
+            return;
+        }
+        match stored {
+            true => self.answer_from_cache(request.client),
+            false => self.answered(request, status),
+        }
+    }
+
+    /// A request that has waited for an object goes to a server, if it has not given up.
+    fn ask_itself(&mut self, handle: Handle) {
+        let Some(request) = self.requests.get(handle) else { return };
+        let (edge, client) = (request.edge as usize, request.client);
+        let counts = self.observer.counts(client.since);
+        let Some((object, of)) = object_of(&self.scenario, client) else { return };
+        let cache = self.caches.get_mut(edge).and_then(Option::as_mut);
+        cache.into_iter().for_each(|cache| cache.asks_itself(object, of, counts));
+        self.tell(handle, Heard::Arrived);
     }
 
     /// Empties the caches of the edges in a region, or in all.
@@ -84,7 +142,7 @@ pub(super) fn caches(scenario: &Scenario) -> Vec<Option<EdgeCache>> {
     for cache in &scenario.caches {
         caches.resize_with(scenario.edges.len(), || None);
         let region = &scenario.edges[cache.edge].edge.region;
-        let mut filled = EdgeCache::new(cache.size, region);
+        let mut filled = EdgeCache::new(*cache, region);
         warm(scenario, *cache, &mut filled);
         caches[cache.edge] = Some(filled);
     }

@@ -119,8 +119,10 @@ impl Simulation {
         }
         let stick = self.directed(edge);
         let source = &self.scenario.sources[client.source as usize];
+        // Where something is stored in its place it waits for no capacity.
+        let is_spare = cached == Lookup::Fetches && self.has_instead(edge, client);
         let subject = Subject {
-            kind: Kind::Message,
+            kind: if is_spare { Kind::Copy } else { Kind::Message },
             key: client.key,
             class: source.class,
             stick,
@@ -174,17 +176,16 @@ impl Simulation {
         }
     }
 
-    /// A request has got its response, of its server or of its edge.
+    /// A request has got the response of its server.
     pub(super) fn succeed(&mut self, request: Answered, status: u16) {
-        if !request.abandoned {
-            self.answered(request, status);
-        }
-        if request.fetches {
-            self.fetched(request, status);
+        match request.fetches {
+            true => self.fetched(request, status),
+            false => self.answered(request, status),
         }
     }
 
-    fn answered(&mut self, Answered { client, sent, .. }: Answered, status: u16) {
+    /// A client has got a response, of a server or of its edge.
+    pub(super) fn answered(&mut self, Answered { client, sent, .. }: Answered, status: u16) {
         if status >= 500 {
             return self.fail(client, Ended::Status(status));
         }

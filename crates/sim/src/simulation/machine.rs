@@ -198,9 +198,15 @@ impl Simulation {
         let failure = request.machine.failure();
         let status = failure.and_then(|failure| failure.ending.status()).unwrap_or(502);
         let reason = failure.map(|failure| failure.reason);
+        let instead = request.fetches && self.has_instead(request.edge as usize, client);
         self.note(client, Step::Refused(status, reason));
-        self.observer.refused(client.since, reason);
-        self.succeed(request.answered(), status);
+        if !instead {
+            self.observer.refused(client.since, reason);
+        }
+        match request.fetches {
+            true => self.not_fetched(request.answered(), status, instead),
+            false => self.answered(request.answered(), status),
+        }
     }
 
     pub(super) fn note(&mut self, client: Client, step: Step) {

@@ -228,6 +228,9 @@ pub(crate) struct CacheEntry {
     pub(crate) edge: Option<At<String>>,
     /// What it may take.
     pub(crate) size: Option<At<Bytes>>,
+    /// How long what is not fresh any more is used where servers fail or have no capacity; `1h` if
+    /// omitted.
+    pub(crate) stale_if_error: Option<Duration>,
     /// How many requests it has seen when the run begins; 5 for each object if omitted, and at most
     /// 500,000. With 0 it begins empty.
     pub(crate) warm: Option<At<u64>>,

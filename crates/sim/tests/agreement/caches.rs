@@ -1,15 +1,16 @@
 //! Caches of edges against what can be worked out, and what becomes of those that wait for one.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use loadline_core::{
     cache::eviction::{Eviction, Slot},
+    fleet::{Then, WhenFull},
     time::{Duration, Instant},
     units::{Bytes, Rate},
 };
 use loadline_measure::record::{LoadRecord, SimulatedCache};
 use loadline_sim::{
-    Arrivals, Random, Scenario, ServiceTime, Simulation,
+    Arrivals, OutageKind, Random, Scenario, ServiceTime, Simulation,
     scenario::{Cache, Fault, Objects, Selector, ServerModel, Trouble},
 };
 
@@ -70,15 +71,72 @@ fn a_fetch_goes_on_when_its_client_has_gone() {
     assert_eq!((cache_of(&record).fetches, cache_of(&record).hits), (1, 2));
 }
 
+/// The nine that wait ask for themselves, as do two that come within a second.
 #[test]
-fn a_fetch_that_fails_fails_for_all_that_wait_and_stores_nothing() {
+fn an_error_of_a_server_is_for_the_request_that_fetched_it_alone() {
     let mut scenario = at_once(10, Duration::from_millis(50));
-    let what = Trouble::Errors(1.0);
-    let at = Instant::ZERO + Duration::from_nanos(1);
-    scenario.faults = vec![Fault { at, lasts: None, what, whom: Selector::default() }];
+    let times = [vec![Duration::ZERO; 10], vec![Duration::from_millis(900); 2]].concat();
+    scenario.sources[0].arrivals = Arrivals::Listed(times.into());
+    scenario.faults = vec![fault(Trouble::Errors(1.0), 0)];
+    let record = Simulation::new(scenario).run();
+    assert_eq!((record.outcomes.server_error, record.outcomes.total()), (12, 12));
+    let cache = cache_of(&record);
+    assert_eq!((cache.fetches, cache.collapsed, cache.objects), (12, 9, 0));
+    assert_eq!(record.simulation.unwrap().groups[0].requests, 12);
+}
+
+#[test]
+fn a_fetch_that_gets_no_response_fails_for_all_that_wait() {
+    let mut scenario = at_once(10, Duration::from_millis(50));
+    scenario.faults = vec![fault(Trouble::Outage(OutageKind::Down), 0)];
     let record = Simulation::new(scenario).run();
     assert_eq!((record.outcomes.server_error, record.outcomes.total()), (10, 10));
     assert_eq!((cache_of(&record).fetches, cache_of(&record).objects), (1, 0));
+}
+
+/// It is fresh for a second, and the servers fail from the second one on.
+#[test]
+fn what_is_stored_is_used_where_servers_fail_for_as_long_as_it_may() {
+    for (what, stale, ok) in [
+        (Trouble::Errors(1.0), 0, 2),
+        (Trouble::Errors(1.0), 3, 6),
+        (Trouble::Outage(OutageKind::Down), 0, 2),
+        (Trouble::Outage(OutageKind::Down), 3, 6),
+        (Trouble::Outage(OutageKind::Down), 60, 8),
+    ] {
+        let mut scenario = at_once(1, Duration::from_millis(50));
+        let ttl = Some(Duration::from_secs(1));
+        scenario.objects = vec![Some(Objects::new((1, 1.0), SIZES, ttl))];
+        scenario.caches[0].stale_if_error = Duration::from_secs(stale);
+        let times = (0..8).map(|n| Duration::from_millis(700 * n));
+        scenario.sources[0].arrivals = Arrivals::Listed(times.collect());
+        scenario.faults = vec![fault(what, 1_000)];
+        let record = Simulation::new(scenario).run();
+        assert_eq!((record.outcomes.ok, record.outcomes.total()), (ok, 8), "{what:?}, {stale} s");
+    }
+}
+
+/// One request a second may go to the server, and others would wait for the next for an hour.
+#[test]
+fn what_is_stored_is_used_at_once_where_there_is_no_capacity() {
+    let mut scenario = at_once(1, Duration::from_millis(1));
+    let mut fleet = (*scenario.edges[0]).clone();
+    let service = &mut fleet.services[0];
+    let timeout = Duration::from_secs(3_600);
+    service.when_full = WhenFull::Queue { timeout, length: 100, then: Then::Shed };
+    service.groups[0].capacity.max_rate = Some(Rate::per_sec(1));
+    service.groups[0].capacity.burst = Some(1);
+    scenario.edges = vec![Arc::new(fleet)];
+    let ttl = Some(Duration::from_millis(10));
+    scenario.objects = vec![Some(Objects::new((1, 1.0), SIZES, ttl))];
+    scenario.caches[0].stale_if_error = Duration::from_secs(3_600);
+    let times = (0..80).map(|n| Duration::from_millis(100 * n));
+    scenario.sources[0].arrivals = Arrivals::Listed(times.collect());
+    let record = Simulation::new(scenario).run();
+    assert_eq!((record.outcomes.ok, record.outcomes.total()), (80, 80));
+    assert!(record.response.max <= Duration::from_millis(2), "{}", record.response.max);
+    let given = record.simulation.unwrap().groups[0].requests;
+    assert!((8..=9).contains(&given), "{given}");
 }
 
 #[test]
@@ -131,6 +189,12 @@ fn an_object_that_is_too_large_for_the_cache_goes_to_the_servers_each_time() {
     assert_eq!((cache.requests, cache.fetches, cache.bytes_fetched), (3, 3, 6_000));
 }
 
+/// Of all servers, from so many milliseconds on.
+fn fault(what: Trouble, at: u64) -> Fault {
+    let at = Instant::ZERO + Duration::from_millis(at).max(Duration::from_nanos(1));
+    Fault { at, lasts: None, what, whom: Selector::default() }
+}
+
 /// So many requests for one object at the beginning, of servers that take this long.
 fn at_once(requests: usize, time: Duration) -> Scenario {
     let mut scenario = with_cache(1, 10, Bytes::new(1_000_000));
@@ -147,7 +211,7 @@ fn with_cache(rate: u64, requests: u64, size: Bytes) -> Scenario {
     let model = ServerModel { time, cores: 4, ..ServerModel::default() };
     let mut scenario = one_server(model, Rate::per_sec(rate), requests, 1);
     scenario.warm_up = Duration::ZERO;
-    scenario.caches = vec![Cache { edge: 0, size, warm: 0 }];
+    scenario.caches = vec![Cache { edge: 0, size, warm: 0, stale_if_error: Duration::ZERO }];
     scenario
 }
 

@@ -27,7 +27,7 @@ fn users_whose_requests_fail_at_once_do_not_keep_the_run_from_its_end() {
 fn users_whose_requests_a_cache_answers_do_not_keep_the_run_from_its_end() {
     let mut scenario = users(10, Duration::ZERO);
     scenario.objects = vec![Some(Objects::new((1, 1.0), (Bytes::new(1_000), 0.0), None))];
-    scenario.caches = vec![Cache { edge: 0, size: Bytes::new(1_000_000), warm: 10 }];
+    scenario.caches = vec![cache()];
     let record = Simulation::new(scenario).run();
     assert_eq!(record.outcomes.ok, record.planned);
     assert!((99_000..=100_010).contains(&record.planned), "{}", record.planned);
@@ -55,7 +55,7 @@ fn a_response_that_comes_when_its_client_has_gone_is_no_success() {
 fn a_client_that_is_too_far_away_for_its_patience_gets_nothing_of_a_cache_either() {
     let mut scenario = users(10, Duration::from_millis(10));
     scenario.objects = vec![Some(Objects::new((1, 1.0), (Bytes::new(1_000), 0.0), None))];
-    scenario.caches = vec![Cache { edge: 0, size: Bytes::new(1_000_000), warm: 10 }];
+    scenario.caches = vec![cache()];
     scenario.sources[0].distance = Duration::from_millis(60);
     scenario.sources[0].gives_up = Some(Duration::from_millis(50));
     let record = Simulation::new(scenario.clone()).run();
@@ -182,6 +182,11 @@ fn users(users: u32, think: Duration) -> Scenario {
     scenario.warm_up = Duration::ZERO;
     scenario.sources[0].arrivals = Arrivals::Closed { users, think, requests: None };
     scenario
+}
+
+fn cache() -> Cache {
+    let stale_if_error = Duration::ZERO;
+    Cache { edge: 0, size: Bytes::new(1_000_000), warm: 10, stale_if_error }
 }
 
 fn server() -> ServerModel {

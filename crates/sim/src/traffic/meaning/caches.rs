@@ -1,6 +1,6 @@
 //! What requests are for, and the caches of edges.
 
-use loadline_core::units::Bytes;
+use loadline_core::{time::Duration, units::Bytes};
 use loadline_spanned::At;
 
 use super::Reader;
@@ -82,12 +82,13 @@ impl Reader<'_> {
             let all = objects.iter().flatten().map(|objects| objects.count() as u64).sum::<u64>();
             at.value.warm.iter().for_each(|at| self.at_most(WARM_MAX, at.value, &at.span));
             let warm = at.value.warm.as_ref().map_or((5 * all).min(WARM), |at| at.value);
+            let stale = at.value.stale_if_error.unwrap_or(STALE_IF_ERROR);
             for edge in self.edges_of(at, regions) {
                 if caches.iter().any(|cache| cache.edge == edge) {
                     let message = format!("the edge in {} has a cache already", regions[edge]);
                     self.error(&at.span, message, "an edge has one cache");
                 }
-                caches.push(Cache { edge, size, warm });
+                caches.push(Cache { edge, size, warm, stale_if_error: stale });
             }
         }
         caches
@@ -129,6 +130,9 @@ const SIZE: Bytes = Bytes::new(10_000);
 
 /// Takes a tenth of a second.
 const WARM: u64 = 500_000;
+
+/// As of the proxy's cache.
+const STALE_IF_ERROR: Duration = Duration::from_secs(3_600);
 
 /// Takes half a minute.
 const WARM_MAX: u64 = 100_000_000;
