@@ -387,9 +387,9 @@ fn listeners(of: &[fleet::Listener]) -> Vec<Listener> {
 }
 
 fn service(plan: &plan::ServicePlan, of: &fleet::Service, part: Part, now: Instant) -> Service {
-    let group_plan = |index: usize| plan.groups.iter().find(|g| usize::from(g.index) == index);
+    let plans = group_plans(plan, of.groups.len());
     let told = |index: usize| {
-        let (plan, of, here) = (group_plan(index), &of.groups[index], &plan.census[index]);
+        let (plan, of, here) = (plans[index], &of.groups[index], &plan.census[index]);
         let servers = match part {
             Part::Servers | Part::Whole => servers(plan, of, here, now),
             Part::Service | Part::Groups => Vec::new(),
@@ -414,8 +414,15 @@ fn service(plan: &plan::ServicePlan, of: &fleet::Service, part: Part, now: Insta
 /// Indices of the groups as they are filled, then of those that are not.
 fn filling_order(plan: &plan::ServicePlan, groups: usize) -> impl Iterator<Item = usize> {
     let open = plan.groups.iter().map(|group| usize::from(group.index));
-    let is_open = |index: &usize| plan.groups.iter().any(|g| usize::from(g.index) == *index);
-    open.chain((0..groups).filter(move |index| !is_open(index)))
+    let plans = group_plans(plan, groups);
+    open.chain((0..groups).filter(move |index| plans[*index].is_none()))
+}
+
+/// The plan of each group that is filled, in the order of the file.
+fn group_plans(plan: &plan::ServicePlan, groups: usize) -> Vec<Option<&GroupPlan>> {
+    let mut plans = vec![None; groups];
+    plan.groups.iter().for_each(|group| plans[usize::from(group.index)] = Some(group));
+    plans
 }
 
 impl Plan {

@@ -1,6 +1,9 @@
 //! Counts what happens: as a load generator does, and by group.
 
-use std::{collections::BTreeMap, mem};
+use std::{
+    collections::{BTreeMap, HashMap},
+    mem,
+};
 
 use loadline_core::{
     decide::{controller::Notice, plan::Plan, reason::Reason},
@@ -276,9 +279,11 @@ impl Observer {
             for (service, (state, of)) in
                 state.services.iter().zip(&plan.fleet.services).enumerate()
             {
+                let names = of.groups.iter().map(|group| group.name.as_str());
+                let places: HashMap<&str, usize> = names.zip(0..).collect();
                 for group in &state.groups {
-                    let place = of.groups.iter().position(|it| it.name == group.name);
-                    let tally = place.and_then(|place| self.groups[service].get_mut(place));
+                    let place = places.get(group.name.as_str());
+                    let tally = place.and_then(|place| self.groups[service].get_mut(*place));
                     if let Some(moment) = tally.and_then(|tally| tally.moments.last_mut()) {
                         add_group(moment, group, self.edges_share);
                     }

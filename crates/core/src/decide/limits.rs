@@ -30,6 +30,11 @@ impl Limits {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { rate: None, in_flight: u32::MAX, utilization: None };
 
+    /// Whether there is a limit that time opens again.
+    pub(crate) const fn is_gated(&self) -> bool {
+        self.rate.is_some() || self.utilization.is_some()
+    }
+
     /// Whether rate and utilization have room for a request; nothing is taken yet.
     pub(crate) fn has_room(&self, admission: &Admission, now: Instant) -> bool {
         if self.rate.as_ref().is_some_and(|allowance| admission.budget.ready_at(allowance) > now) {

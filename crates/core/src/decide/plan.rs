@@ -103,6 +103,8 @@ pub struct GroupPlan {
     pub(crate) compares_5xx: bool,
     /// The servers that can be given requests.
     pub servers: Box<[ServerPlan]>,
+    /// Whether any of them has a limit that time opens again.
+    pub(crate) has_server_gates: bool,
     /// The sum of their weights.
     pub(crate) total_weight: u64,
     pub(crate) policy: PolicyKind,
@@ -481,7 +483,8 @@ impl GroupPlan {
     /// When a limit of rate or utilization makes room, if one is what the group waits for.
     pub(crate) fn ready_at(&self, now: Instant) -> Option<Instant> {
         let of_server = |server: &ServerPlan| server.limits.ready_at(server.admission(), now);
-        let of_servers = || self.servers.iter().filter_map(of_server).min();
+        let gated = if self.has_server_gates { &self.servers[..] } else { &[] };
+        let of_servers = || gated.iter().filter_map(of_server).min();
         self.limits.ready_at(self.admission(), now).or_else(of_servers)
     }
 

@@ -180,6 +180,7 @@ fn group_plan(
         total_weight: servers.iter().map(|server| u64::from(server.weight)).sum(),
         sticks_by_hash: matches!(service.sticky, Some(Sticky::Hash(_))),
         state: status.state.clone(),
+        has_server_gates: servers.iter().any(|server| server.limits.is_gated()),
         servers,
     })
 }
