@@ -15,6 +15,10 @@ use loadline_sim::ranking::{self, Ranking};
 use super::{args::Policies, inputs::Inputs, write_page};
 use crate::commands::bench::EXIT_BREACHED;
 
+/// What is to be known of some policies.
+const NOTES: &str = "* as configured\n\
+                     prequal has the probes of its publication here, which `serve` does not send";
+
 pub(super) fn run(args: &Policies) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(&args.common)?;
     let scenario = inputs.scenario(&inputs.traffic, inputs.factor);
@@ -36,7 +40,7 @@ pub(super) fn run(args: &Policies) -> anyhow::Result<ExitCode> {
         serde_json::to_string_pretty(&document).context("writing the record as JSON")? + "\n"
     } else {
         let table = ranking_table(&record);
-        format!("{}\n\n{}\n{table}\n* as configured\n", record.reason, table.caption)
+        format!("{}\n\n{}\n{table}\n{NOTES}\n", record.reason, table.caption)
     };
     if let Some(path) = &args.common.report {
         let ranking = Named { name: "ranking".to_owned(), record: Record::Ranking(record) };

@@ -39,7 +39,8 @@ use crate::{
 
 pub(super) const ABOUT: About = About {
     name: "prequal",
-    meaning: "The server with room that answers soonest, by probes and by what the edge knows.",
+    meaning: "The server with room that answers soonest, by what the edge knows and what servers \
+              report; in the simulator by probes as well.",
     prefers: true,
     ..About::PLAIN
 };
