@@ -300,6 +300,11 @@ impl EdgeCache {
         self.out += u32::from(stays_out);
     }
 
+    /// Its edge is lost, and what was on its way with it.
+    pub(crate) fn lose_fetches(&mut self) {
+        self.fetches.clear();
+    }
+
     /// A fault has ended; after the last one it is in use again, empty.
     pub(crate) fn is_back(&mut self) {
         self.out = self.out.saturating_sub(1);

@@ -4,9 +4,12 @@ use loadline_core::time::{Duration, Instant};
 
 use crate::{
     arrivals::Factor,
+    cache::EdgeCache,
     events::{Attempt, Event},
+    observer::Ended,
     scenario::{Fault, Source, Trouble},
     simulation::Simulation,
+    slab::Handle,
     station::{Outage, OutageKind},
     watch::Watch,
 };
@@ -71,6 +74,9 @@ impl Simulation {
         match fault.what {
             Trouble::Outage(kind) => {
                 self.move_clients();
+                if begins {
+                    self.lose_edges(&fault, kind);
+                }
                 if begins && kind == OutageKind::Down {
                     self.stations_of(&fault).into_iter().for_each(|station| self.kill(station));
                 }
@@ -149,6 +155,32 @@ impl Simulation {
             let open = (0..out.len()).filter(|edge| !out[*edge]);
             let nearest = || open.min_by_key(|edge| (far(edge), *edge));
             clients.edge = if out[source.edge] { nearest() } else { Some(source.edge) };
+        }
+    }
+
+    /// Ends what the edges of a lost region have under way. Clients of those that are down hear so;
+    /// of those out of reach they hear nothing until they give up; who never would has failed.
+    fn lose_edges(&mut self, fault: &Fault, kind: OutageKind) {
+        let edges = self.scenario.edges.iter();
+        let lost = edges.map(|fleet| fault.takes_out(&fleet.edge.region));
+        let lost: Vec<bool> = lost.collect();
+        let caches = self.caches.iter_mut().zip(&lost).filter(|(_, lost)| **lost);
+        caches.filter_map(|(cache, _)| cache.as_mut()).for_each(EdgeCache::lose_fetches);
+        let hit = self.requests.iter().filter(|(_, request)| lost[request.edge as usize]);
+        let hit: Vec<Handle> = hit.map(|(handle, _)| handle).collect();
+        for handle in hit {
+            self.leave(handle);
+            let Some(request) = self.requests.get_mut(handle) else { continue };
+            let gives_up = self.scenario.sources[request.client.source as usize].gives_up;
+            if kind == OutageKind::Unreachable && gives_up.is_some() && !request.abandoned {
+                request.machine.abandon();
+                request.fetches = false;
+                continue;
+            }
+            let Some(request) = self.requests.remove(handle) else { continue };
+            if !request.abandoned {
+                self.fail(request.client, Ended::Unreachable);
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Server, Then, WhenFull},
+    fleet::{Edge, Server, Then, WhenFull},
     time::{Duration, Instant},
     units::Rate,
 };
@@ -75,6 +75,58 @@ fn a_request_that_waits_again_after_its_server_went_down_may_wait_as_long_as_bef
             Arrivals::Listed([Duration::ZERO, Duration::from_millis(10)].into());
         let record = Simulation::new(scenario).run();
         assert_eq!((record.planned, record.outcomes.ok), (2, 2), "{:?}", record.outcomes);
+    }
+}
+
+/// It is out of reach for a moment, and down before it is done.
+#[test]
+fn a_server_that_goes_down_after_it_was_out_of_reach_responds_to_nobody() {
+    let model = ServerModel {
+        time: ServiceTime::Constant(Duration::from_secs(5)),
+        ..ServerModel::default()
+    };
+    let mut scenario = one_server(model, Rate::per_sec(1), 10, 1);
+    scenario.warm_up = Duration::ZERO;
+    let fault = |at, lasts: Option<u64>, kind| Fault {
+        at: Instant::ZERO + Duration::from_secs(at),
+        lasts: lasts.map(Duration::from_secs),
+        what: Trouble::Outage(kind),
+        whom: Selector::default(),
+    };
+    scenario.faults =
+        vec![fault(1, Some(1), OutageKind::Unreachable), fault(3, None, OutageKind::Down)];
+    scenario.sources[0].arrivals = Arrivals::Listed([Duration::ZERO].into());
+    let outcomes = Simulation::new(scenario).run().outcomes;
+    assert_eq!((outcomes.ok, outcomes.total()), (0, 1), "{outcomes:?}");
+}
+
+/// Its server is elsewhere and goes on, for nobody.
+#[test]
+fn what_an_edge_has_under_way_is_lost_with_its_region() {
+    for (kind, gives_up, expected) in [
+        (OutageKind::Down, None, (1, 0)),
+        (OutageKind::Unreachable, Some(Duration::from_secs(1)), (0, 1)),
+        (OutageKind::Unreachable, None, (1, 0)),
+    ] {
+        let model = ServerModel {
+            time: ServiceTime::Constant(Duration::from_secs(2)),
+            ..ServerModel::default()
+        };
+        let mut scenario = one_server(model, Rate::per_sec(1), 10, 1);
+        scenario.warm_up = Duration::ZERO;
+        let mut fleet = (*scenario.edges[0]).clone();
+        fleet.services[0].groups[0].region = "far".into();
+        let here = Arc::new(fleet.clone());
+        fleet.edge = Edge::within("far");
+        scenario.edges = vec![here, Arc::new(fleet)];
+        scenario.sources[0].arrivals = Arrivals::Listed([Duration::ZERO].into());
+        scenario.sources[0].gives_up = gives_up;
+        let at = Instant::ZERO + Duration::from_millis(500);
+        let whom = Selector { region: Some("near".into()), ..Selector::default() };
+        scenario.faults = vec![Fault { at, lasts: None, what: Trouble::Outage(kind), whom }];
+        let outcomes = Simulation::new(scenario).run().outcomes;
+        let found = (outcomes.connect_timeout, outcomes.timeout);
+        assert_eq!((found, outcomes.total()), (expected, 1), "{kind:?}, {outcomes:?}");
     }
 }
 
