@@ -182,10 +182,10 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
         Some(_) => "localhost".to_owned(),
         None => address.to_string(),
     };
+    let scheme = if way.tls.is_some() { "https" } else { "http" };
     let (path, host) = match &check.probe {
         Probe::Http { path, host } => (path, host.clone().unwrap_or_else(own)),
         Probe::Grpc { service, host } => {
-            let scheme = if way.tls.is_some() { "https" } else { "http" };
             let host = host.clone().unwrap_or_else(own);
             return grpc::check(stream, (service, &host), (scheme, check.timeout)).await;
         }
@@ -193,7 +193,7 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
         Probe::Tcp | Probe::Tls | Probe::Ping => return Ok(()),
     };
     let status = if way.version == HttpVersion::Http2 {
-        status_of_stream(stream, path, &host).await?
+        status_of_stream(stream, (scheme, &host, path)).await?
     } else {
         stream.write_all(&request(path, &host)?).await?;
         status(&mut stream, check.lenient).await?
@@ -205,11 +205,14 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 /// The status that a stream of HTTP/2 is answered with.
-async fn status_of_stream<S>(stream: S, path: &str, host: &str) -> Result<u16, ProbeError>
+async fn status_of_stream<S>(
+    stream: S,
+    (scheme, host, path): (&str, &str, &str),
+) -> Result<u16, ProbeError>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let target = Uri::builder().scheme("http").authority(host).path_and_query(path).build()?;
+    let target = Uri::builder().scheme(scheme).authority(host).path_and_query(path).build()?;
     let request = http::Request::get(target).header("user-agent", "loadline-health").body(())?;
     let (requests, connection) = h2::client::handshake(stream).await?;
     let answer = async {
@@ -245,7 +248,7 @@ where
     let mut bytes = Vec::with_capacity(1024);
     loop {
         let read = stream.read_buf(&mut bytes).await?;
-        match head.parse(&bytes, Method::Get) {
+        match parse(&mut head, &mut bytes) {
             Ok(Status::Complete(_)) => return Ok(head.status()),
             Ok(Status::Partial) if read > 0 => {}
             Ok(Status::Partial) | Err(_) if read == 0 && lenient => {
@@ -256,6 +259,16 @@ where
             // A sloppy server's line ends do not parse; its status line decides at the end.
             Err(_) if bytes.len() < ANSWER_MAX => {}
             Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reads the head of a response behind interim ones, which are taken out of `bytes`.
+fn parse(head: &mut ResponseHead, bytes: &mut Vec<u8>) -> Result<Status, ParseError> {
+    loop {
+        match head.parse(bytes, Method::Get)? {
+            Status::Complete(length) if head.is_interim() => drop(bytes.drain(..length)),
+            parsed => return Ok(parsed),
         }
     }
 }
@@ -320,6 +333,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_a_server_says_before_its_answer_is_not_the_answer() {
+        let interim = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
+                       HTTP/1.1 102 Processing\r\n\r\n";
+        for (rest, fault) in [
+            ("HTTP/1.1 204 No Content\r\n\r\n", None),
+            ("HTTP/1.1 503 Busy\r\n\r\n", Some("answered 503")),
+            ("", Some("closed before the answer was whole")),
+        ] {
+            for lenient in [false, true] {
+                let address = answering(format!("{interim}{rest}").leak().as_bytes()).await;
+                let checked = probe(address, &PLAIN, &check(http(), lenient)).await;
+                let found = checked.err().map(|error| error.to_string());
+                assert_eq!(found.as_deref(), fault, "{rest}, lenient: {lenient}");
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn the_tutorials_server_passes_only_where_the_check_is_lenient() {
         const TUTORIAL: &[u8] = b"HTTP/1.0 200 OK\r\nServer: BaseHTTP/0.3 Python/2.7.13\r\n";
         let address = answering(TUTORIAL).await;
@@ -355,6 +386,33 @@ mod tests {
         let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
         let failed = probe(address, &way, &check(http(), false)).await.unwrap_err();
         assert!(matches!(failed, ProbeError::Http2(_)), "{failed}");
+    }
+
+    #[tokio::test]
+    async fn a_server_of_http2_over_tls_that_refuses_the_scheme_http_passes() {
+        let own = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der());
+        let config = rustls::ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(vec![own.cert.der().clone()], key.unwrap()).unwrap();
+        let tls = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let stream = tls.accept(stream).await.unwrap();
+            let mut streams = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((request, mut respond))) = streams.accept().await {
+                if request.uri().scheme_str() == Some("https") {
+                    respond.send_response(http::Response::new(()), true).unwrap();
+                } else {
+                    respond.send_reset(h2::Reason::PROTOCOL_ERROR);
+                }
+            }
+        });
+        let tls = Some(Dialing::unverified().unwrap());
+        let way = Way { tls, version: HttpVersion::Http2, ..PLAIN };
+        let check = HealthCheck { timeout: Duration::from_secs(10), ..check(http(), false) };
+        probe(address, &way, &check).await.unwrap();
     }
 
     /// As nginx with `keepalive_requests 1` does: SETTINGS, HEADERS with `:status: 200` that end
