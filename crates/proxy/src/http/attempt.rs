@@ -227,8 +227,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Poll::Ready(Ok(()))
         });
         if let Err(reason) = sent.await {
-            let had_begun = self.sent || self.connection.reused;
             let socket = &self.connection.peer.socket;
+            self.sent |= socket.has_begun_write();
+            let had_begun = self.sent || self.connection.reused;
             let reason = reason.during(if had_begun { Phase::Send } else { socket.phase() });
             if !self.sent || reason.ending() != Ending::ServerReset {
                 return Err(reason);

@@ -205,6 +205,11 @@ impl Socket {
         }
     }
 
+    /// Whether some of what a write was given that is pending, or has failed, is on its way.
+    pub(crate) fn has_begun_write(&self) -> bool {
+        matches!(self, Self::Secure(_, tls) if tls.has_begun())
+    }
+
     /// Writes two pieces, one behind the other, in one system call.
     pub(crate) fn poll_write_both(
         &mut self,

@@ -26,6 +26,8 @@ pub(crate) struct Tls {
     connection: Connection,
     /// Payload that is sealed and not yet reported as written.
     owed: usize,
+    /// The kernel has taken some of that.
+    has_begun: bool,
 }
 
 impl Tls {
@@ -35,7 +37,7 @@ impl Tls {
     /// What rustls finds wrong with the configuration.
     pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Box<Self>, rustls::Error> {
         let connection = Connection::Server(ServerConnection::new(config)?);
-        Ok(Box::new(Self { connection, owed: 0 }))
+        Ok(Box::new(Self { connection, owed: 0, has_begun: false }))
     }
 
     /// The side of a client that asks for `name`.
@@ -47,7 +49,7 @@ impl Tls {
         name: ServerName<'static>,
     ) -> Result<Box<Self>, rustls::Error> {
         let connection = Connection::Client(ClientConnection::new(config, name)?);
-        Ok(Box::new(Self { connection, owed: 0 }))
+        Ok(Box::new(Self { connection, owed: 0, has_begun: false }))
     }
 
     /// What is known of a client with which TLS is agreed on; nothing of a server.
@@ -103,11 +105,14 @@ impl Tls {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => return Poll::Ready(done),
             }
-            // Part of a handshake or an alert may have to go before more can come.
-            if let Poll::Ready(Err(error)) = self.poll_flush(io, cx) {
-                return Poll::Ready(Err(error));
+            // Part of a handshake or an alert may have to go before more can come. A peer that
+            // takes nothing any more may have said something before.
+            let flushed = self.poll_flush(io, cx);
+            match (ready!(self.poll_take(io, cx)), flushed) {
+                (Ok(1..), _) => {}
+                (_, Poll::Ready(Err(error))) => return Poll::Ready(Err(error)),
+                (taken, _) => drop(taken?),
             }
-            ready!(self.poll_take(io, cx))?;
         }
     }
 
@@ -122,9 +127,16 @@ impl Tls {
         if self.owed == 0 {
             ready!(self.poll_handshake(io, cx))?;
             self.owed = self.connection.writer().write_vectored(&pieces.map(IoSlice::new))?;
+            self.has_begun = false;
         }
         ready!(self.poll_flush(io, cx))?;
         Poll::Ready(Ok(mem::take(&mut self.owed)))
+    }
+
+    /// Whether some of what [`Tls::poll_write`] was given is on its way, and has not been reported
+    /// as written.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.owed > 0 && self.has_begun
     }
 
     /// Seals two pieces, one behind the other, for [`Tls::poll_flush`] to send. Sends by itself
@@ -205,6 +217,7 @@ impl Tls {
                 Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
                 written => written?,
             };
+            self.has_begun = true;
         }
         Poll::Ready(Ok(()))
     }
@@ -259,5 +272,92 @@ fn blocking<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     match poll {
         Poll::Ready(done) => done,
         Poll::Pending => Err(ErrorKind::WouldBlock.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        net::{TcpListener, TcpStream},
+        sync::mpsc::channel,
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::{io::socket::Socket, tls::Dialing};
+    use rustls::{StreamOwned, pki_types::PrivateKeyDer};
+
+    /// A connection to a server that does this with its end of it, once TLS is agreed on.
+    async fn to<T: Send + 'static>(
+        server: impl FnOnce(StreamOwned<ServerConnection, TcpStream>) -> T + Send + 'static,
+    ) -> (Socket, thread::JoinHandle<T>) {
+        let own = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder().with_no_client_auth();
+        let config = config.with_single_cert(vec![own.cert.der().clone()], key).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = thread::spawn(move || {
+            let (mut tcp, _) = listener.accept().unwrap();
+            let mut tls = ServerConnection::new(Arc::new(config)).unwrap();
+            while tls.is_handshaking() || tls.wants_write() {
+                tls.complete_io(&mut tcp).unwrap();
+            }
+            server(StreamOwned::new(tls, tcp))
+        });
+        let (config, name) = Dialing::unverified().unwrap().to(address);
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut socket = Socket::raw(stream).over(Tls::client(config, name).unwrap());
+        poll_fn(|cx| socket.poll_handshake(cx)).await.unwrap();
+        (socket, serving)
+    }
+
+    #[tokio::test]
+    async fn what_a_server_says_before_it_leaves_is_read_though_it_takes_nothing_any_more() {
+        let (mut socket, serving) = to(|mut stream| {
+            stream.write_all(b"early").unwrap();
+            while stream.sock.peek(&mut [0; 2]).unwrap() < 2 {}
+            // With bytes unread this resets the connection.
+        })
+        .await;
+        let written = poll_fn(|cx| socket.poll_write(cx, b"the request")).await;
+        assert_eq!(written.unwrap(), 11);
+        serving.join().unwrap();
+        let mut failed = None;
+        while failed.is_none() {
+            failed = poll_fn(|cx| socket.poll_write(cx, b"more")).await.err();
+        }
+        let mut read = [0; 9];
+        let count = poll_fn(|cx| socket.poll_read(cx, &mut read)).await.unwrap();
+        assert_eq!(&read[..count], b"early");
+        assert!(poll_fn(|cx| socket.poll_read(cx, &mut read)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_half_with_a_server_is_known_to_have_begun() {
+        let (done, is_done) = channel::<()>();
+        let (mut socket, serving) = to(move |mut stream| {
+            while is_done.try_recv().is_err() {
+                stream.sock.read(&mut [0; 4096]).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        })
+        .await;
+        assert!(!socket.has_begun_write());
+        let text = vec![b'a'; 1 << 20];
+        loop {
+            let written = poll_fn(|cx| Poll::Ready(socket.poll_write(cx, &text))).await;
+            assert!(written.is_pending() || !socket.has_begun_write());
+            if socket.has_begun_write() {
+                break;
+            }
+        }
+        done.send(()).unwrap();
+        serving.join().unwrap();
+        assert!(poll_fn(|cx| socket.poll_write(cx, &text)).await.is_err());
+        assert!(socket.has_begun_write());
     }
 }
