@@ -493,7 +493,7 @@ impl<'a> Exchange<'a> {
         match (sent, close, self.request.is_whole) {
             (Err(_), _, _) => Next::Close,
             (Ok(()), false, _) => Next::KeepAlive,
-            (Ok(()), true, true) => Next::Close,
+            (Ok(()), true, true) => self.closing(),
             (Ok(()), true, false) => Next::Linger,
         }
     }

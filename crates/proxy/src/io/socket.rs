@@ -358,6 +358,17 @@ impl Socket {
         }
     }
 
+    /// Whether the kernel has bytes of the peer that nobody has read. Costs a system call where
+    /// something has come, or where the connection is not watched.
+    pub(crate) fn has_unread(&self) -> bool {
+        matches!(self, Self::Plain(io) | Self::Secure(io, _) if io.has_unread())
+    }
+
+    /// Whether it is watched, so that what has come is known.
+    pub(crate) const fn is_watched(&self) -> bool {
+        matches!(self, Self::Plain(io) | Self::Secure(io, _) if io.is_watched())
+    }
+
     /// Waits for the peer to take its request back: to reset its stream, or its connection where
     /// that is watched. The end of what it sends does not say so: it may still read.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {

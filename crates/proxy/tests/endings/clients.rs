@@ -1,6 +1,10 @@
 //! Clients that are slow, vanish or ask too much.
 
-use std::{io::Write as _, sync::mpsc::channel, thread};
+use std::{
+    io::{Read as _, Write as _},
+    sync::mpsc::channel,
+    thread,
+};
 
 use loadline_core::{
     decide::ending::Ending,
@@ -251,4 +255,53 @@ fn a_client_that_stalls_its_upload_after_the_response_began_is_no_fault_of_the_s
     client.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc").unwrap();
     assert!(until_closed(&mut client).contains("hello"));
     proxy.expect(Ending::ClientTimeout, 1);
+}
+
+/// Reads to the end, slowly: most of what comes waits in the kernel of whoever sends it.
+fn slowly(mut client: std::net::TcpStream) -> usize {
+    let (mut total, mut chunk) = (0, [0; 16 << 10]);
+    loop {
+        match client.read(&mut chunk) {
+            Ok(count @ 1..) => total += count,
+            Ok(0) | Err(_) => return total,
+        }
+        thread::park_timeout(std::time::Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_client_that_says_more_than_its_request_gets_all_of_the_last_response() {
+    const LENGTH: usize = 400_000;
+    let (tell, told) = channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    let server = Scripted::new(move |mut stream, _| {
+        let asked = head(&mut stream).unwrap();
+        exactly(&mut stream, if asked.starts_with("POST") { 3 } else { 0 });
+        told.lock().unwrap().recv().unwrap();
+        let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n");
+        stream.write_all(text.as_bytes()).unwrap();
+        // Only a client that is reset lets it fail.
+        let _ = stream.write_all(&vec![b'a'; LENGTH]);
+    });
+    let proxy = Proxy::to(&[server.address]);
+    for (index, (request, more)) in [
+        (
+            &b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc"[..],
+            &b"\r\n"[..],
+        ),
+        (b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut client = proxy.connect();
+        socket2::SockRef::from(&client).set_recv_buffer_size(8 << 10).unwrap();
+        client.write_all(request).unwrap();
+        wait_until(|| server.connections() == index + 1, "the server to be asked");
+        client.write_all(more).unwrap();
+        tell.send(()).unwrap();
+        let total = slowly(client);
+        assert!(total > LENGTH, "{total} bytes of response {index}");
+    }
+    proxy.expect(Ending::Complete, 2);
 }

@@ -72,8 +72,8 @@ impl Attempt<'_, '_> {
         }
         let next = match (keep_alive, self.upload.is_complete()) {
             (true, _) => Next::KeepAlive,
-            (false, true) if self.exchange.client.rest.is_empty() => Next::Close,
-            (false, _) => Next::Linger,
+            (false, true) => self.exchange.closing(),
+            (false, false) => Next::Linger,
         };
         let through = self.upload.is_complete() && self.unfinished.is_none();
         let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();

@@ -170,7 +170,7 @@ impl Attempt<'_, '_> {
         exchange.timer.arm(exchange.listener_context.timeouts.idle);
         exchange.client.send(&text, exchange.timer).await.map_err(client_gone)?;
         exchange.record.bytes += text.len() as u64;
-        let next = if keep_alive { Next::KeepAlive } else { Next::Close };
+        let next = if keep_alive { Next::KeepAlive } else { exchange.closing() };
         Ok(Done { ending: Ending::Complete, next, reusable })
     }
 }

@@ -12,7 +12,10 @@ use loadline_core::{
 use loadline_http1::{LocalReply, Method, ParseError};
 
 use super::{Exchange, Next};
-use crate::{http::reply::Reply, io::socket::Socket};
+use crate::{
+    http::reply::Reply,
+    io::{peer::Peer, socket::Socket},
+};
 
 impl Exchange<'_> {
     /// The lines of a response that nobody else has given.
@@ -73,6 +76,17 @@ impl Exchange<'_> {
         is_stream && self.request.upgrade && (200..300).contains(&status)
     }
 
+    /// How the connection is closed behind a response that has gone out whole. Where something of
+    /// the client is unread the kernel would reset it, and drop what of the response is still to go
+    /// (RFC 9112, section 9.6). That is looked for where it costs nothing, or behind more than the
+    /// client has got at once.
+    pub(crate) fn closing(&self) -> Next {
+        let Peer { socket, rest } = &*self.client;
+        let looks = socket.is_watched() || self.record.bytes > FIRST_FLIGHT;
+        let has_unread = !rest.is_empty() || looks && socket.has_unread();
+        if has_unread { Next::Linger } else { Next::Close }
+    }
+
     /// Gives the response of a rule.
     pub(super) async fn reply(&mut self, mut reply: Box<Reply>) -> (Ending, Next) {
         if self.would_seem_switched(reply.status) {
@@ -105,3 +119,6 @@ impl Exchange<'_> {
         of_service.or_else(|| self.listener_context.error_pages.find(status, accept))
     }
 }
+
+/// What goes out on a new connection without waiting (RFC 6928): ten segments.
+const FIRST_FLIGHT: u64 = 14 << 10;

@@ -186,7 +186,7 @@ impl Exchange<'_> {
         // first takes the others without being woken again.
         yield_once().await;
         match self.send_body(text, &mut source, &body, end).await {
-            Ok(()) => (ended, if keep_alive { Next::KeepAlive } else { Next::Close }),
+            Ok(()) => (ended, if keep_alive { Next::KeepAlive } else { self.closing() }),
             Err(broken) => {
                 let next = if end == End::Close { Next::Reset } else { Next::Close };
                 (self.broken(broken), next)

@@ -7,6 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use rustix::io::ioctl_fionread;
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
     net::TcpStream,
@@ -94,6 +95,22 @@ impl Io {
     pub(crate) fn is_quiet(&mut self) -> bool {
         let found = self.try_read(&mut [0]);
         matches!(found, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Whether bytes wait to be read; the end of the stream is none.
+    pub(super) fn has_unread(&self) -> bool {
+        let unread = match &self.link {
+            Link::Raw(stream) => ioctl_fionread(stream).map_err(io::Error::from),
+            Link::Watched(stream) => {
+                stream.try_io(Interest::READABLE, || Ok(ioctl_fionread(stream)?))
+            }
+            Link::Lost => Ok(0),
+        };
+        unread.is_ok_and(|unread| unread > 0)
+    }
+
+    pub(super) const fn is_watched(&self) -> bool {
+        matches!(self.link, Link::Watched(_))
     }
 
     /// Leaves the reactor that it was registered with: the next call that would block registers it
