@@ -569,8 +569,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let mut text = Vec::new();
         let hsts = &self.exchange.listener_context.hsts;
         let options = ResponseOptions { hsts, ..ResponseOptions::default() };
-        if write_response(&mut text, buffer.filled(), head, options) == Forwarded::Unchanged {
-            text.extend_from_slice(&buffer.filled()[..head.head_len()]);
+        let forwarded = write_response(&mut text, buffer.filled(), head, options);
+        let bytes = &buffer.filled()[..head.head_len()];
+        if self.change_head(forwarded, bytes, &mut text) == Forwarded::Unchanged {
+            text.extend_from_slice(bytes);
         }
         buffer.consume(head.head_len());
         self.connection.peer.keep(buffer, &self.exchange.worker.buffers);

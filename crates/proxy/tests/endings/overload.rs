@@ -100,18 +100,22 @@ fn with_cookie(proxy: &Proxy, cookie: &str) -> String {
     proxy.ask(text.as_bytes())
 }
 
-#[test]
-fn a_cookie_keeps_a_session_on_its_server_and_another_takes_it_over_when_that_is_gone() {
-    let (one, two) = (Scripted::answering(ONE), Scripted::answering(TWO));
-    let mut fleet = fleet(&[one.address, two.address]);
-    fleet.services[0].sticky = Some(Sticky::Cookie(Cookie {
+fn cookie() -> Sticky {
+    Sticky::Cookie(Cookie {
         name: "lb".into(),
         key: Secret::new("0123456789abcdef".into()),
         ttl: None,
         path: "/".into(),
         secure: false,
         same_site: SameSite::Lax,
-    }));
+    })
+}
+
+#[test]
+fn a_cookie_keeps_a_session_on_its_server_and_another_takes_it_over_when_that_is_gone() {
+    let (one, two) = (Scripted::answering(ONE), Scripted::answering(TWO));
+    let mut fleet = fleet(&[one.address, two.address]);
+    fleet.services[0].sticky = Some(cookie());
     let mut without = fleet.clone();
     let proxy = Proxy::of(fleet);
     let first = proxy.get();
@@ -134,6 +138,23 @@ fn a_cookie_keeps_a_session_on_its_server_and_another_takes_it_over_when_that_is
     let answer = with_cookie(&other, cookie);
     assert!(!answer.ends_with(home) && answer.contains("Set-Cookie: lb="), "{answer}");
     assert_eq!(other.runtime.tallies().services["web"].counters[ServiceCounter::SessionsMoved], 1);
+}
+
+#[test]
+fn a_websocket_begins_a_session_as_any_other_request_does() {
+    let server = Scripted::answering_once(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+    );
+    let mut fleet = fleet(&[server.address]);
+    fleet.services[0].sticky = Some(cookie());
+    let proxy = Proxy::of(fleet);
+    let ask = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+    let answer = proxy.ask(ask);
+    assert!(
+        answer.starts_with("HTTP/1.1 101 ") && answer.contains("\r\nSet-Cookie: lb="),
+        "{answer}"
+    );
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Attempt<'_, '_> {
         (keep_alive, dechunk): (bool, bool),
         (treatment, in_chunks): (Treatment, bool),
     ) -> (Vec<u8>, Forwarded) {
-        let Exchange { worker, request, driver, listener_context, .. } = &*self.exchange;
+        let Exchange { worker, request, listener_context, .. } = &*self.exchange;
         let (client, hsts) = (request.version, &*listener_context.hsts);
         let passed = request.wanted.as_ref().map(|wanted| wanted.passed_line());
         let options = ResponseOptions {
@@ -43,8 +43,24 @@ impl Attempt<'_, '_> {
             hide_rest(&mut text);
             forwarded = Forwarded::Rewritten;
         }
+        forwarded = self.change_head(forwarded, bytes, &mut text);
+        if treatment != Treatment::Keep {
+            forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
+        }
+        (text, forwarded)
+    }
+
+    /// Makes the rule's changes of the head, and tells the client of its session: `bytes` as the
+    /// server wrote it, `text` as it is to be sent, if that is not the same.
+    pub(super) fn change_head(
+        &self,
+        mut forwarded: Forwarded,
+        bytes: &[u8],
+        text: &mut Vec<u8>,
+    ) -> Forwarded {
+        let Exchange { request, driver, .. } = &*self.exchange;
         if let Some(changes) = &request.changes {
-            forwarded = changes.of_answer(forwarded, bytes, &mut text);
+            forwarded = changes.of_answer(forwarded, bytes, text);
         }
         let service_context = driver.route.service_context();
         if let (Some(sessions), Some(place)) = (&service_context.sessions, driver.place()) {
@@ -53,13 +69,10 @@ impl Attempt<'_, '_> {
                 cells.add(ServiceCounter::SessionsKept, 1);
             } else {
                 cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
-                forwarded = sessions.tell(place.server, forwarded, bytes, &mut text);
+                forwarded = sessions.tell(place.server, forwarded, bytes, text);
             }
         }
-        if treatment != Treatment::Keep {
-            forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
-        }
-        (text, forwarded)
+        forwarded
     }
 
     /// What becomes of both connections after a response that has gone out whole.
