@@ -74,6 +74,10 @@ pub enum Known {
     XForwardedHost,
     /// Any other name that begins with X-Forwarded-, and X-Real-IP
     XForwardedOther,
+    /// Date
+    Date,
+    /// Max-Forwards
+    MaxForwards,
     /// Proxy-Authenticate
     ProxyAuthenticate,
     /// Proxy-Authorization
@@ -130,6 +134,7 @@ impl Known {
             (2, b't') => (Self::Te, b"te"),
             (3, b'v') => (Self::Via, b"via"),
             (4, b'h') => (Self::Host, b"host"),
+            (4, b'd') => (Self::Date, b"date"),
             (6, b'e') => (Self::Expect, b"expect"),
             (7, b'u') => (Self::Upgrade, b"upgrade"),
             (7, b't') => (Self::Trailer, b"trailer"),
@@ -138,6 +143,7 @@ impl Known {
             (9, b'x') => (Self::XForwardedOther, b"x-real-ip"),
             (10, b'c') => (Self::Connection, b"connection"),
             (10, b'k') => (Self::KeepAlive, b"keep-alive"),
+            (12, b'm') => (Self::MaxForwards, b"max-forwards"),
             (14, b'c') => (Self::ContentLength, b"content-length"),
             (14, b'h') => (Self::Http2Settings, b"http2-settings"),
             (15, b'x') => (Self::XForwardedFor, b"x-forwarded-for"),

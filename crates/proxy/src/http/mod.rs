@@ -8,6 +8,7 @@
 //! | `reply` | a response that a rule gives |
 //! | `basic_auth`, `passwords`, `jwt` | who a request says it is from, and whether that is true |
 //! | `forward_auth` | whom a service lets in |
+//! | `max_forwards` | how many proxies a request may still pass |
 //! | `request`, `request_id` | a request as it will be sent, and what it is known by |
 //! | `sticky` | sessions that a cookie keeps on one server |
 //! | `exchange` | one request: does what its machine (`core::decide::request`) says |
@@ -27,6 +28,7 @@ pub(crate) mod exchange;
 pub(crate) mod failure;
 pub(crate) mod forward_auth;
 pub(crate) mod jwt;
+pub(crate) mod max_forwards;
 pub(crate) mod mirror;
 pub(crate) mod passwords;
 pub(crate) mod relay;

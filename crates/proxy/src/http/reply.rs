@@ -7,7 +7,7 @@ use loadline_core::{
     rules::{Asked, BasicAuth, Cors, DirectResponse, Redirect, Variables},
     time::Duration,
 };
-use loadline_http1::reason;
+use loadline_http1::{Method, reason};
 
 use crate::http::{
     forward_auth::Response,
@@ -124,6 +124,16 @@ impl Reply {
         (reply.ending, reply.reason) = (reason.ending(), Some(reason));
         reply.field("Retry-After", "1");
         reply.plain("Service Unavailable\n")
+    }
+
+    /// What this proxy says to a request that may pass no further: it has nothing to trace.
+    pub(crate) fn of_proxy(method: Method) -> Self {
+        if method == Method::Options {
+            return Self::new(200);
+        }
+        let mut reply = Self::new(405);
+        reply.field("Allow", "OPTIONS");
+        reply.plain("Method Not Allowed\n")
     }
 
     pub(super) fn redirect(

@@ -142,7 +142,7 @@ impl Request {
             let key = key(asked, head, bytes, from.address);
             check.prepare(&text, key, (from, head.host(bytes)));
         }
-        routed.change(&mut text);
+        routed.change((head, bytes), &mut text);
         let service = &view.plan.fleet.services[routed.service];
         routed.stop_in_maintenance(service, from, (head, bytes));
         let offer = match &service.compression {

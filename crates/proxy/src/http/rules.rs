@@ -233,7 +233,8 @@ impl Routed {
     }
 
     /// Changes the head of the request, with which `text` ends, on its way to a server.
-    pub(crate) fn change(&self, text: &mut Vec<u8>) {
+    pub(crate) fn change(&mut self, head: (&RequestHead, &[u8]), text: &mut Vec<u8>) {
+        self.count_forward(head, text);
         let remove = self.hidden.clone();
         change_fields(text, &HeaderEdits { remove, ..HeaderEdits::default() });
         if let Some(changes) = &self.changes {

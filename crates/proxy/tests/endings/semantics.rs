@@ -289,3 +289,30 @@ fn connections_to_servers_are_kept_and_used_again() {
     assert_eq!(server.connections(), 1);
     assert!(ended.try_recv().is_err(), "and still open");
 }
+#[test]
+fn options_and_trace_go_as_far_as_max_forwards_lets_them() {
+    let server = mirror();
+    let proxy = Proxy::to(&[server.address]);
+    let ask = |method: &str, left: &str| {
+        let text = format!(
+            "{method} / HTTP/1.1\r\nHost: x\r\nMax-Forwards: {left}\r\nConnection: close\r\n\r\n"
+        );
+        proxy.ask(text.as_bytes())
+    };
+    for (method, left, told) in [
+        ("OPTIONS", "2", "Max-Forwards: 1\r\n"),
+        ("TRACE", "1", "Max-Forwards: 0\r\n"),
+        ("OPTIONS", "+1", "Max-Forwards: +1\r\n"),
+        ("GET", "0", "Max-Forwards: 0\r\n"),
+    ] {
+        let answer = ask(method, left);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        assert_eq!(answer.matches("Max-Forwards: ").count(), 1, "{answer}");
+        assert!(answer.contains(told), "{answer}");
+    }
+    let here = ask("OPTIONS", "0");
+    assert!(here.starts_with("HTTP/1.1 200 ") && here.contains("Content-Length: 0\r\n"), "{here}");
+    let untraced = ask("TRACE", "00");
+    assert!(untraced.starts_with("HTTP/1.1 405 ") && untraced.contains("Allow: "), "{untraced}");
+}
+
