@@ -85,7 +85,7 @@ impl Origin {
 
     /// Counts and logs a stream, or a connection, that has ended before a head was there.
     pub(crate) fn end_unread(&self, ending: Ending, status: u16) {
-        self.record(Refused { ending, status, error: None }, 0);
+        self.record(Refused::new(ending, status), 0);
     }
 
     fn record(&self, refused: Refused, bytes: usize) {
@@ -102,7 +102,7 @@ pub(crate) fn end_unread(
     ending: Ending,
     (status, bytes): (u16, usize),
 ) {
-    record(at, (address, None), Refused { ending, status, error: None }, bytes);
+    record(at, (address, None), Refused::new(ending, status), bytes);
 }
 
 fn record(
@@ -147,6 +147,8 @@ struct Refused {
     status: u16,
     /// What is wrong with the message, if that is why.
     error: Option<ParseError>,
+    /// Whether it is a HEAD, whose response has no body.
+    to_head: bool,
 }
 
 /// Why there is no request.
@@ -162,8 +164,14 @@ enum Stop {
 }
 
 impl Refused {
-    const fn bad(error: ParseError) -> Self {
-        Self { ending: Ending::ClientBad, status: error.status(), error: Some(error) }
+    const fn new(ending: Ending, status: u16) -> Self {
+        Self { ending, status, error: None, to_head: false }
+    }
+
+    /// A message that breaks a rule, as far as it has come.
+    fn bad(error: ParseError, message: &[u8]) -> Self {
+        let to_head = message.starts_with(b"HEAD ");
+        Self { error: Some(error), to_head, ..Self::new(Ending::ClientBad, error.status()) }
     }
 }
 
@@ -360,7 +368,7 @@ impl Session {
                 client.keep(buffer, &worker.buffers);
                 return Poll::Ready(Err(Stop::Http2));
             }
-            if let Status::Partial = parsed.map_err(Refused::bad)? {
+            if let Status::Partial = parsed.map_err(|it| Refused::bad(it, buffer.filled()))? {
                 if is_first {
                     timer.arm(listener_context.timeouts.head);
                 }
@@ -487,12 +495,8 @@ impl Stop {
     const fn before_request(gone: Gone, has_begun: bool) -> Self {
         match (gone, has_begun) {
             (_, false) => Self::Over,
-            (Gone::Expired, true) => {
-                Self::Refused(Refused { ending: Ending::ClientTimeout, status: 408, error: None })
-            }
-            (_, true) => {
-                Self::Refused(Refused { ending: Ending::ClientGone, status: 0, error: None })
-            }
+            (Gone::Expired, true) => Self::Refused(Refused::new(Ending::ClientTimeout, 408)),
+            (_, true) => Self::Refused(Refused::new(Ending::ClientGone, 0)),
         }
     }
 }
@@ -503,10 +507,10 @@ fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
 }
 
 /// Closed without a response: one would only hold the place that another is waiting for.
-const DISPLACED: Refused = Refused { ending: Ending::ClientSlow, status: 0, error: None };
+const DISPLACED: Refused = Refused::new(Ending::ClientSlow, 0);
 
 /// A client takes loadline for a forward proxy.
-const CONNECT: Refused = Refused { ending: Ending::ClientBad, status: 501, error: None };
+const CONNECT: Refused = Refused::new(Ending::ClientBad, 501);
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);

@@ -289,6 +289,14 @@ fn connections_to_servers_are_kept_and_used_again() {
     assert_eq!(server.connections(), 1);
     assert!(ended.try_recv().is_err(), "and still open");
 }
+
+#[test]
+fn a_head_that_is_refused_gets_no_body() {
+    let proxy = Proxy::to(&[mirror().address]);
+    let answer = proxy.ask(b"HEAD / HTTP/1.1\r\nHost: x\r\nBad Name: 1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
 #[test]
 fn options_and_trace_go_as_far_as_max_forwards_lets_them() {
     let server = mirror();
