@@ -30,6 +30,8 @@ pub struct ResponseOptions<'a> {
     pub hsts: &'a [u8],
     /// The complete line of Alt-Svc, likewise.
     pub alt_svc: &'a [u8],
+    /// The complete line of Date, for a response that has none.
+    pub date: &'a [u8],
 }
 
 impl Default for ResponseOptions<'_> {
@@ -42,6 +44,7 @@ impl Default for ResponseOptions<'_> {
             extra: b"",
             hsts: b"",
             alt_svc: b"",
+            date: b"",
         }
     }
 }
@@ -71,7 +74,8 @@ pub fn write_response(
         || options.via
         || !options.extra.is_empty()
         || !options.hsts.is_empty()
-        || !options.alt_svc.is_empty();
+        || !options.alt_svc.is_empty()
+        || !options.date.is_empty();
     if !removes && !adds && head.version() == Version::Http11 {
         return Forwarded::Unchanged;
     }
@@ -91,6 +95,7 @@ pub fn write_response(
     out.extend_from_slice(options.extra);
     out.extend_from_slice(options.hsts);
     out.extend_from_slice(options.alt_svc);
+    out.extend_from_slice(options.date);
     out.extend_from_slice(b"\r\n");
     Forwarded::Rewritten
 }

@@ -453,11 +453,13 @@ impl Session {
             let Origin { worker, listener, .. } = &self.origin;
             let view = worker.view_at(listener);
             let context = view.listener_context(listener);
-            let extra = context.map(|it| it.own_lines(listener));
+            let own = context.map(|it| it.own_lines(listener));
             let page = context.and_then(|it| it.error_pages.find(refused.status, b""));
             let page = page.map(|page| (&*page.content_type, &*page.body));
-            let extra = extra.as_deref().unwrap_or_default();
-            LocalReply { page, extra, ..LocalReply::closing(refused.status) }.write(&mut text);
+            let extra = &[&worker.date.now()[..], own.as_deref().unwrap_or_default()].concat();
+            let to_head = refused.to_head;
+            let reply = LocalReply { page, extra, to_head, ..LocalReply::closing(refused.status) };
+            reply.write(&mut text);
         }
         self.timer.arm(LINGER);
         let told = self.client.send(&text, &self.timer).await.is_ok();

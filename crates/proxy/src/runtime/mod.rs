@@ -8,10 +8,11 @@
 //! | `handle` | what others may ask of a running proxy |
 //! | [`shared`], `view` | the plan, and what a worker looks up once for each |
 //! | `wait_queue` | where requests wait for capacity |
-//! | [`clock`], `timer`, `random`, `yield_once` | time, deadlines, draws, fairness |
+//! | [`clock`], `date_line`, `timer`, `random`, `yield_once` | time, deadlines, draws, fairness |
 
 pub mod clock;
 mod control;
+pub(crate) mod date_line;
 pub mod engine;
 mod handle;
 pub(crate) mod inbox;

@@ -30,6 +30,7 @@ use crate::{
     io::buffer::Buffers,
     listener::{accept::accept, handle::ListenerHandle, set::Inbox},
     runtime::{
+        date_line::DateLine,
         random::Random,
         shared::{Lifecycle, PlanCache, Shared},
         timer::{TICK, Timer, Timers},
@@ -58,6 +59,7 @@ pub(crate) struct Worker {
     pub(crate) pools: Pools,
     pub(crate) links: Links,
     pub(crate) random: Random,
+    pub(crate) date: DateLine,
     pub(crate) log: LogBuffer,
     pub(crate) encoders: Encoders,
     /// Passwords that this worker knows to be right.
@@ -125,6 +127,7 @@ impl Worker {
             pools: Pools::new(),
             links: Links::default(),
             random: Random::new(),
+            date: DateLine::new(),
             log: LogBuffer::default(),
             encoders: Encoders::new(shared.efforts.enlist()),
             failures: Failures::default(),

@@ -216,7 +216,7 @@ fn the_access_log_has_a_line_for_each_request() {
     let lines: Vec<&str> = log.lines().collect();
     let [whole, refused] = lines[..] else { panic!("two lines: {log}") };
     let server =
-        format!(" GET \"/a?b=\\\"c\\\"\" HTTP/1.1 200 59 web/here/{} complete 0 ", server.address);
+        format!(" GET \"/a?b=\\\"c\\\"\" HTTP/1.1 200 96 web/here/{} complete 0 ", server.address);
     assert!(whole.contains(" 127.0.0.1:") && whole.contains(&server), "{whole}");
     let times = whole.rsplit(' ').take(4).filter(|time| time.parse::<f64>().is_ok());
     assert_eq!(times.count(), 4, "{whole}");

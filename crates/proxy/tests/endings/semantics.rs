@@ -324,3 +324,35 @@ fn options_and_trace_go_as_far_as_max_forwards_lets_them() {
     assert!(untraced.starts_with("HTTP/1.1 405 ") && untraced.contains("Allow: "), "{untraced}");
 }
 
+#[test]
+fn every_final_response_has_one_date_and_that_of_the_server_stays() {
+    let server = Scripted::new(|mut stream, _| {
+        while let Some(asked) = head(&mut stream) {
+            let date = if asked.contains("/dated") { "date: then\r\n" } else { "" };
+            let text = format!(
+                "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
+                 HTTP/1.1 200 OK\r\n{date}Content-Length: 0\r\n\r\n"
+            );
+            stream.write_all(text.as_bytes()).unwrap();
+        }
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let ask = |target: &str| {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        proxy.ask(text.as_bytes())
+    };
+    let is_dated = |head: &str| {
+        let lines: Vec<_> = head.lines().filter(|line| line.starts_with("Date: ")).collect();
+        assert!(lines.len() == 1 && lines[0].ends_with(" GMT") && lines[0].len() == 35, "{head}");
+    };
+    let undated = ask("/");
+    let (interim, last) = undated.split_once("\r\n\r\n").unwrap();
+    assert!(!interim.contains("Date: "), "{interim}");
+    is_dated(last);
+    let dated = ask("/dated");
+    assert_eq!(dated.to_lowercase().matches("date: ").count(), 1, "{dated}");
+    assert!(dated.contains("date: then\r\n"), "{dated}");
+    is_dated(&proxy.ask(b"bad\r\n\r\n"));
+    let alone = Proxy::to(&[crate::support::nobody()]);
+    is_dated(&alone.get());
+}

@@ -1,7 +1,7 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
 use loadline_core::{compress::Treatment, decide::ending::Ending, state::ServiceCounter};
-use loadline_http1::{BodyReader, Forwarded, ResponseHead, ResponseOptions, write_response};
+use loadline_http1::{BodyReader, Forwarded, Known, ResponseHead, ResponseOptions, write_response};
 
 use super::{Attempt, Done};
 use crate::http::{
@@ -24,6 +24,8 @@ impl Attempt<'_, '_> {
         let Exchange { worker, request, listener_context, .. } = &*self.exchange;
         let (client, hsts) = (request.version, &*listener_context.hsts);
         let passed = request.wanted.as_ref().map(|wanted| wanted.passed_line());
+        let has_date = head.fields().has(Known::Date);
+        let date = (!has_date).then(|| worker.date.now());
         let options = ResponseOptions {
             client,
             keep_alive,
@@ -31,6 +33,7 @@ impl Attempt<'_, '_> {
             hsts,
             alt_svc: listener_context.alt_svc(self.exchange.listener),
             extra: passed.unwrap_or_default(),
+            date: date.as_ref().map_or(b"", |line| line),
             ..ResponseOptions::default()
         };
         let mut text = worker.buffers.take_text();

@@ -1,7 +1,5 @@
 //! Responses of our own: to a request that has failed, and those of rules.
 
-use std::borrow::Cow;
-
 use loadline_core::{
     decide::{
         ending::{Ending, Fault},
@@ -19,12 +17,8 @@ use crate::{
 
 impl Exchange<'_> {
     /// The lines of a response that nobody else has given.
-    pub(crate) fn lines_of_reply(&self) -> Cow<'_, [u8]> {
-        let own = self.own_lines();
-        match &*self.request.cors {
-            [] => own,
-            cors => Cow::Owned([&own, cors].concat()),
-        }
+    pub(crate) fn lines_of_reply(&self) -> Vec<u8> {
+        [&self.worker.date.now()[..], &self.own_lines(), &self.request.cors].concat()
     }
 
     /// Tells the client of a failure, if there is something to tell.

@@ -56,7 +56,7 @@ impl Exchange<'_> {
             return Err(Box::new(Reply::busy(Reason::AuthServiceFailed)));
         };
         if !ForwardAuth::lets_in(response.status()) {
-            return Err(Box::new(Reply::of_service(&response, &self.own_lines())));
+            return Err(Box::new(Reply::of_service(&response, &self.lines_of_reply())));
         }
         self.request.change_head(&auth.copied(response.fields()));
         Ok(())
