@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use h3::quic::StreamId;
 
-use super::priority::Priority;
+use super::{frames::Qpack, priority::Priority};
 
 /// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
 pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
@@ -209,13 +209,16 @@ pub(super) struct Arrivals {
     updates: Rc<Updates>,
     /// The client has broken a rule of the connection, which is closed for that.
     is_breached: Cell<bool>,
+    /// Whether the client has opened the streams of its encoder and of its decoder.
+    qpack: [Cell<bool>; 2],
 }
 
 impl Arrivals {
     pub(super) fn new(longest_head: usize) -> Rc<Self> {
         let (next, end) = (Cell::new(0), Cell::new(u64::MAX));
         let (updates, is_breached) = (Rc::default(), Cell::new(false));
-        Rc::new(Self { last: Cell::default(), next, end, longest_head, updates, is_breached })
+        let (last, qpack) = Default::default();
+        Rc::new(Self { last, next, end, longest_head, updates, is_breached, qpack })
     }
 
     /// What is decided of the stream `id`.
@@ -232,6 +235,13 @@ impl Arrivals {
             latest.pop_first();
         }
         self.updates.count.set(self.updates.count.get() + 1);
+    }
+
+    /// Notes a stream of QPACK; false if it is not the first of its type.
+    pub(super) fn enter(&self, qpack: Qpack) -> bool {
+        let [encoder, decoder] = &self.qpack;
+        let has_one = if qpack == Qpack::Encoder { encoder } else { decoder };
+        !has_one.replace(true)
     }
 
     pub(super) fn breach(&self) {

@@ -277,6 +277,7 @@ impl Served {
         spawn_local(Box::pin(async move {
             let control = arrival.control.clone();
             streaming.answer(resolver, arrival).await;
+            streaming.close_for(&control);
             // Its client may not have all of the response yet.
             poll_fn(|cx| control.poll_stopped(cx)).await;
             drop(pending);
@@ -365,9 +366,13 @@ impl Streaming {
             Err(Reason::ClientBad) => self.origin.end_unread(Ending::ClientBad, 0),
             Err(_) => self.origin.end_unread(Ending::ClientGone, 0),
         }
-        if control.refusal() == Some(Code::H3_FRAME_ERROR.value()) {
-            close(&self.quinn, Code::H3_FRAME_ERROR);
-        }
+    }
+
+    /// Closes the connection if the stream has broken a rule of it.
+    fn close_for(&self, control: &StreamControl) {
+        let codes = [Code::H3_FRAME_ERROR, Code::H3_FRAME_UNEXPECTED];
+        let broken = codes.into_iter().find(|code| control.refusal() == Some(code.value()));
+        broken.into_iter().for_each(|code| close(&self.quinn, code));
     }
 
     /// The head of a request. One that came before the handshake was over may have been recorded

@@ -3,7 +3,7 @@
 //! h3 0.0.8 has all of a frame in memory before it reads it, unless it is DATA: a frame that says
 //! that it is longer than a head may be is refused before it comes (RFC 9114, section 7.1). Heads
 //! and trailers in which pseudo-headers are where none may be, or twice, it takes; a limit of
-//! pushes that shrinks, streams of pushes and changes of priority it does not look at.
+//! pushes that shrinks, streams of pushes and of QPACK, and changes of priority it does not look at.
 
 use std::mem;
 
@@ -49,6 +49,13 @@ enum Of {
     Control(u64),
 }
 
+/// A stream of QPACK (RFC 9204, 4.2), by its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Qpack {
+    Encoder = 2,
+    Decoder = 3,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The type of a stream of one direction.
@@ -59,6 +66,10 @@ enum Stage {
     Length(u64),
     /// So much of a frame of this type is to come.
     Payload(u64, u64),
+    /// Instructions for the dynamic table, which has no room.
+    Encoder,
+    /// What is said of a dynamic table that is not used; whether an integer goes on.
+    Decoder(bool),
     /// A stream without frames.
     Other,
 }
@@ -85,6 +96,11 @@ impl Frames {
         while let Some((&first, rest)) = bytes.split_first() {
             match self.stage {
                 Stage::Other => return Ok(()),
+                Stage::Encoder => return take_instructions(bytes),
+                Stage::Decoder(goes_on) => {
+                    self.stage = Stage::Decoder(take_cancellations(bytes, goes_on)?);
+                    return Ok(());
+                }
                 Stage::Payload(kind, left) => {
                     let count = usize::try_from(left).map_or(bytes.len(), |it| it.min(bytes.len()));
                     let (part, rest) = bytes.split_at(count);
@@ -100,6 +116,26 @@ impl Frames {
             }
         }
         Ok(())
+    }
+
+    /// Takes the end of the stream.
+    ///
+    /// # Errors
+    /// That of a stream that has to stay open as long as the connection (RFC 9204, 4.2).
+    pub(super) fn end(&self) -> Result<(), Breach> {
+        match self.qpack() {
+            Some(_) => Err(Breach::Connection(Code::H3_CLOSED_CRITICAL_STREAM)),
+            None => Ok(()),
+        }
+    }
+
+    /// Which stream of QPACK it is, once that is known.
+    pub(super) const fn qpack(&self) -> Option<Qpack> {
+        match self.stage {
+            Stage::Encoder => Some(Qpack::Encoder),
+            Stage::Decoder(_) => Some(Qpack::Decoder),
+            _ => None,
+        }
     }
 
     /// What PRIORITY_UPDATE has said since: the id of a stream, and the value of the field.
@@ -136,6 +172,11 @@ impl Frames {
             Stage::Stream if integer == CONTROL => Stage::Type,
             Stage::Stream if integer == PUSH => {
                 return Err(Breach::Connection(Code::H3_STREAM_CREATION_ERROR));
+            }
+            Stage::Stream if integer == Qpack::Encoder as u64 => Stage::Encoder,
+            Stage::Stream if integer == Qpack::Decoder as u64 => Stage::Decoder(false),
+            Stage::Type if is_priority_update(integer) && matches!(self.of, Of::Request(_)) => {
+                return Err(Breach::Connection(Code::H3_FRAME_UNEXPECTED));
             }
             Stage::Type => Stage::Length(integer),
             Stage::Length(kind) if kind != DATA && integer > self.max => {
@@ -199,6 +240,33 @@ impl Frames {
     }
 }
 
+/// Takes instructions of an encoder. The one for a table that may have no entries is that it shall
+/// have room for none (RFC 9204, 4.3.1).
+fn take_instructions(bytes: &[u8]) -> Result<(), Breach> {
+    match bytes.iter().all(|byte| *byte == NO_CAPACITY) {
+        true => Ok(()),
+        false => Err(Breach::Connection(Code::QPACK_ENCODER_STREAM_ERROR)),
+    }
+}
+
+/// Takes instructions of a decoder; whether the last goes on. Where no table is used there is
+/// nothing to acknowledge, and only streams to be given up (RFC 9204, 4.4).
+fn take_cancellations(bytes: &[u8], mut goes_on: bool) -> Result<bool, Breach> {
+    for &byte in bytes {
+        goes_on = match byte {
+            _ if goes_on => byte & 0x80 != 0,
+            0x40..=0x7f => byte == 0x7f,
+            _ => return Err(Breach::Connection(Code::QPACK_DECODER_STREAM_ERROR)),
+        };
+    }
+    Ok(goes_on)
+}
+
+/// Whether frames of this type change the priority of a request, or of a push.
+const fn is_priority_update(kind: u64) -> bool {
+    matches!(kind, PRIORITY_UPDATE | PRIORITY_UPDATE_OF_PUSH)
+}
+
 /// Types of streams of one direction (RFC 9114, 6.2).
 const CONTROL: u64 = 0;
 const PUSH: u64 = 1;
@@ -208,6 +276,10 @@ const DATA: u64 = 0;
 const HEADERS: u64 = 1;
 const MAX_PUSH_ID: u64 = 0xd;
 const PRIORITY_UPDATE: u64 = 0xf_0700;
+const PRIORITY_UPDATE_OF_PUSH: u64 = 0xf_0701;
+
+/// Set Dynamic Table Capacity, to 0.
+const NO_CAPACITY: u8 = 0x20;
 
 #[cfg(test)]
 mod tests {
@@ -271,7 +343,49 @@ mod tests {
     #[test]
     fn of_one_direction_only_the_control_stream_has_frames() {
         assert_eq!(Frames::of_uni(100).take(&[0, 4, 0x7f, 0xff]), LOAD);
-        assert_eq!(Frames::of_uni(100).take(&[2, 4, 0x7f, 0xff, 0xff, 0xff]), Ok(()));
+        assert_eq!(Frames::of_uni(100).take(&[0x21, 4, 0x7f, 0xff, 0xff, 0xff]), Ok(()));
+        assert_eq!(Frames::of_uni(100).end(), Ok(()));
+    }
+
+    #[test]
+    fn the_streams_of_qpack_say_nothing_of_a_table_without_room_and_do_not_end() {
+        const ENCODER: Result<(), Breach> =
+            Err(Breach::Connection(Code::QPACK_ENCODER_STREAM_ERROR));
+        const DECODER: Result<(), Breach> =
+            Err(Breach::Connection(Code::QPACK_DECODER_STREAM_ERROR));
+        let vectors: [(&[u8], _); 12] = [
+            (&[2], Ok(())),
+            (&[2, 0x20, 0x20], Ok(())),
+            (&[2, 0x21], ENCODER),
+            (&[2, 0x3f, 0xe1, 0x1f], ENCODER),
+            (&[2, 0xc0, 1, b'a'], ENCODER),
+            (&[2, 0x41, b'a', 1, b'b'], ENCODER),
+            (&[2, 0x20, 0], ENCODER),
+            (&[3], Ok(())),
+            (&[3, 0x44, 0x7f, 0x81, 1, 0x48], Ok(())),
+            (&[3, 0x80], DECODER),
+            (&[3, 0x7f, 0x81, 1, 0x84], DECODER),
+            (&[3, 1], DECODER),
+        ];
+        let closed = Err(Breach::Connection(Code::H3_CLOSED_CRITICAL_STREAM));
+        for (stream, expected) in vectors {
+            for size in 1..=stream.len() {
+                let mut frames = Frames::of_uni(100);
+                assert_eq!(taken(&mut frames, stream, size), expected, "{stream:x?} {size}");
+                assert_eq!(frames.end(), closed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_stream_changes_no_priority() {
+        let unexpected = Err(Breach::Connection(Code::H3_FRAME_UNEXPECTED));
+        for last in [0, 1] {
+            let update: &[u8] = &[0x80, 0x0f, 7, last, 1, 0];
+            assert_eq!(Frames::of_request(100).take(update), unexpected);
+            let behind = [&[1, 2, 0, 0], update].concat();
+            assert_eq!(Frames::of_request(100).take(&behind), unexpected);
+        }
     }
 
     #[test]

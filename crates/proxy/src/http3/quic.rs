@@ -1,14 +1,15 @@
 //! A connection of quinn in the shape h3 wants.
 //!
-//! Three things are ours. A stream that is dropped before its end was sent is reset: quinn would
+//! Four things are ours. A stream that is dropped before its end was sent is reset: quinn would
 //! end it, and half a response would look whole. Of each stream that comes in it is told when its
-//! client has taken all of it or wants no more. And what GOAWAY says is true: streams from the id
+//! client has taken all of it or wants no more. The client's streams of QPACK, which h3 0.0.8 does
+//! not read, are looked at. And what GOAWAY says is true: streams from the id
 //! in it on are refused, those below are answered (h3 0.0.8 names the last one that it answers).
 
 use std::{
     future::Future,
     io,
-    mem::MaybeUninit,
+    mem::{self, MaybeUninit},
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
@@ -71,7 +72,7 @@ impl quic::Connection<Bytes> for Connection {
         let of_uni = |quinn| {
             let mut stream = RecvStream::new(quinn, frames);
             let (quinn, arrivals) = (self.quinn.clone(), self.arrivals.clone());
-            stream.0.whole = Some(Whole { quinn, arrivals });
+            stream.0.whole = Some(Whole { quinn, arrivals, is_known: false });
             stream
         };
         come.map(|come| come.map(of_uni).map_err(of_connection))
@@ -251,6 +252,21 @@ struct Receiving {
 struct Whole {
     quinn: quinn::Connection,
     arrivals: Rc<Arrivals>,
+    /// That it is a stream of QPACK has been noted.
+    is_known: bool,
+}
+
+impl Receiving {
+    /// Notes that it is a stream of QPACK; an error if there is one of that type.
+    fn note_qpack(&mut self) -> Result<(), Breach> {
+        let (Some(qpack), Some(whole)) = (self.frames.qpack(), &mut self.whole) else {
+            return Ok(());
+        };
+        if mem::replace(&mut whole.is_known, true) || whole.arrivals.enter(qpack) {
+            return Ok(());
+        }
+        Err(Breach::Connection(Code::H3_STREAM_CREATION_ERROR))
+    }
 }
 
 impl RecvStream {
@@ -260,7 +276,11 @@ impl RecvStream {
 
     /// Looks at what has come before h3 does.
     fn look(&mut self, bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
-        let taken = self.0.frames.take(bytes);
+        let taken = match bytes {
+            [] => self.0.frames.end(),
+            _ => self.0.frames.take(bytes),
+        };
+        let taken = taken.and_then(|()| self.0.note_qpack());
         if let Some(control) = &self.0.control {
             control.add_empty(self.0.frames.empty());
         }
@@ -278,7 +298,7 @@ impl RecvStream {
             Ok(()) => return Ok(()),
             Err(Breach::Stream(code) | Breach::Connection(code)) => code,
         };
-        if let (Err(Breach::Connection(_)), Some(Whole { quinn, arrivals })) =
+        if let (Err(Breach::Connection(_)), Some(Whole { quinn, arrivals, .. })) =
             (taken, &self.0.whole)
         {
             arrivals.breach();
@@ -300,8 +320,16 @@ impl quic::RecvStream for RecvStream {
         loop {
             let mut space = [const { MaybeUninit::uninit() }; PIECE];
             let mut read = ReadBuf::uninit(&mut space);
-            ready!(self.0.quinn.poll_read_buf(cx, &mut read)).map_err(of_read)?;
+            match ready!(self.0.quinn.poll_read_buf(cx, &mut read)) {
+                Err(ReadError::Reset(_)) if self.0.frames.qpack().is_some() => read.clear(),
+                done => done.map_err(of_read)?,
+            }
             self.look(read.filled())?;
+            if self.0.frames.qpack().is_some() {
+                // h3 does not read it further than to its type: it never learns of that, and
+                // reads on.
+                continue;
+            }
             let (filled, is_end) = (read.filled(), read.filled().is_empty());
             let Some(opening) = &mut self.0.opening else {
                 return Poll::Ready(Ok((!is_end).then(|| Bytes::copy_from_slice(filled))));
@@ -366,7 +394,7 @@ impl quic::SendStream<Bytes> for SendStream {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
         let this = &mut *self.0;
         let order = this.control.order();
-        if order != std::mem::replace(&mut this.order, order) {
+        if order != mem::replace(&mut this.order, order) {
             // Fails where it has ended.
             let _ = this.quinn.set_priority(order);
         }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufReader, Read as _, Write as _},
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -11,7 +11,7 @@ use std::{
 };
 
 use loadline_core::{decide::ending::Ending, time::Duration};
-use quinn::{ReadError, ReadToEndError, VarInt};
+use quinn::{Endpoint, ReadError, ReadToEndError, VarInt};
 use socket2::SockRef;
 use tokio::time::timeout;
 
@@ -26,6 +26,16 @@ const GET: [(&str, &str); 4] =
 
 /// H3_EXCESSIVE_LOAD (RFC 9114, 8.1).
 const EXCESSIVE_LOAD: u32 = 0x107;
+
+/// QPACK_ENCODER_STREAM_ERROR and QPACK_DECODER_STREAM_ERROR (RFC 9204, 6).
+const ENCODER_STREAM_ERROR: u32 = 0x201;
+const DECODER_STREAM_ERROR: u32 = 0x202;
+
+/// H3_CLOSED_CRITICAL_STREAM.
+const CLOSED_CRITICAL_STREAM: u32 = 0x104;
+
+/// H3_FRAME_UNEXPECTED.
+const FRAME_UNEXPECTED: u32 = 0x105;
 
 /// H3_STREAM_CREATION_ERROR.
 const STREAM_CREATION_ERROR: u32 = 0x103;
@@ -239,6 +249,62 @@ async fn a_client_that_opens_a_stream_of_pushes_is_told_so_and_counted_once() {
     let quinn::ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
     assert_eq!(closed.error_code, VarInt::from_u32(STREAM_CREATION_ERROR));
     until(|| proxy.tallies().count(Ending::ClientBad) == 1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_breaks_a_rule_of_qpack_is_told_so_whenever_it_does() {
+    let authority = Authority::new();
+    let (server, asked) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let mut broken = 0;
+    for (stream, code) in [
+        (&[2, 0x21][..], ENCODER_STREAM_ERROR),
+        (&[3, 0x84], DECODER_STREAM_ERROR),
+        (&[3], CLOSED_CRITICAL_STREAM),
+    ] {
+        for waits in [false, true] {
+            // One of h3 has opened these streams.
+            let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            endpoint.set_default_client_config(config(&authority, 1 << 20));
+            let connection = endpoint.connect(address, "a.test").unwrap().await.unwrap();
+            let mut send = connection.open_uni().await.unwrap();
+            send.write_all(&stream[..1]).await.unwrap();
+            if waits {
+                // The server has read the type by then.
+                let (mut request, mut response) = open(&connection, &lines(&GET)).await;
+                request.finish().unwrap();
+                response.read_to_end(1_000).await.unwrap();
+            }
+            send.write_all(&stream[1..]).await.unwrap();
+            if stream.len() == 1 {
+                send.finish().unwrap();
+            }
+            let closed = timeout(StdDuration::from_secs(10), connection.closed()).await.unwrap();
+            let quinn::ConnectionError::ApplicationClosed(closed) = closed else {
+                panic!("{closed:?}")
+            };
+            assert_eq!(closed.error_code, VarInt::from_u32(code), "{stream:x?}, {waits}");
+            broken += 1;
+            until(|| proxy.tallies().count(Ending::ClientBad) == broken).await;
+        }
+    }
+    assert_eq!(asked.requests.load(SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_request_stream_that_changes_a_priority_closes_its_connection() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
+    let update = [0x80, 0x0f, 7, 0, 1, 0];
+    for first in [&[][..], &frame(1, &block(&GET))] {
+        let client = Client::to(address, &authority).await;
+        let (mut send, _receive) = client.connection.open_bi().await.unwrap();
+        send.write_all(&[first, &update].concat()).await.unwrap();
+        let closed = timeout(StdDuration::from_secs(10), client.connection.closed()).await;
+        let quinn::ConnectionError::ApplicationClosed(closed) = closed.unwrap() else { panic!() };
+        assert_eq!(closed.error_code, VarInt::from_u32(FRAME_UNEXPECTED));
+    }
 }
 
 /// An encoded section of these lines.
