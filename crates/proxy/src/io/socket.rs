@@ -65,12 +65,18 @@ pub(crate) enum Socket {
 impl Socket {
     /// Takes a socket that is non-blocking.
     pub(crate) const fn raw(stream: net::TcpStream) -> Self {
-        Self::Plain(Io { link: Link::Raw(stream), meter: None })
+        Self::Plain(Io { link: Link::Raw(stream), meter: None, destination: None })
     }
 
-    /// As [`Socket::raw`], for a client's connection.
-    pub(crate) const fn accepted(stream: net::TcpStream, meter: Meter) -> Self {
-        Self::Plain(Io { link: Link::Raw(stream), meter: Some(meter) })
+    /// As [`Socket::raw`], for the connection of a client, which may have told where it opened it
+    /// to.
+    pub(crate) fn accepted(
+        stream: net::TcpStream,
+        meter: Meter,
+        destination: Option<SocketAddr>,
+    ) -> Self {
+        let destination = destination.map(Box::new);
+        Self::Plain(Io { link: Link::Raw(stream), meter: Some(meter), destination })
     }
 
     /// The same connection with TLS on it from now on.
@@ -474,6 +480,8 @@ impl Socket {
         match self {
             Self::Stream(stream) => return stream.destination(),
             Self::Quic(stream) => return stream.destination(),
+            Self::Plain(Io { destination: Some(told), .. })
+            | Self::Secure(Io { destination: Some(told), .. }, _) => return Some(**told),
             _ => {}
         }
         self.as_fd().and_then(|fd| SockRef::from(&fd).local_addr().ok()?.as_socket())

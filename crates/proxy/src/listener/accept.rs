@@ -248,8 +248,8 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Con
     let Some(listener_context) = view.listener_context(&pass.listener) else { return };
     let meter = Meter::new(&listener_context.cells);
     if !listener.accept_proxy {
-        let socket = Socket::accepted(stream, meter);
-        return hand_on(worker, socket, (client, None), (&view, listener), pass);
+        let socket = Socket::accepted(stream, meter, None);
+        return hand_on(worker, socket, client, (&view, listener), pass);
     }
     let limit = listener.timeouts.head;
     let worker = worker.clone();
@@ -261,34 +261,36 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Con
         };
         let view = worker.view_at(&pass.listener);
         let Some(listener) = view.listener(&pass.listener) else { return };
-        let socket = Socket::accepted(stream, meter);
-        hand_on(&worker, socket, (client, ends), (&view, listener), pass);
+        let socket = Socket::accepted(stream, meter, ends.map(|ends| ends.destination));
+        let source = ends.map_or(client, |ends| ends.source);
+        hand_on(&worker, socket, source, (&view, listener), pass);
     });
 }
 
 fn hand_on(
     worker: &Rc<Worker>,
     socket: Socket,
-    (client, told): (SocketAddr, Option<Ends>),
+    source: SocketAddr,
     at: (&Rc<View>, &Listener),
     mut pass: ConnectionGuard,
 ) {
-    let source = told.map_or(client, |ends| ends.source);
     if !pass.enter_client(at.1, source.ip()) {
         return refuse(worker, &pass.listener, source, Some(socket));
     }
     if at.1.protocol.is_http() {
         return Session::spawn(worker, socket, source, pass);
     }
-    let own = || socket.local_addr().map(|destination| Ends { source, destination });
-    match told.or_else(own) {
-        Some(ends) => StreamSession::spawn(worker, socket, at.0, ends, pass),
-        None => tracing::debug!(%client, "gone already"),
+    match socket.local_addr() {
+        Some(destination) => {
+            let ends = Ends { source, destination };
+            StreamSession::spawn(worker, socket, at.0, ends, pass);
+        }
+        None => tracing::debug!(client = %source, "gone already"),
     }
 }
 
-/// Counts and logs a connection that does not say whose it is. It is closed without a word: what
-/// would be understood at its other end is not known.
+/// Counts and logs a connection that does not say whose it is, if it says anything. It is closed
+/// without a word: what would be understood at its other end is not known.
 fn turn_away(
     worker: &Worker,
     handle: &ListenerHandle,
@@ -296,8 +298,10 @@ fn turn_away(
     error: &ProxyHeaderError,
 ) {
     tracing::debug!(%client, %error, "no PROXY header");
-    count(worker, handle, |cells| &cells.unintroduced);
-    end_unread((worker, handle), client, error.ending(), (0, 0));
+    if let Some(ending) = error.ending() {
+        count(worker, handle, |cells| &cells.unintroduced);
+        end_unread((worker, handle), client, ending, (0, 0));
+    }
 }
 
 /// Counts something that has to do with a listener rather than with one of its connections.

@@ -31,6 +31,9 @@ pub(crate) enum ProxyHeaderError {
     /// The connection ended before the header did.
     #[error("closed inside the PROXY header")]
     Cut,
+    /// It ended before it began, as a check of the port does.
+    #[error("closed before the PROXY header")]
+    Unbegun,
     /// Not in the time for a head.
     #[error("no PROXY header in time")]
     Late,
@@ -43,13 +46,14 @@ pub(crate) enum ProxyHeaderError {
 }
 
 impl ProxyHeaderError {
-    /// How the connection ended.
-    pub(crate) const fn ending(&self) -> Ending {
+    /// How the connection ended; none where it said nothing.
+    pub(crate) const fn ending(&self) -> Option<Ending> {
         match self {
-            Self::Header(_) => Ending::ClientBad,
-            Self::Late => Ending::ClientTimeout,
-            Self::Displaced => Ending::ClientSlow,
-            Self::Cut | Self::Connection(_) => Ending::ClientGone,
+            Self::Header(_) => Some(Ending::ClientBad),
+            Self::Late => Some(Ending::ClientTimeout),
+            Self::Displaced => Some(Ending::ClientSlow),
+            Self::Cut | Self::Connection(_) => Some(Ending::ClientGone),
+            Self::Unbegun => None,
         }
     }
 }
@@ -87,12 +91,14 @@ pub(crate) async fn read_proxy_header(
 
 async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, ProxyHeaderError> {
     let mut bytes = vec![0; HEADER_MAX];
+    let mut has_begun = false;
     loop {
         let ready = stream.ready(Interest::READABLE).await?;
         let mut header = Header::Partial;
         // A header that is not whole would block as well: the next bytes wake this task.
         let looked = stream.try_io(Interest::READABLE, || {
             let (count, _) = recv(stream, &mut bytes[..], RecvFlags::PEEK)?;
+            has_begun = count > 0;
             header = read(&bytes[..count]).map_err(io::Error::other)?;
             match header {
                 Header::Partial => Err(io::ErrorKind::WouldBlock.into()),
@@ -104,11 +110,12 @@ async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, ProxyHeaderErro
                 stream.try_read(&mut bytes[..length])?;
                 return Ok(ends);
             }
-            (Err(error), _) if error.kind() != io::ErrorKind::WouldBlock => {
+            (Err(error), _) if error.kind() != io::ErrorKind::WouldBlock && has_begun => {
                 return Err(error.downcast::<HeaderError>().map_or_else(Into::into, Into::into));
             }
             // All that ever comes had come before this look.
-            _ if ready.is_read_closed() => return Err(ProxyHeaderError::Cut),
+            _ if ready.is_read_closed() && has_begun => return Err(ProxyHeaderError::Cut),
+            _ if ready.is_read_closed() => return Err(ProxyHeaderError::Unbegun),
             _ => {}
         }
     }

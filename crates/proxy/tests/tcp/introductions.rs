@@ -154,9 +154,9 @@ fn the_client_of_a_request_is_the_one_that_was_told() {
     assert!(said.contains("X-Forwarded-For: 127.0.0.1\r\n"), "{said}");
 }
 
-#[test]
-fn each_request_tells_its_server_whose_it_is_and_no_connection_is_shared() {
-    let told = server(|mut stream| {
+/// A server that answers with the line that its connection begins with.
+fn telling() -> SocketAddr {
+    server(|mut stream| {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
             line.push(exactly(&mut stream, 1).into_bytes()[0]);
@@ -169,8 +169,12 @@ fn each_request_tells_its_server_whose_it_is_and_no_connection_is_shared() {
         stream.write_all(&[head.as_bytes(), &line].concat()).unwrap();
         // Kept open, in vain.
         until_closed(&mut stream);
-    });
-    let mut fleet = between(false, Some(ProxyVersion::V1), told);
+    })
+}
+
+#[test]
+fn each_request_tells_its_server_whose_it_is_and_no_connection_is_shared() {
+    let mut fleet = between(false, Some(ProxyVersion::V1), telling());
     fleet.listeners[0].protocol = Protocol::Http;
     let proxy = Proxy::of(fleet);
     for _ in 0..2 {
@@ -291,4 +295,34 @@ fn many_connections_with_headers_keep_their_own_addresses() {
         assert_eq!(proxy.ask(line.as_bytes()), line);
     }
     proxy.expect(Ending::Complete, 49);
+}
+
+#[test]
+fn a_server_of_http_is_told_where_its_client_opened_the_connection_to() {
+    let mut fleet = between(true, Some(ProxyVersion::V1), telling());
+    fleet.listeners[0].protocol = Protocol::Http;
+    let proxy = Proxy::of(fleet);
+    let mut client = proxy.connect();
+    let ask = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    client.write_all(&[LINE, ask].concat()).unwrap();
+    let answer = until_closed(&mut client);
+    assert!(answer.ends_with(std::str::from_utf8(LINE).unwrap()), "{answer}");
+}
+
+#[test]
+fn a_check_of_the_port_is_no_client_that_went_away() {
+    let (address, _heard) = listening();
+    let proxy = Proxy::of(between(true, None, address));
+    for resets in [false, true] {
+        let client = proxy.connect();
+        if resets {
+            let at_once = Some(std::time::Duration::ZERO);
+            socket2::SockRef::from(&client).set_linger(at_once).unwrap();
+        }
+    }
+    // It is taken in behind them.
+    let mut client = proxy.connect();
+    client.write_all(b"SSH-2.0-OpenSSH\r\n").unwrap();
+    let _ = client.read_to_end(&mut Vec::new());
+    proxy.expect(Ending::ClientBad, 1);
 }

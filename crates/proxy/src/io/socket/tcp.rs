@@ -2,7 +2,8 @@
 
 use std::{
     io::{self, IoSlice, Read, Write},
-    mem, net,
+    mem,
+    net::{self, SocketAddr},
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -20,6 +21,8 @@ use crate::telemetry::meter::Meter;
 pub(crate) struct Io {
     pub(super) link: Link,
     pub(super) meter: Option<Meter>,
+    /// Where its client opened it to, if a PROXY header says that.
+    pub(super) destination: Option<Box<SocketAddr>>,
 }
 
 #[derive(Debug)]
