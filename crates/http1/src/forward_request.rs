@@ -180,14 +180,16 @@ impl Forwarding<'_> {
 
     fn added_lines(&self, out: &mut Vec<u8>, touched: u32) {
         let section = &self.head.section;
-        if self.options.upgrade {
-            out.extend_from_slice(b"Connection: upgrade\r\n");
-        } else if self.options.close {
-            out.extend_from_slice(b"Connection: close\r\n");
-        }
-        if section.te_trailers {
-            out.extend_from_slice(b"TE: trailers\r\n");
-        }
+        // TE goes no further than to the next server, which Connection says (RFC 9110, 10.1.4).
+        let lines: &[u8] = match (self.options.upgrade, self.options.close, section.te_trailers) {
+            (true, _, false) => b"Connection: upgrade\r\n",
+            (true, _, true) => b"Connection: upgrade, TE\r\nTE: trailers\r\n",
+            (false, true, false) => b"Connection: close\r\n",
+            (false, true, true) => b"Connection: close, TE\r\nTE: trailers\r\n",
+            (false, false, true) => b"Connection: TE\r\nTE: trailers\r\n",
+            (false, false, false) => b"",
+        };
+        out.extend_from_slice(lines);
         if touched & FRAMING != 0 {
             write_framing(out, section);
         }

@@ -55,9 +55,9 @@ fn fields_that_end_at_this_hop_are_left_out() {
             "A: 1\r\nConnection: X-Hop, close\r\nB: 2\r\nx-hop: 3\r\nC: 4\r\n",
             "A: 1\r\nB: 2\r\nC: 4\r\n",
         ),
-        ("TE: trailers\r\n", "TE: trailers\r\n"),
+        ("TE: trailers\r\n", "Connection: TE\r\nTE: trailers\r\n"),
         ("TE: deflate, trailers;q=0.5\r\nA: 1\r\n", "A: 1\r\n"),
-        ("TE: gzip, trailers\r\nA: 1\r\n", "A: 1\r\nTE: trailers\r\n"),
+        ("TE: gzip, trailers\r\nA: 1\r\n", "A: 1\r\nConnection: TE\r\nTE: trailers\r\n"),
         ("Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked\r\n"),
     ];
     for (fields, expected) in vectors {
