@@ -23,6 +23,10 @@ pub struct Redirect {
 impl Redirect {
     /// Whether it leads somewhere else than to where the request came.
     pub(super) fn leads_elsewhere<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> bool {
+        if request.path == b"*" {
+            // `OPTIONS *` asks about the server, and has no URL.
+            return false;
+        }
         if let Some(location) = &self.location {
             return location.maps().all(|map| !map.value(request).is_empty());
         }
@@ -61,19 +65,31 @@ impl Redirect {
         is_elsewhere || self.host.as_deref().is_some_and(is_another)
     }
 
+    /// Whether it is known where to: to another scheme only with a host, which a request of
+    /// HTTP/1.0 need not have.
+    #[must_use]
+    pub fn is_known(&self, asked: &Asked<'_>) -> bool {
+        let is_relative = self.scheme.as_deref().is_none_or(|scheme| scheme == asked.scheme);
+        self.location.is_some() || self.host.is_some() || !asked.host.is_empty() || is_relative
+    }
+
     /// Writes where to: `raw` is the path as it was asked for, `path` its normal form, `query`
-    /// goes along. A port goes with the host that was asked for, but not to another scheme.
+    /// goes along. A port goes with the host that was asked for, but not to another scheme. Without
+    /// a host it is a path.
     pub fn location(&self, asked: &Asked<'_>, variables: &dyn Variables, out: &mut Vec<u8>) {
         if let Some(location) = &self.location {
             return location.write(variables, out);
         }
         let scheme = self.scheme.as_deref().unwrap_or(asked.scheme);
-        out.extend_from_slice(scheme.as_bytes());
-        out.extend_from_slice(b"://");
-        match &self.host {
-            Some(host) => out.extend_from_slice(host.as_bytes()),
-            None if scheme == asked.scheme => out.extend_from_slice(asked.authority),
-            None => out.extend_from_slice(asked.host),
+        let host = match &self.host {
+            Some(host) => host.as_bytes(),
+            None if scheme == asked.scheme => asked.authority,
+            None => asked.host,
+        };
+        if !host.is_empty() {
+            out.extend_from_slice(scheme.as_bytes());
+            out.extend_from_slice(b"://");
+            out.extend_from_slice(host);
         }
         let mapped = self.path.as_ref().and_then(|path| path.filled_in(variables));
         let path = mapped.as_ref().or(self.path.as_ref());
@@ -173,5 +189,31 @@ mod tests {
         let moved = PathChange::Prefix { from: "/a".into(), to: "/c".into() };
         let moved = location(redirect(Some("new.example:8443"), Some(moved)));
         assert_eq!(moved, "https://new.example:8443/c/b?x=1");
+    }
+
+    #[test]
+    fn a_request_without_a_host_is_led_to_a_path_or_nowhere() {
+        let redirect = |scheme: Option<&str>| Redirect {
+            status: 308,
+            scheme: scheme.map(Into::into),
+            host: None,
+            path: Some(PathChange::Whole("/b".into())),
+            location: None,
+        };
+        let asked = Asked {
+            scheme: "http",
+            authority: b"",
+            host: b"",
+            raw_path: b"/a",
+            path: b"/a",
+            query: b"x=1",
+        };
+        let mut out = vec![];
+        redirect(None).location(&asked, &Nothing, &mut out);
+        assert_eq!(out, b"/b?x=1");
+        assert!(redirect(None).is_known(&asked) && redirect(Some("http")).is_known(&asked));
+        assert!(!redirect(Some("https")).is_known(&asked));
+        let to_host = Redirect { host: Some("c".into()), ..redirect(Some("https")) };
+        assert!(to_host.is_known(&asked));
     }
 }

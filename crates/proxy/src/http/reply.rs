@@ -141,6 +141,9 @@ impl Reply {
         asked: &Asked<'_>,
         variables: &dyn Variables,
     ) -> Self {
+        if !redirect.is_known(asked) {
+            return Self::new(400).plain("Bad Request\n");
+        }
         let mut reply = Self::new(redirect.status);
         reply.head.extend_from_slice(b"Location: ");
         redirect.location(asked, variables, &mut reply.head);

@@ -149,6 +149,23 @@ fn a_redirect_says_where_to() {
 }
 
 #[test]
+fn a_request_that_has_no_url_is_led_nowhere() {
+    let redirect = Redirect {
+        status: 301,
+        scheme: Some("https".into()),
+        host: None,
+        path: None,
+        location: None,
+    };
+    let proxy = Proxy::of(vec![rule(Conditions::default(), Action::Redirect(redirect))]);
+    let server = proxy.ask("OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert!(server.starts_with("HTTP/1.1 200") && server.ends_with("zero"), "{server}");
+    let nowhere = proxy.ask("GET /a HTTP/1.0\r\n\r\n");
+    assert!(nowhere.starts_with("HTTP/1.1 400 ") && !nowhere.contains("Location"), "{nowhere}");
+    assert!(proxy.ask("GET /a HTTP/1.0\r\nHost: x\r\n\r\n").contains("Location: https://x/a\r\n"));
+}
+
+#[test]
 fn a_redirect_behind_a_trusted_proxy_keeps_the_scheme_the_client_came_by() {
     let elsewhere = Redirect {
         status: 302,
