@@ -587,10 +587,13 @@ impl<'a> Exchange<'a> {
 }
 
 impl Drop for Exchange<'_> {
-    /// A request that is dropped on its way was cut at the end of a drain, or its task panics.
+    /// A request that is dropped on its way was cut at the end of a drain, or its task panics. That
+    /// of a client that waits for it is dropped when the client is gone.
     fn drop(&mut self) {
+        let is_left = self.client.socket.is_taking() && !self.listener.is_cut();
+        let ending = if is_left { Ending::ClientGone } else { Ending::Drained };
         if self.record.ending.is_none() {
-            self.end(if panicking() { Ending::Internal } else { Ending::Drained });
+            self.end(if panicking() { Ending::Internal } else { ending });
         }
     }
 }

@@ -136,6 +136,11 @@ impl Reply {
         reply.plain("Method Not Allowed\n")
     }
 
+    /// Its client does not wait for it any more.
+    pub(crate) fn unwanted() -> Self {
+        Self { ending: Ending::ClientGone, ..Self::new(503) }
+    }
+
     pub(super) fn redirect(
         redirect: &Redirect,
         asked: &Asked<'_>,

@@ -12,10 +12,12 @@ use std::{
 
 use loadline_core::{
     decide::{ending::Ending, reason::Reason},
-    fleet::{AccessLog, Forwarded, LogFormat, LogTarget, Server},
+    fleet::{AccessLog, Cookie, Forwarded, LogFormat, LogTarget, SameSite, Secret, Server, Sticky},
     rules::{Action, Authentication, ForwardAuth, Rule, Split},
     time::Duration,
 };
+
+use socket2::SockRef;
 
 use crate::support::{PATIENCE, Proxy, rule, under};
 
@@ -256,4 +258,39 @@ fn a_server_gets_a_name_in_latin_1_as_the_service_says_it() {
     let head = told.recv_timeout(PATIENCE).unwrap();
     let line = b"Remote-User: M\xfcller\r\n";
     assert!(head.windows(line.len()).any(|it| it == line), "{}", head.escape_ascii());
+}
+
+#[test]
+fn a_service_is_let_go_when_the_client_that_it_is_asked_about_is_gone() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let proxy = Proxy::beside(vec![guarded()], address, |_| ());
+    let mut client = proxy.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let (mut asked, _) = silent.accept().unwrap();
+    asked.set_read_timeout(Some(PATIENCE)).unwrap();
+    crate::support::head(&mut asked).unwrap();
+    SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
+    assert!(matches!(asked.read(&mut [0]), Ok(0)), "it is still asked");
+    // That of the client, and that about it.
+    proxy.counts(Ending::ClientGone, 2);
+    assert_eq!(proxy.tally("zero").reasons.iter().sum::<u64>(), 0, "nor is that a failure");
+}
+
+#[test]
+fn a_session_with_the_service_is_none_of_the_client() {
+    let (address, _told) = service();
+    let proxy = Proxy::beside(vec![guarded()], address, |fleet| {
+        fleet.services[1].sticky = Some(Sticky::Cookie(Cookie {
+            name: "lb".into(),
+            key: Secret::new("0123456789abcdef".into()),
+            ttl: None,
+            path: "/".into(),
+            secure: false,
+            same_site: SameSite::Lax,
+        }));
+    });
+    let seen = proxy.get("/");
+    assert!(seen.contains("Set-Cookie: from=here") && !seen.contains("lb="), "{seen}");
 }

@@ -66,7 +66,10 @@ impl Attempt<'_, '_> {
             forwarded = changes.of_answer(forwarded, bytes, text);
         }
         let service_context = driver.route.service_context();
-        if let (Some(sessions), Some(place)) = (&service_context.sessions, driver.place()) {
+        if let (Some(sessions), Some(place)) = (&service_context.sessions, driver.place())
+            // What asks on behalf of a client has no session.
+            && !self.exchange.client.socket.is_taking()
+        {
             let (session, cells) = (request.session, &service_context.cells);
             if session == Session::With(place.server) {
                 cells.add(ServiceCounter::SessionsKept, 1);

@@ -1,6 +1,6 @@
 //! What has to be known of a request before anybody is asked.
 
-use std::pin::Pin;
+use std::{future::poll_fn, pin::Pin, task::Poll};
 
 use loadline_core::{decide::reason::Reason, rules::ForwardAuth};
 
@@ -44,17 +44,20 @@ impl Exchange<'_> {
     /// Asks a service. In memory of its own, since what asks is an exchange as well.
     async fn ask_service(&mut self, check: forward_auth::Check) -> Result<(), Box<Reply>> {
         let auth = check.auth.clone();
-        let asking = Asking {
-            worker: self.worker,
-            listener: self.listener,
-            listener_context: self.listener_context,
-            view: self.driver.route.view(),
+        self.watch_client();
+        let Self { worker, listener, listener_context, client, request, driver, .. } = self;
+        let asking = Asking { worker, listener, listener_context, view: driver.route.view() };
+        let mut asked: Pin<Box<dyn Future<Output = _> + '_>> = Box::pin(check.ask(request, asking));
+        let answered = poll_fn(|cx| match asked.as_mut().poll(cx) {
+            Poll::Pending if client.socket.poll_reset(cx).is_ready() => Poll::Ready(Err(())),
+            answered => answered.map(Ok),
+        });
+        let response = match answered.await {
+            Ok(Some(response)) => response,
+            Ok(None) => return Err(Box::new(Reply::busy(Reason::AuthServiceFailed))),
+            Err(()) => return Err(Box::new(Reply::unwanted())),
         };
-        let asked: Pin<Box<dyn Future<Output = _> + '_>> =
-            Box::pin(check.ask(&self.request, asking));
-        let Some(response) = asked.await else {
-            return Err(Box::new(Reply::busy(Reason::AuthServiceFailed)));
-        };
+        drop(asked);
         if !ForwardAuth::lets_in(response.status()) {
             return Err(Box::new(Reply::of_service(&response, &self.lines_of_reply())));
         }
