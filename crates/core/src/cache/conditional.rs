@@ -38,7 +38,8 @@ impl Condition {
             stored.is_any_of(asked, "if-match", Comparison::Strong)
         } else {
             let since = stored.parsed(asked, "if-unmodified-since");
-            since.is_none_or(|since| stored.modified() <= since)
+            // What is not known to have changed at a time makes no condition (section 13.1.4).
+            since.zip(stored.last_modified()).is_none_or(|(since, modified)| modified <= since)
         };
         if !met {
             return Self::Failed;
@@ -95,16 +96,19 @@ impl Representation<'_> {
         })
     }
 
-    /// The date in a condition; an invalid one is no condition.
-    fn parsed(&self, asked: Fields<'_>, name: &str) -> Option<UnixTime> {
-        asked.single(name).and_then(|text| parse_date(text, self.received))
+    /// The date in a field; none where it is invalid.
+    fn parsed(&self, fields: Fields<'_>, name: &str) -> Option<UnixTime> {
+        fields.single(name).and_then(|text| parse_date(text, self.received))
+    }
+
+    /// When it changed for the last time, as its server says.
+    fn last_modified(&self) -> Option<UnixTime> {
+        self.parsed(self.fields, "last-modified")
     }
 
     /// When it changed for the last time: at the latest when it was made.
     fn modified(&self) -> UnixTime {
-        let modified = self.fields.single("last-modified");
-        let modified = modified.and_then(|text| parse_date(text, self.received));
-        modified.unwrap_or_else(|| date(self.fields, self.received))
+        self.last_modified().unwrap_or_else(|| date(self.fields, self.received))
     }
 }
 
@@ -192,6 +196,15 @@ mod tests {
         };
         assert_eq!(asked(LATER), Condition::NotModified);
         assert_eq!(asked(EARLIER), Condition::Send);
+    }
+
+    #[test]
+    fn a_response_without_last_modified_is_sent_to_who_wants_it_unmodified() {
+        let date = std::format!("Date: {MODIFIED}");
+        let since = std::format!("If-Unmodified-Since: {EARLIER}");
+        for stored in [&[&*date][..], &[&*date, "Last-Modified: yesterday"]] {
+            assert_eq!(condition("GET", &[&since], stored), Condition::Send, "{stored:?}");
+        }
     }
 
     #[test]
