@@ -76,6 +76,11 @@ impl<'a> Fields<'a> {
 /// The members of a comma-separated list. Commas inside quoted strings do not separate; a quote
 /// that nothing closes is an ordinary character, so that it hides no member behind it.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    parts(value).filter(|member| !member.is_empty())
+}
+
+/// The same with the empty ones.
+pub(super) fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     core::iter::from_fn(move || {
         let value = rest?;
@@ -83,7 +88,6 @@ pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = value.get(end + 1..);
         Some(value[..end].trim_ascii())
     })
-    .filter(|member| !member.is_empty())
 }
 
 fn member_end(value: &[u8]) -> usize {

@@ -2,13 +2,13 @@
 //!
 //! A response names in `Vary` the request fields that selected it. Their values, brought to a
 //! normal form, are its *secondary key*: two requests with the same normal forms select the same
-//! response. The normal form follows what each field means; of an unknown one only white space
-//! around list members and the division in lines do not count.
+//! response. The normal form follows what each field means; of an unknown one, which may be no
+//! list, only white space at commas and the division in lines do not count.
 
 use alloc::{boxed::Box, format, vec::Vec};
 use core::cmp::Reverse;
 
-use super::field::{Fields, members, unquote};
+use super::field::{Fields, members, parts, unquote};
 
 /// What a response says in `Vary`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn normal_value(name: &[u8], request: Fields<'_>) -> Option<Vec<u8>> {
             preferences(request, name, true)
         }
         "accept" => preferences(request, name, false),
-        _ => joined(request.list(name)),
+        _ => joined(request.all(name).flat_map(parts)),
     };
     Some(value)
 }
@@ -111,8 +111,8 @@ fn preferences(request: Fields<'_>, name: &str, fold: bool) -> Vec<u8> {
 
 fn joined<'a>(values: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut all = Vec::new();
-    for value in values {
-        if !all.is_empty() {
+    for (index, value) in values.enumerate() {
+        if index > 0 {
             all.push(b',');
         }
         all.extend_from_slice(value);
@@ -194,6 +194,21 @@ mod tests {
     }
 
     #[test]
+    fn two_cookies_or_values_of_an_unknown_field_with_other_commas_have_responses_of_their_own() {
+        for name in ["Foo", "Cookie"] {
+            let field = |value: &str| std::format!("{name}: {value}");
+            for (one, other) in [("a,b", "a,,b"), ("a", "a,"), ("a", ",a"), (",", "")] {
+                assert!(!same(name, &[&field(one)], &[&field(other)]), "{one} {other}");
+            }
+        }
+        assert!(same(
+            "Accept-Encoding",
+            &["Accept-Encoding: gzip,,br"],
+            &["Accept-Encoding: gzip,br"]
+        ));
+    }
+
+    #[test]
     fn the_order_of_preferences_means_nothing_and_their_weights_do() {
         assert!(same(
             "Accept-Encoding",
@@ -243,7 +258,7 @@ mod tests {
         ) {
             let (one, other) = (one.trim(), other.trim());
             let normal = |value: &str| -> Vec<Vec<u8>> {
-                members(value.as_bytes()).map(<[u8]>::to_vec).collect()
+                parts(value.as_bytes()).map(<[u8]>::to_vec).collect()
             };
             let (a, b) = (std::format!("Foo: {one}"), std::format!("Foo: {other}"));
             prop_assert_eq!(same("Foo", &[&a], &[&b]), normal(one) == normal(other));
