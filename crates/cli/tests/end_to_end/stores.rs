@@ -381,7 +381,8 @@ fn what_a_store_says_is_no_object_becomes_a_response_of_our_own() {
         ("404 Not Found", "NoSuchBucket", 502, "store-refused"),
         ("403 Forbidden", "RequestTimeTooSkewed", 502, "store-refused"),
         ("301 Moved Permanently", "PermanentRedirect", 502, "store-refused"),
-        ("400 Bad Request", "SomethingNew", 502, "store-refused"),
+        ("400 Bad Request", "XMinioInvalidObjectName", 404, "complete"),
+        ("400 Bad Request", "SomethingNew", 400, "complete"),
         ("503 Slow Down", "SlowDown", 503, "throttled"),
     ] {
         let store = Scripted::saying(said, code);

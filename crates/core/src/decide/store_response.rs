@@ -51,9 +51,17 @@ pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
         | "BlobNotFound"
         | "InvalidUri"
         | "InvalidResourceName"
-        | "OutOfRangeInput" => Verdict::Replace(404),
+        | "OutOfRangeInput"
+        // MinIO has no such name.
+        | "XMinioInvalidObjectName"
+        | "XMinioInvalidResourceName"
+        | "XMinioObjectNamePrefixSlash"
+        // It is in an archive, from where it has to be restored first.
+        | "InvalidObjectState" => Verdict::Replace(404),
         // A missing object has one of the names above: what is not found here may be anything.
         _ if matches!(status, 403 | 404) && !code.is_empty() => Verdict::Fail(Reason::StoreRefuses),
+        // It is about this request, and the store is well.
+        _ if status == 400 && !code.is_empty() => Verdict::Replace(400),
         _ => of_status(status),
     }
 }
@@ -106,6 +114,10 @@ mod tests {
             (400, "KeyTooLongError", 404),
             (404, "BlobNotFound", 404),
             (400, "OutOfRangeInput", 404),
+            (400, "XMinioInvalidObjectName", 404),
+            (400, "XMinioInvalidResourceName", 404),
+            (400, "XMinioObjectNamePrefixSlash", 404),
+            (403, "InvalidObjectState", 404),
             (412, "ConditionNotMet", 412),
             (405, "MethodNotAllowed", 404),
             (412, "PreconditionFailed", 412),
@@ -113,6 +125,14 @@ mod tests {
             (500, "InternalError", 500),
         ] {
             assert_eq!(judge(status, code, ""), Verdict::Replace(told), "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_is_bad_for_one_object_says_nothing_of_the_store() {
+        // An object that is encrypted with a key that its reader has to send.
+        for code in ["InvalidRequest", "InvalidArgument", "SomethingNew"] {
+            assert_eq!(judge(400, code, ""), Verdict::Replace(400), "{code}");
         }
     }
 
