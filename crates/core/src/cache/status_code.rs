@@ -23,10 +23,9 @@ pub fn is_understood(status: u16) -> bool {
 }
 
 /// Whether a response with this status code and no lifetime may get one: RFC 9110 section 15.1.
-/// 206 too, but a part alone is not worth guessing.
 #[must_use]
 pub fn is_heuristically_cacheable(status: u16) -> bool {
-    matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
 /// Whether a response with this status code is an error for which RFC 5861 section 4 allows a

@@ -227,6 +227,17 @@ fn an_error_instead_of_a_slice_breaks_off_one_response_and_spoils_nothing() {
 }
 
 #[test]
+fn slices_without_a_lifetime_of_their_own_are_stored() {
+    let fields = "ETag: \"1\"\r\nLast-Modified: Tue, 24 Nov 2020 11:00:00 GMT\r\n";
+    let origin = Origin::new(move |stream, head, _| give(stream, head, fields));
+    let proxy = before(&origin);
+    for _ in 0..2 {
+        assert!(body(&proxy.get("/a", "")) == content());
+    }
+    assert_eq!(ranges(&origin), ALL, "nothing more");
+}
+
+#[test]
 fn a_slice_that_is_shorter_than_it_says_is_not_stored() {
     let origin = Origin::new(|stream, head, number| match (number, asked_for(head)) {
         (1, Some((first, last))) => send(
