@@ -141,7 +141,9 @@ impl Fetch {
         let (failed, reason) = match came.head.status() {
             200 | 206 => (WRONG_RANGE, Reason::WrongRange),
             status if cache::is_server_error(status) => (SLICE_ERROR, Reason::SliceError),
-            _ => (CHANGED, Reason::ClientGone),
+            404 | 410 | 416 => (CHANGED, Reason::ClientGone),
+            429 => (SLICE_THROTTLED, Reason::ClientGone),
+            _ => (SLICE_REFUSED, Reason::ClientGone),
         };
         self.close();
         self.arrival.begin(Begun::Failed(failed), came.via);
@@ -380,10 +382,15 @@ fn first_line(head: &[u8]) -> &[u8] {
     &head[..end]
 }
 
-/// How those fail who wait for a slice where its server sent other bytes, an error, or a status
-/// that says that there is no such slice.
+/// How those fail who wait for a slice where its server sent other bytes, an error, a status that
+/// asks for fewer requests, one that may be for a single client, or one that says that there is no
+/// such slice.
 const WRONG_RANGE: Failed = Failed { ending: Ending::ServerBad, reason: Some(Reason::WrongRange) };
 const SLICE_ERROR: Failed = Failed { ending: Ending::ServerBad, reason: Some(Reason::SliceError) };
+const SLICE_THROTTLED: Failed =
+    Failed { ending: Ending::Throttled, reason: Some(Reason::SliceThrottled) };
+const SLICE_REFUSED: Failed =
+    Failed { ending: Ending::ServerCut, reason: Some(Reason::SliceRefused) };
 pub(crate) const CHANGED: Failed =
     Failed { ending: Ending::ServerCut, reason: Some(Reason::ContentChanged) };
 

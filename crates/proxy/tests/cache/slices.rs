@@ -238,6 +238,36 @@ fn slices_without_a_lifetime_of_their_own_are_stored() {
 }
 
 #[test]
+fn a_slice_that_a_server_has_no_time_for_is_asked_for_again() {
+    let origin = Origin::new(|stream, head, number| match number {
+        1 => send(stream, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n"),
+        _ => give(stream, head, FIELDS),
+    });
+    let proxy = before(&origin);
+    assert!(body(&proxy.get("/a", "")) == content());
+    let again = proxy.get("/a", "");
+    assert!(body(&again) == content() && status(&again).contains("; hit;"), "{again}");
+    assert_eq!(origin.asked().len(), ALL.len() + 1);
+}
+
+#[test]
+fn a_slice_that_one_client_may_not_have_ends_its_response_and_no_other() {
+    for refusal in ["401 Unauthorized", "403 Forbidden", "302 Found"] {
+        let origin = Origin::new(move |stream, head, number| match number {
+            1 => send(stream, format!("HTTP/1.1 {refusal}\r\nContent-Length: 0\r\n\r\n")),
+            _ => give(stream, head, FIELDS),
+        });
+        let proxy = before(&origin);
+        let broken = proxy.get("/a", "Range: bytes=0-1999\r\n");
+        assert!(body(&broken) == &content()[..SLICE], "{broken}");
+        proxy.expect(Ending::ServerCut, 1);
+        let whole = proxy.get("/a", "");
+        assert!(body(&whole) == content() && status(&whole).contains("; hit;"), "{whole}");
+        assert_eq!(ranges(&origin).iter().filter(|range| *range == "all").count(), 1);
+    }
+}
+
+#[test]
 fn a_slice_that_is_shorter_than_it_says_is_not_stored() {
     let origin = Origin::new(|stream, head, number| match (number, asked_for(head)) {
         (1, Some((first, last))) => send(

@@ -138,6 +138,12 @@ impl Exchange<'_> {
             self.write_all(text, b"").await.map_err(Broken::Client)?;
             text.clear();
             let again = match self.slice_begun(reader).await? {
+                // What one client may not have another may.
+                Begun::Failed(Failed { reason: Some(Reason::SliceRefused), .. })
+                    if !slice.is_first =>
+                {
+                    Search::Alone
+                }
                 Begun::Failed(failed) => {
                     self.pause_after(failed, attempt, sliced).await?;
                     Search::Everywhere
