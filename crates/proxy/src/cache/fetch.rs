@@ -13,7 +13,7 @@ use std::{
 
 use loadline_core::{
     cache::{Fields, Settings},
-    decide::ending::Ending,
+    decide::{ending::Ending, ledger::ServerId},
     time::UnixTime,
 };
 use tokio::task::spawn_local;
@@ -57,6 +57,8 @@ pub(crate) struct Fetch {
 pub(crate) struct Via {
     /// Index of the group, and the server.
     pub(crate) server: Option<(usize, SocketAddr)>,
+    /// What sessions know that server by.
+    pub(crate) id: Option<ServerId>,
     /// Further attempts.
     pub(crate) retries: u32,
     pub(crate) times: Times,
@@ -110,6 +112,7 @@ impl Fetch {
             is_copy: start.in_background,
             offer: asked.offer,
             class: asked.class,
+            session: asked.session,
             received: start.worker.shared.clock.now(),
             ..asked.on_behalf(start.worker.buffers.take_text())
         };
@@ -145,9 +148,9 @@ impl Fetch {
         }
     }
 
-    /// The key by which it is joined.
+    /// The key by which it is joined: that of its response, once that is known.
     pub(super) fn key(&self) -> Option<Key> {
-        self.keys.borrow()[0].clone()
+        self.keys.borrow().iter().rev().flatten().next().cloned()
     }
 
     /// Lets nobody join any more; none if somebody saw to that before, since what it brings is not

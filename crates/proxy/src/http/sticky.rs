@@ -11,9 +11,12 @@ use loadline_core::{
     decide::{ledger::ServerId, plan::ServicePlan},
     fleet::{self, Cookie, Sticky},
     rules::{Headers, any_cookie},
+    state::ServiceCounter,
 };
 use loadline_http1::{Forwarded, RequestHead};
 use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+
+use crate::telemetry::tally::Cells;
 
 /// The sessions of a service.
 #[derive(Debug)]
@@ -75,15 +78,21 @@ impl Sessions {
         session
     }
 
-    /// Adds the cookie of `server` to the head of a response: `head` as the server wrote it, `text`
+    /// Counts that `server` has answered a request of this session, and adds its cookie to the head
+    /// of the response where the client has another or none: `head` as the server wrote it, `text`
     /// as it is to be sent, if that is not the same.
-    pub(crate) fn tell(
+    pub(crate) fn keep(
         &self,
         server: ServerId,
-        forwarded: Forwarded,
-        head: &[u8],
+        (session, cells): (Session, &Cells),
+        (forwarded, head): (Forwarded, &[u8]),
         text: &mut Vec<u8>,
     ) -> Forwarded {
+        if session == Session::With(server) {
+            cells.add(ServiceCounter::SessionsKept, 1);
+            return forwarded;
+        }
+        cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
         let Some(line) = self.lines.get(&server) else { return forwarded };
         if forwarded == Forwarded::Unchanged {
             text.extend_from_slice(head);

@@ -1,13 +1,12 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
-use loadline_core::{compress::Treatment, decide::ending::Ending, state::ServiceCounter};
+use loadline_core::{compress::Treatment, decide::ending::Ending};
 use loadline_http1::{BodyReader, Forwarded, Known, ResponseHead, ResponseOptions, write_response};
 
 use super::{Attempt, Done};
 use crate::http::{
     compress::head::edit_response,
     exchange::{Exchange, Next},
-    sticky::Session,
 };
 use crate::store::hide_rest;
 
@@ -70,13 +69,8 @@ impl Attempt<'_, '_> {
             // What asks on behalf of a client has no session.
             && !self.exchange.client.socket.is_taking()
         {
-            let (session, cells) = (request.session, &service_context.cells);
-            if session == Session::With(place.server) {
-                cells.add(ServiceCounter::SessionsKept, 1);
-            } else {
-                cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
-                forwarded = sessions.tell(place.server, forwarded, bytes, text);
-            }
+            let kept = (request.session, &*service_context.cells);
+            forwarded = sessions.keep(place.server, kept, (forwarded, bytes), text);
         }
         forwarded
     }

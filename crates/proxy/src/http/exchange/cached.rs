@@ -8,7 +8,10 @@ use loadline_core::{
         Decision, Fields, Forward, Found, Metadata, Outcome, Situation, Wishes, decide,
         is_server_error,
     },
-    decide::ending::{Ending, Fault},
+    decide::{
+        ending::{Ending, Fault},
+        ledger::ServerId,
+    },
 };
 use loadline_http1::Method;
 
@@ -245,13 +248,13 @@ impl Exchange<'_> {
                     .await
             }
             Begun::Refused(object) if waiting.is_first => {
-                let given = waiting.forwarded(None, Some(304));
+                let given = waiting.forwarded(None, Some(304)).of_server(via.id);
                 self.over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
                     .await
             }
             Begun::Refused(_) => Round::Again,
             Begun::Response(response, metadata, withheld) => {
-                self.came(waiting, response, (metadata, withheld)).await
+                self.came(waiting, (response, via.id), (metadata, withheld)).await
             }
             Begun::Disk(response, metadata, is_kept) => {
                 let given = self.given_from_disk(waiting.wanted, &response, &metadata);
@@ -329,7 +332,7 @@ impl Exchange<'_> {
     async fn came(
         &mut self,
         waiting: Waiting<'_>,
-        response: Arc<Response>,
+        (response, server): (Arc<Response>, Option<ServerId>),
         (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
     ) -> Round {
         if is_server_error(response.status)
@@ -348,6 +351,8 @@ impl Exchange<'_> {
         }
         let withheld = withheld.filter(|_| waiting.is_first);
         let given = waiting.forwarded(metadata.as_ref(), None).with(withheld);
+        // What others get as well is of no session.
+        let given = given.of_server(server.filter(|_| metadata.is_none()));
         self.over(waiting.wanted, &response, Source::Arrival(waiting.reader), given).await
     }
 
@@ -394,7 +399,8 @@ impl Exchange<'_> {
     /// Where its response came from, or was to come from.
     pub(crate) fn via(&self) -> Via {
         let Record { server, times, .. } = self.record;
-        Via { server, retries: self.retries(), times }
+        let id = self.driver.place().map(|place| place.server);
+        Via { server, id, retries: self.retries(), times }
     }
 
     /// Further attempts, those of the fetch that was begun for it among them.

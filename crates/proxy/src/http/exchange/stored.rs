@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use loadline_core::{
     cache::{CacheStatus, Fields, Metadata, Outcome},
-    decide::{ending::Ending, reason::Reason},
+    decide::{ending::Ending, ledger::ServerId, reason::Reason},
     time::{Duration, UnixTime},
 };
 use loadline_http1::{Forwarded, Method};
@@ -52,6 +52,8 @@ pub(super) struct Given {
     asks_for_all: bool,
     /// Lines that are for it alone.
     withheld: Option<Arc<[u8]>>,
+    /// The server that its session is with from now on.
+    server: Option<ServerId>,
 }
 
 /// How the end of a body is known to a client.
@@ -92,6 +94,11 @@ impl Given {
         Self { withheld, ..self }
     }
 
+    /// The same of a server that keeps the client's session.
+    pub(super) fn of_server(self, server: Option<ServerId>) -> Self {
+        Self { server, ..self }
+    }
+
     /// Of what is on disk.
     pub(super) fn hit_on_disk(metadata: &Metadata, now: UnixTime) -> Self {
         Self { is_from_disk: true, ..Self::hit(metadata, now) }
@@ -104,8 +111,16 @@ impl Given {
         now: UnixTime,
         is_from_server: bool,
     ) -> Self {
-        let (is_from_disk, asks_for_all, withheld) = (false, false, None);
-        Self { outcome, metadata, now, is_from_server, is_from_disk, asks_for_all, withheld }
+        Self {
+            outcome,
+            metadata,
+            now,
+            is_from_server,
+            is_from_disk: false,
+            asks_for_all: false,
+            withheld: None,
+            server: None,
+        }
     }
 
     /// As it is counted.
@@ -171,11 +186,11 @@ impl Exchange<'_> {
         };
         self.code(wanted, response, &mut answer, &mut source).await;
         let mut text = answer.head;
-        let (result, ended) = (given.result(), given.ending());
+        let (result, ended, server) = (given.result(), given.ending(), given.server);
         given.write(wanted.caching().status, &mut text);
         let end = self.frame(&answer.body, source.length(response), &mut text);
         let keep_alive = self.request.keep_alive && end != End::Close && !self.is_leaving();
-        self.finish_head(keep_alive, &mut text);
+        self.finish_head(keep_alive, server, &mut text);
         self.record.status = answer.status;
         self.record.cache = Some(result);
         let body = match self.request.method {
@@ -219,8 +234,9 @@ impl Exchange<'_> {
         }
     }
 
-    /// Completes a head by what is the client's and the rule's.
-    fn finish_head(&self, keep_alive: bool, text: &mut Vec<u8>) {
+    /// Completes a head by what is the listener's, the rule's and the client's, whose session is
+    /// with this server.
+    fn finish_head(&self, keep_alive: bool, server: Option<ServerId>, text: &mut Vec<u8>) {
         text.extend_from_slice(&self.own_lines());
         let connection: &[u8] = match (keep_alive, self.request.version.is_http10()) {
             (false, _) => b"Connection: close\r\n",
@@ -231,6 +247,11 @@ impl Exchange<'_> {
         text.extend_from_slice(b"\r\n");
         if let Some(changes) = &self.request.changes {
             let _ = changes.of_answer(Forwarded::Rewritten, b"", text);
+        }
+        let service = self.driver.route.service_context();
+        if let (Some(sessions), Some(server)) = (&service.sessions, server) {
+            let kept = (self.request.session, &*service.cells);
+            let _ = sessions.keep(server, kept, (Forwarded::Rewritten, b""), text);
         }
     }
 
