@@ -9,7 +9,7 @@ use std::{
 
 use loadline_core::{
     fleet::{Fleet, Hsts},
-    rules::{Action, Conditions, DirectResponse, Path, Redirect, Routes, Rule},
+    rules::{Action, Caching, Conditions, DirectResponse, Path, Redirect, Routes, Rule, Split},
     time::Duration,
 };
 use rustls::version::TLS13;
@@ -29,7 +29,8 @@ fn server() -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let answer = format!("HTTP/1.1 200 OK\r\n{OF_SERVER}Content-Length: 2\r\n\r\nok");
+            let fields = format!("{OF_SERVER}Cache-Control: max-age=60\r\nContent-Length: 2");
+            let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nok");
             thread::spawn(move || {
                 while message(&mut stream).is_ok() {
                     stream.write_all(answer.as_bytes()).unwrap();
@@ -88,6 +89,22 @@ fn every_answer_over_tls_says_what_the_listener_says_and_says_it_once() {
         check(&said(&mut client, &format!("GET {target} HTTP/1.1\r\nHost: a\r\n")), status);
     }
     check(&said(&mut client, "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n"), "400");
+}
+
+#[test]
+fn a_cached_answer_says_what_the_listener_says_and_not_what_the_server_said() {
+    let authority = Authority::new();
+    let mut fleet = strict(&authority, server());
+    let cache = Some(Caching::default());
+    let routes = vec![Rule { cache, ..rule("/", Action::Service(Split::all(0))) }];
+    fleet.listeners[0].routes = Routes::new(routes);
+    let (_proxy, address) = start(fleet);
+    let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
+    for outcome in ["fwd=uri-miss", "hit"] {
+        let answer = said(&mut client, "GET / HTTP/1.1\r\nHost: a\r\n");
+        check(&answer, "200");
+        assert!(answer.contains(&format!("cache-status: loadline; {outcome}")), "{answer}");
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ use crate::{
         Answer, Asked, BROKEN, Body, COPIED, CacheResult, DiskBody, Failed, Object, Part, Reader,
         Response, Wanted, asks_for_all, request_fields, write,
     },
+    http::rules::field_name,
     runtime::yield_once::yield_once,
 };
 
@@ -237,7 +238,9 @@ impl Exchange<'_> {
     /// Completes a head by what is the listener's, the rule's and the client's, whose session is
     /// with this server.
     fn finish_head(&self, keep_alive: bool, server: Option<ServerId>, text: &mut Vec<u8>) {
-        text.extend_from_slice(&self.own_lines());
+        let own = self.own_lines();
+        leave_out(text, &own);
+        text.extend_from_slice(&own);
         let connection: &[u8] = match (keep_alive, self.request.version.is_http10()) {
             (false, _) => b"Connection: close\r\n",
             (true, true) => b"Connection: keep-alive\r\n",
@@ -497,6 +500,20 @@ impl Deref for Piece<'_> {
             Self::Stored(bytes) => bytes,
             Self::Arrived(bytes) => bytes,
         }
+    }
+}
+
+/// Takes the fields out of a head that `lines` give: a listener's replace a server's.
+fn leave_out(text: &mut Vec<u8>, lines: &[u8]) {
+    let is_given = |line: &[u8]| {
+        let mut names = lines.split_inclusive(|byte| *byte == b'\n').map(field_name);
+        names.any(|name| name.eq_ignore_ascii_case(field_name(line)))
+    };
+    let end = |byte: &u8| *byte == b'\n';
+    if !lines.is_empty() && text.split_inclusive(end).any(is_given) {
+        let old = std::mem::take(text);
+        let kept = old.split_inclusive(end).filter(|line| !is_given(line));
+        kept.for_each(|line| text.extend_from_slice(line));
     }
 }
 
