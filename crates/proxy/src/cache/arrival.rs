@@ -7,11 +7,15 @@
 //! What may be stored is kept whole, so that whoever asks while it comes gets it from its
 //! beginning. What may not, or is too long, is kept in a *window*: the fetch goes on only while
 //! less than [`WINDOW`] waits for the slowest reader, nobody joins any more, and without readers
-//! it is given up.
+//! it is given up. Readers who keep others waiting there are [cut](State::wait_no_longer).
 
 use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -19,6 +23,7 @@ use loadline_core::{
     cache::Metadata,
     decide::{ending::Ending, reason::Reason},
 };
+use tokio::time::timeout;
 
 use super::{
     fetch::Via,
@@ -71,17 +76,21 @@ struct State {
     in_window: bool,
     readers: Readers,
     fetch: Option<Waker>,
+    /// For how many [`TICK`]s slower readers have kept others waiting since this place.
+    held: (u32, u64),
 }
 
 #[derive(Debug, Default)]
 struct Readers {
     slots: Vec<Slot>,
     free: Vec<usize>,
+    /// How many of them are where, in a window.
+    places: BTreeMap<u64, usize>,
 }
 
 #[derive(Debug)]
 struct Slot {
-    /// How far it has read; none for a slot that nobody has.
+    /// How far it has read; none for a slot that nobody has, or whose reader is cut.
     at: Option<u64>,
     waker: Option<Waker>,
 }
@@ -118,7 +127,9 @@ impl Arrival {
     /// The head has come. Where it is not stored, nobody joins any more.
     pub(crate) fn begin(&self, begun: Begun, via: Via) {
         let mut state = self.lock();
-        state.in_window = matches!(begun, Begun::Response(_, None, _) | Begun::Disk(_, _, false));
+        if matches!(begun, Begun::Response(_, None, _) | Begun::Disk(_, _, false)) {
+            state.enter_window();
+        }
         state.is_whole = !matches!(begun, Begun::Response(..) | Begun::Disk(..));
         (state.begun, state.via) = (Some(begun), via);
         state.readers.wake();
@@ -133,9 +144,7 @@ impl Arrival {
 
     /// Keeps no more from now on than its readers still have to take.
     pub(crate) fn shrink(&self) {
-        let mut state = self.lock();
-        state.in_window = true;
-        state.trim();
+        self.lock().enter_window();
     }
 
     /// All of it has come: its pieces.
@@ -170,8 +179,17 @@ impl Arrival {
         state.readers.wake();
     }
 
-    /// Whether the fetch may read more; an error if nobody wants it.
-    pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<Result<(), Abandoned>> {
+    /// Waits until the fetch may read more; an error if nobody wants it.
+    pub(crate) async fn room(&self) -> Result<(), Abandoned> {
+        loop {
+            match timeout(TICK, poll_fn(|cx| self.poll_room(cx))).await {
+                Ok(room) => return room,
+                Err(_) => self.lock().wait_no_longer(),
+            }
+        }
+    }
+
+    fn poll_room(&self, cx: &Context<'_>) -> Poll<Result<(), Abandoned>> {
         let mut state = self.lock();
         if !state.in_window {
             return Poll::Ready(Ok(()));
@@ -198,12 +216,53 @@ impl Arrival {
 pub(crate) struct Abandoned;
 
 impl State {
+    fn enter_window(&mut self) {
+        if !mem::replace(&mut self.in_window, true) {
+            self.readers.count();
+            self.trim();
+        }
+    }
+
+    /// A reader goes on to this place, or goes away.
+    fn move_to(&mut self, slot: usize, at: Option<u64>) {
+        let before = mem::replace(&mut self.readers.slots[slot].at, at);
+        if self.in_window && self.readers.recount(before, at) {
+            self.trim();
+        }
+    }
+
     /// Forgets what every reader has taken, and lets the fetch go on.
     fn trim(&mut self) {
-        if self.in_window {
-            let taken = self.readers.slowest().unwrap_or(self.pieces.end());
-            self.pieces.forget(taken);
-            self.fetch.take().into_iter().for_each(Waker::wake);
+        let taken = self.readers.slowest().unwrap_or(self.pieces.end());
+        self.pieces.forget(taken);
+        self.fetch.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// The fetch has waited for a [`TICK`]. Where those who have taken all that there is wait with
+    /// it, and less than a window has come in [`TICKS`] of them, those who are a window behind are
+    /// cut.
+    fn wait_no_longer(&mut self) {
+        let (ticks, since) = self.held;
+        let end = self.pieces.end();
+        if !self.readers.wait_at(end) {
+            self.held = (0, end);
+        } else if end >= since + WINDOW {
+            self.held = (1, end);
+        } else if ticks + 1 < TICKS {
+            self.held = (ticks + 1, since);
+        } else {
+            self.held = (0, end);
+            self.cut(end.saturating_sub(WINDOW));
+        }
+    }
+
+    /// Cuts readers who have taken no more than this.
+    fn cut(&mut self, most: u64) {
+        for slot in 0..self.readers.slots.len() {
+            if self.readers.slots[slot].at.is_some_and(|at| at <= most) {
+                self.move_to(slot, None);
+                self.readers.slots[slot].waker.take().into_iter().for_each(Waker::wake);
+            }
         }
     }
 }
@@ -223,8 +282,37 @@ impl Readers {
         }
     }
 
+    /// Counts who is where.
+    fn count(&mut self) {
+        for at in self.slots.iter().filter_map(|slot| slot.at) {
+            *self.places.entry(at).or_default() += 1;
+        }
+    }
+
+    /// Counts one who has moved: whether the slowest of them is another, or further on.
+    fn recount(&mut self, before: Option<u64>, at: Option<u64>) -> bool {
+        let slowest = self.slowest();
+        if let Some(at) = at {
+            *self.places.entry(at).or_default() += 1;
+        }
+        if let Some(before) = before
+            && let Some(count) = self.places.get_mut(&before)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.places.remove(&before);
+            }
+        }
+        self.slowest() != slowest
+    }
+
     fn slowest(&self) -> Option<u64> {
-        self.slots.iter().filter_map(|slot| slot.at).min()
+        self.places.keys().next().copied()
+    }
+
+    /// Whether one waits who has taken all up to this place.
+    fn wait_at(&self, end: u64) -> bool {
+        self.slots.iter().any(|slot| slot.at == Some(end) && slot.waker.is_some())
     }
 
     /// Wakes all who wait.
@@ -271,6 +359,9 @@ impl Reader {
     /// What comes next of the body; none at its end.
     pub(crate) fn poll_piece(&self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, Failed>> {
         let mut state = self.arrival.lock();
+        if state.readers.slots[self.slot].at.is_none() {
+            return Poll::Ready(Err(TOO_SLOW));
+        }
         if let Some(piece) = state.pieces.after(self.at) {
             return Poll::Ready(Ok(Some(piece)));
         }
@@ -291,19 +382,30 @@ impl Reader {
     pub(crate) fn advance(&mut self, count: u64) {
         self.at += count;
         let mut state = self.arrival.lock();
-        state.readers.slots[self.slot].at = Some(self.at);
-        state.trim();
+        if state.readers.slots[self.slot].at.is_some() {
+            state.move_to(self.slot, Some(self.at));
+        }
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.arrival.lock();
-        state.readers.slots[self.slot] = Slot { at: None, waker: None };
+        state.move_to(self.slot, None);
+        state.readers.slots[self.slot].waker = None;
         state.readers.free.push(self.slot);
-        state.trim();
     }
 }
 
 /// What waits for the slowest reader of a body that is not kept.
 pub(crate) const WINDOW: u64 = 256 << 10;
+
+/// How often it is looked whether readers keep others waiting.
+const TICK: Duration = Duration::from_secs(1);
+
+/// So many of them they may while less than a window comes.
+const TICKS: u32 = 5;
+
+/// How those end who have kept others waiting.
+const TOO_SLOW: Failed =
+    Failed { ending: Ending::ClientTimeout, reason: Some(Reason::ClientTimeout) };

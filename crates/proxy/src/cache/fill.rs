@@ -97,7 +97,7 @@ impl Fetch {
         let slices = allowed.and_then(|_| self.slices(&exchange.response, came.head.framing()));
         let metadata = allowed.filter(|_| slices.is_some() || self.fits(came.head.framing()));
         if metadata.is_none() && self.is_in_vain(came.head) {
-            self.pass(came);
+            self.pass(cache::is_server_error(came.head.status()), came.asked);
             self.arrival.begin(Begun::Again, came.via);
             return Err(Reason::ClientGone);
         }
@@ -159,21 +159,20 @@ impl Fetch {
         if metadata.is_some() {
             self.share(self.store.place(&self.wanted.url, response));
         } else {
-            self.pass(came);
+            self.pass(cache::is_server_error(came.head.status()), came.asked);
         }
         self.arrival.begin(Begun::Response(response.clone(), metadata, withheld), came.via);
     }
 
     /// Lets nobody wait in vain for what cannot be stored. What is stored stays for as long as
     /// servers fail, and where the response was refused to others since its client is known.
-    fn pass(&self, came: &Came<'_>) {
-        let fails = cache::is_server_error(came.head.status());
+    fn pass(&self, fails: bool, asked: &[u8]) {
         let Some(key) = self.key().filter(|_| self.close().is_some()) else { return };
         if fails && self.stored.is_some() {
             return;
         }
         let until = self.clock.now() + if fails { FAILED } else { UNSTORABLE };
-        let asked = request_fields(came.asked);
+        let asked = request_fields(asked);
         if Fields(&asked).has("authorization") {
             return self.store.pass_authorized(&self.wanted, until);
         }
@@ -227,8 +226,8 @@ impl Fetch {
         }
     }
 
-    /// More of the body has come.
-    pub(crate) fn append(&self, filling: &mut Filling, mut bytes: Bytes) {
+    /// More of the body has come, of the response to the request with the head `asked`.
+    pub(crate) fn append(&self, filling: &mut Filling, asked: &[u8], mut bytes: Bytes) {
         bytes.truncate(usize::try_from(filling.left).unwrap_or(usize::MAX));
         filling.left -= bytes.len() as u64;
         let length = self.arrival.len() + bytes.len() as u64;
@@ -237,25 +236,22 @@ impl Fetch {
         if is_kept
             && (length > self.store.longest_arriving() || missing > 0 && !self.reserve(missing))
         {
-            self.let_go(filling);
+            self.let_go(filling, asked);
         }
         self.arrival.append(bytes);
     }
 
-    /// Keeps the body whole no longer.
-    fn let_go(&self, filling: &mut Filling) {
+    /// Keeps the body whole no longer: it cannot be stored.
+    fn let_go(&self, filling: &mut Filling, asked: &[u8]) {
         filling.metadata = None;
-        self.close();
+        self.pass(false, asked);
         self.arrival.shrink();
         self.release();
     }
 
-    /// Whether more is to be read; an error if nobody wants it.
-    pub(crate) fn poll_room(
-        &self,
-        cx: &std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Abandoned>> {
-        self.arrival.poll_room(cx)
+    /// Waits until more is to be read; an error if nobody wants it.
+    pub(crate) async fn room(&self) -> Result<(), Abandoned> {
+        self.arrival.room().await
     }
 
     /// All of the body has come: whether it is stored.
@@ -265,9 +261,11 @@ impl Fetch {
             self.arrival.fail(WRONG_RANGE, Via::default());
             return false;
         }
-        let pieces = self.store.kept(self.arrival.finish());
-        self.arrival.replace(&pieces);
+        let pieces = self.arrival.finish();
+        // What is kept is counted from here on, and not what came in.
         self.release();
+        let pieces = self.store.kept(pieces);
+        self.arrival.replace(&pieces);
         if let Some(metadata) = filling.metadata
             && let Some(closed) = self.close()
         {

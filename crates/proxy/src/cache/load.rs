@@ -3,7 +3,7 @@
 //! It comes in as the response to a fetch does. Where memory has no room for all of it, it goes to
 //! whoever waits for it already, and stays on disk alone.
 
-use std::{future::poll_fn, sync::Arc};
+use std::sync::Arc;
 
 use loadline_core::decide::ending::Ending;
 use tokio::task::spawn_local;
@@ -67,14 +67,14 @@ impl Load {
     async fn read(&self, Opened { response, metadata, epoch, mut body }: Opened) {
         let length = body.length;
         let is_kept = length <= self.store.longest() && self.store.reserve(length);
-        let _reserved = is_kept.then(|| Reserved(&self.store, length));
+        let reserved = is_kept.then(|| Reserved(&self.store, length));
         if !is_kept {
             self.close();
         }
         self.arrival.begin(Begun::Disk(response.clone(), metadata, is_kept), Via::default());
         let mut at = 0;
         while at < length {
-            if let Err(Abandoned) = poll_fn(|cx| self.arrival.poll_room(cx)).await {
+            if let Err(Abandoned) = self.arrival.room().await {
                 return;
             }
             let Ok(piece) = body.after(at).await else {
@@ -84,7 +84,9 @@ impl Load {
             at += piece.len() as u64;
             self.arrival.append(piece);
         }
-        let pieces = self.store.kept(self.arrival.finish());
+        let pieces = self.arrival.finish();
+        drop(reserved);
+        let pieces = self.store.kept(pieces);
         self.arrival.replace(&pieces);
         if is_kept && let Some(closed) = self.close() {
             let mut object = Object::new(response, metadata, pieces, epoch);

@@ -12,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use loadline_core::decide::ending::Ending;
+use loadline_core::{decide::ending::Ending, fleet::CacheLimits, units::Bytes};
 use socket2::SockRef;
 
 use crate::support::{
-    Origin, PATIENCE, Proxy, body, exactly, fresh, get, head, response, send, status,
+    Origin, PATIENCE, Proxy, body, exactly, fleet, fresh, get, head, response, send, status,
 };
 
 /// A server that answers each time it is let, with what it is told to.
@@ -90,6 +90,49 @@ fn nobody_waits_for_the_first_client_that_reads_slowly() {
     }
     assert_eq!(origin.asked().len(), 1);
     assert!(exactly(&mut slow, long.len()) == long.as_bytes(), "it gets all of it");
+}
+
+/// Memory that takes bodies of 128 KiB, and a server with one of 24 MiB whose length it does not
+/// tell; it is sent each time that the server is let.
+fn too_long() -> (Proxy, Origin, Sender<()>) {
+    let (tell, told) = channel::<()>();
+    let told = Mutex::new(told);
+    let origin = Origin::new(move |stream, _, _| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked";
+        send(stream, format!("{head}\r\n\r\n"));
+        if told.lock().unwrap().recv().is_ok() {
+            send(stream, format!("{LONG:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(LONG)));
+        }
+    });
+    let mut fleet = fleet(origin.address);
+    fleet.edge.cache = CacheLimits { memory: Bytes::new(1 << 20), ..fleet.edge.cache };
+    (Proxy::of(fleet), origin, tell)
+}
+
+const LONG: usize = 24 << 20;
+
+#[test]
+fn one_who_reads_nothing_does_not_hold_up_others_of_what_is_too_long_to_be_stored() {
+    let (proxy, origin, tell) = too_long();
+    let mut clients = [proxy.begin(&get("/a", "")), proxy.begin(&get("/a", ""))];
+    clients.iter_mut().for_each(|client| assert!(head(client).is_some()));
+    assert_eq!(origin.asked().len(), 1);
+    tell.send(()).unwrap();
+    let [_slow, fast] = &mut clients;
+    let body = crate::support::until_closed(fast);
+    assert_eq!(body.matches('x').count(), LONG);
+    assert!(body.ends_with("\r\n0\r\n\r\n"));
+}
+
+#[test]
+fn what_turned_out_to_be_too_long_is_not_waited_for_together_again() {
+    let (proxy, _origin, tell) = too_long();
+    for status_of in ["fwd=uri-miss; stored", "fwd=miss"] {
+        tell.send(()).unwrap();
+        let all = proxy.get("/a", "");
+        assert_eq!(body(&all).matches('x').count(), LONG);
+        assert!(status(&all).contains(status_of), "{}", status(&all));
+    }
 }
 
 #[test]

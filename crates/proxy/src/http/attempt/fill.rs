@@ -1,7 +1,5 @@
 //! A response that goes to the cache and to whoever reads it there, instead of to a client.
 
-use std::future::poll_fn;
-
 use bytes::{Bytes, BytesMut};
 use loadline_core::{
     decide::{
@@ -60,7 +58,8 @@ impl Attempt<'_, '_> {
         head.parse(&text, Method::Get).map_err(of_syntax)?;
         let mut filling = self.begin(fetch, &head, &text)?;
         if let Some(filling) = &mut filling {
-            fetch.append(filling, Bytes::copy_from_slice(&text[head.head_len()..]));
+            let body = Bytes::copy_from_slice(&text[head.head_len()..]);
+            fetch.append(filling, &self.exchange.request.text, body);
         }
         self.exchange.listener_context.give_response_head(head);
         self.finish_filling(fetch, filling);
@@ -137,7 +136,7 @@ impl Attempt<'_, '_> {
             }
             self.exchange.worker.buffers.give(buffer);
             if let Some(filling) = &mut filling {
-                fetch.append(filling, payload.freeze());
+                fetch.append(filling, &self.exchange.request.text, payload.freeze());
             }
             if body.is_finished() || filling.as_ref().is_some_and(Filling::has_all) {
                 break;
@@ -153,8 +152,7 @@ impl Attempt<'_, '_> {
 
     /// Reads more of the body, once there is room for it; none at the end of the stream.
     async fn more(&mut self, fetch: &Fetch) -> Result<Option<Buffer>, Reason> {
-        let room = poll_fn(|cx| fetch.poll_room(cx)).await;
-        room.map_err(|_| Reason::ClientGone)?;
+        fetch.room().await.map_err(|_| Reason::ClientGone)?;
         let (worker, timer) = (self.exchange.worker, self.exchange.timer);
         timer.arm(self.timeouts.idle);
         match self.connection.peer.fill(&worker.buffers, timer).await {
