@@ -41,6 +41,8 @@ use ghost::Ghost;
 #[derive(Debug)]
 pub struct Eviction<I> {
     capacity: u64,
+    /// What of that may be taken at present.
+    room: u64,
     entries: Entries<I>,
     ghost: Ghost,
 }
@@ -59,7 +61,8 @@ impl<I> Eviction<I> {
     /// An empty cache for this many bytes.
     #[must_use]
     pub fn new(capacity: Bytes) -> Self {
-        Self { capacity: capacity.get(), entries: Entries::new(), ghost: Ghost::new() }
+        let capacity = capacity.get();
+        Self { capacity, room: capacity, entries: Entries::new(), ghost: Ghost::new() }
     }
 
     /// Takes in an object that is not here, of at least one byte, and gives its place; where one
@@ -112,6 +115,13 @@ impl<I> Eviction<I> {
     /// Changes the bytes that the cache may take; what has to leave is added to `evicted`.
     pub fn resize(&mut self, capacity: Bytes, evicted: &mut Vec<(Slot, I)>) {
         self.capacity = capacity.get();
+        self.hold_to(capacity, evicted);
+    }
+
+    /// Takes no more than so many of its bytes from now on, since others take the rest; what has to
+    /// leave is added to `evicted`. One object may take as much as before.
+    pub fn hold_to(&mut self, room: Bytes, evicted: &mut Vec<(Slot, I)>) {
+        self.room = room.get().min(self.capacity);
         self.make_room(0, evicted);
     }
 
@@ -173,9 +183,9 @@ impl<I> Eviction<I> {
 
     /// Evicts until an object of this size fits.
     fn make_room(&mut self, bytes: u64, evicted: &mut Vec<(Slot, I)>) {
-        let room = self.capacity.saturating_sub(bytes);
+        let room = self.room.saturating_sub(bytes);
         while self.entries.bytes() > room {
-            let is_small_full = self.entries.bytes_of(Queue::Small) > SMALL.of(self.capacity);
+            let is_small_full = self.entries.bytes_of(Queue::Small) > SMALL.of(self.room);
             let id = match is_small_full || self.entries.bytes_of(Queue::Main) == 0 {
                 true => self.evict_small(),
                 false => self.evict_main(),

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use loadline_core::compress::Algorithm;
 
+use super::pinned::pages_of;
+
 /// The compressed forms of a body.
 #[derive(Debug, Default)]
 pub(crate) struct CodedForms(Mutex<[Form; Algorithm::ALL.len()]>);
@@ -56,6 +58,12 @@ impl CodedForms {
         let length =
             |form: &Form| if let Form::Here(bytes) = form { bytes.len() as u64 } else { 0 };
         self.lock().iter().map(length).sum()
+    }
+
+    /// The pages of those that are large.
+    pub(super) fn pages(&self) -> u32 {
+        let pages = |form: &Form| if let Form::Here(bytes) = form { pages_of(bytes) } else { 0 };
+        self.lock().iter().map(pages).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, [Form; Algorithm::ALL.len()]> {

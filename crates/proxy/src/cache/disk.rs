@@ -56,7 +56,11 @@ use loadline_core::{
     units::Bytes,
 };
 
-use super::{fetch::unix_now, object::Object};
+use super::{
+    fetch::unix_now,
+    object::Object,
+    pinned::{Elsewhere, Pinned},
+};
 use crate::runtime::clock::Clock;
 use index::{Entry, Ident, Index, hash, tag_for};
 use purges::Numbered;
@@ -119,6 +123,8 @@ struct Shared {
     works: AtomicBool,
     counters: Counters,
     clock: Clock,
+    /// What waits to be written is not counted there.
+    pinned: Pinned,
 }
 
 /// Everything that changes, under one lock that is never held over I/O.
@@ -148,6 +154,8 @@ struct Put {
     url: Box<[u8]>,
     object: Arc<Object>,
     bytes: u64,
+    /// Of one that was in memory.
+    _counted: Option<Elsewhere>,
 }
 
 /// A purge to be recorded, and who waits for that.
@@ -182,7 +190,11 @@ impl Disk {
     ///
     /// # Errors
     /// Where a thread cannot be started.
-    pub(crate) fn start(options: &DiskCache, purges: u64, clock: Clock) -> io::Result<Self> {
+    pub(crate) fn start(
+        options: &DiskCache,
+        purges: u64,
+        (clock, pinned): (Clock, Pinned),
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             path: options.path.clone().into(),
             size: AtomicU64::new(options.size.get()),
@@ -202,6 +214,7 @@ impl Disk {
             works: AtomicBool::new(false),
             counters: Counters::default(),
             clock,
+            pinned,
         });
         let disk = Self { shared, threads: Mutex::default() };
         disk.spawn("disk-write", writer::run)?;
@@ -233,7 +246,13 @@ impl Disk {
     /// Has a response written that memory lets go, unless it is there already or of no use. What
     /// finds no room in the queue is not.
     pub(crate) fn offer(&self, url: &[u8], object: &Arc<Object>) {
-        self.shared.offer(url, object);
+        self.keep(url, object);
+    }
+
+    /// The same: whether it will be.
+    pub(crate) fn keep(&self, url: &[u8], object: &Arc<Object>) -> bool {
+        let counted = self.shared.pinned.lend(object.pages());
+        self.shared.offer(url, object, Some(counted))
     }
 
     /// The longest body that fits, about.
@@ -411,8 +430,9 @@ impl Shared {
     }
 
     /// See [`Disk::offer`].
-    fn offer(&self, url: &[u8], object: &Arc<Object>) {
-        let Some(put) = self.put(url.into(), object.clone()) else { return };
+    fn offer(&self, url: &[u8], object: &Arc<Object>, counted: Option<Elsewhere>) -> bool {
+        let Some(mut put) = self.put(url.into(), object.clone()) else { return false };
+        put._counted = counted;
         let ident = put.ident;
         let mut state = self.state();
         let is_queued = self.accepts.load(Relaxed) && state.queue(put);
@@ -425,6 +445,7 @@ impl Shared {
             true => self.to_write.notify_one(),
             false => drop(self.counters.refused.fetch_add(1, Relaxed)),
         }
+        is_queued
     }
 
     /// What is to be written of a response; none where that is not worth it.
@@ -438,7 +459,7 @@ impl Shared {
         let is_there =
             object.is_on_disk && self.state().index.get(ident).is_some_and(|entry| !entry.is_dead);
         match admit(&object.metadata, (bytes, self.most()), is_there, unix_now()) {
-            Admission::Write => Some(Put { ident, number: 0, url, object, bytes }),
+            Admission::Write => Some(Put { ident, number: 0, url, object, bytes, _counted: None }),
             Admission::There | Admission::Useless => None,
             Admission::TooLarge => {
                 self.counters.refused.fetch_add(1, Relaxed);

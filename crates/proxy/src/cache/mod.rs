@@ -16,6 +16,7 @@
 //! | `fill` | what becomes of its response |
 //! | `head` | what a response to `HEAD` says of what is stored |
 //! | `arrival`, `pieces` | a response that is coming in, and everybody who reads it meanwhile |
+//! | `pinned` | memory of what is not stored any more and still sent |
 //! | `disk` | the second tier, on disk |
 //! | `load` | a response on its way from there to memory |
 //! | `purge` | what is taken out on somebody's word, and what there is to tell |
@@ -33,6 +34,7 @@ mod head;
 mod load;
 mod object;
 mod pieces;
+mod pinned;
 mod purge;
 mod result;
 mod selectors;

@@ -5,7 +5,7 @@ use std::{
     slice,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -15,7 +15,7 @@ use loadline_linux::arena::Arena;
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
 
-use super::{answer::COPIED, coded::CodedForms, selectors::StoredSelectors};
+use super::{answer::COPIED, coded::CodedForms, pinned::pages_of, selectors::StoredSelectors};
 
 /// The head of a response.
 #[derive(Debug)]
@@ -88,6 +88,8 @@ pub(crate) struct Object {
     pub(crate) epoch: u64,
     /// It was read from disk, as it is.
     pub(crate) is_on_disk: bool,
+    /// Pages of it that the table counts.
+    pub(super) counted: AtomicU32,
     /// What was made of the body, if anybody asked for it.
     coded: OnceBox<Arc<CodedForms>>,
     /// Requests that were answered with it.
@@ -103,8 +105,9 @@ impl Object {
         epoch: u64,
     ) -> Self {
         let pieces = Pieces::of(pieces.into());
-        let (coded, is_on_disk, hits) = (OnceBox::new(), false, AtomicU64::new(0));
-        Self { response, metadata, pieces, epoch, is_on_disk, coded, hits }
+        let (coded, is_on_disk) = (OnceBox::new(), false);
+        let (counted, hits) = (AtomicU32::new(0), AtomicU64::new(0));
+        Self { response, metadata, pieces, epoch, is_on_disk, counted, coded, hits }
     }
 
     /// The same body with a newer head.
@@ -114,9 +117,9 @@ impl Object {
         metadata: Metadata,
         epoch: u64,
     ) -> Arc<Self> {
-        let (pieces, is_on_disk) = (self.pieces.clone(), false);
+        let (pieces, is_on_disk, counted) = (self.pieces.clone(), false, AtomicU32::new(0));
         let (coded, hits) = (self.coded.clone(), AtomicU64::new(self.hits.load(Relaxed)));
-        Arc::new(Self { response, metadata, pieces, epoch, is_on_disk, coded, hits })
+        Arc::new(Self { response, metadata, pieces, epoch, is_on_disk, counted, coded, hits })
     }
 
     /// The same with other metadata.
@@ -167,6 +170,12 @@ impl Object {
         let has = |piece: &&Bytes| piece.as_ptr_range().contains(&found.as_ptr());
         let piece = self.pieces.all().iter().find(has).filter(|_| !found.is_empty());
         piece.map_or_else(Bytes::new, |piece| piece.slice_ref(found))
+    }
+
+    /// The pages of its body, and of the compressed forms of that, as far as these are large.
+    pub(super) fn pages(&self) -> u32 {
+        let body: u32 = self.pieces.all().iter().map(pages_of).sum();
+        body + self.coded.get().map_or(0, |coded| coded.pages())
     }
 
     /// The memory that it takes, with its compressed forms and without its key.

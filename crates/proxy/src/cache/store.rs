@@ -10,7 +10,8 @@
 
 use std::{
     cmp::Reverse,
-    collections::HashMap,
+    collections::BTreeMap,
+    ops::Bound,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{
@@ -34,6 +35,7 @@ use super::{
     arrival::{Arrival, Reader},
     disk::Disk,
     object::{Object, Response, SENT_IN_PLACE},
+    pinned::{Pinned, pages_of},
     purge::url_of,
     selectors::Selectors,
     sweeps::{Closed, Sweeps},
@@ -49,9 +51,11 @@ pub(crate) type Key = Arc<[u8]>;
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(super) table: RwLock<Table>,
-    fetches: Mutex<HashMap<Key, Arc<Arrival>>>,
+    /// Those of one URL are beside one another.
+    fetches: Mutex<BTreeMap<Key, Arc<Arrival>>>,
     /// Bytes of bodies that are coming in and are kept whole.
     pub(super) arriving: AtomicU64,
+    pinned: Pinned,
     /// Responses that had to leave for others.
     pub(super) evicted: AtomicU64,
     limits: RwLock<CacheLimits>,
@@ -106,10 +110,12 @@ pub(crate) enum Join {
 impl Store {
     /// An empty one.
     pub(crate) fn new(limits: CacheLimits, clock: Clock) -> Self {
+        let pinned = Pinned::default();
         Self {
-            table: RwLock::new(Table::new(limits.memory)),
+            table: RwLock::new(Table::new(limits.memory, pinned.clone())),
             fetches: Mutex::default(),
             arriving: AtomicU64::new(0),
+            pinned,
             evicted: AtomicU64::new(0),
             limits: RwLock::new(limits),
             arena: OnceLock::new(),
@@ -128,7 +134,13 @@ impl Store {
         }
         let new = || Arena::new("loadline-cache", self.limits().memory.get()).ok();
         let arena = self.arena.get_or_init(new).as_ref();
-        arena.and_then(|arena| arena.copy(&pieces)).map_or(pieces, Vec::into_boxed_slice)
+        let kept = arena.and_then(|arena| arena.copy(&pieces)).unwrap_or_else(|| pieces.into());
+        kept.into_iter().map(|piece| self.count(piece)).collect()
+    }
+
+    /// Bytes that are sent to clients and count as memory for as long as anybody has them.
+    pub(crate) fn count(&self, bytes: Bytes) -> Bytes {
+        self.pinned.count(bytes)
     }
 
     /// The file that these bytes are in, and where, if they are to be sent from there.
@@ -155,7 +167,8 @@ impl Store {
             (None, None) => return,
             _ => {}
         }
-        let started = wanted.map(|wanted| Disk::start(wanted, self.epoch(), self.clock));
+        let started = wanted
+            .map(|wanted| Disk::start(wanted, self.epoch(), (self.clock, self.pinned.clone())));
         let started = started.transpose().map(|disk| disk.map(Arc::new));
         match started {
             Ok(started) => self.disk.store(started),
@@ -283,7 +296,9 @@ impl Store {
     /// purge may have looked before there was anything to see.
     fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
-        let disk = self.disk();
+        let (disk, limits) = (self.disk(), self.limits());
+        let own = if let What::Object(object) = &what { object.pages() } else { 0 };
+        let room = self.room(own);
         let mut table = self.write();
         if closed.is_some_and(|closed| !self.sweeps.spared(key, closed)) {
             return false;
@@ -294,34 +309,40 @@ impl Store {
             return true;
         }
         let replaced = table.remove(key);
-        let gone = match (table.insert(Known { key: key.clone(), what }, bytes), &*disk) {
-            (Ok(evicted), disk) => {
-                self.evicted.fetch_add(evicted.len() as u64, Relaxed);
-                table.offer(&evicted, disk.as_deref());
-                evicted
+        let mut gone = table.resize(limits.memory, room);
+        let (is_kept, refused) = match table.insert(Known { key: key.clone(), what }, bytes) {
+            Ok(evicted) => {
+                gone.extend(evicted);
+                (true, None)
             }
-            (Err(Known { what: What::Object(object), .. }), Some(disk)) => {
-                disk.offer(url_of(key), &object);
-                Vec::new()
+            Err(Known { what: What::Object(object), .. }) => {
+                let keep = |disk: &Arc<Disk>| disk.keep(url_of(key), &object);
+                (disk.as_ref().is_some_and(keep), Some(object))
             }
-            (Err(_), _) => Vec::new(),
+            Err(_) => (false, None),
         };
+        self.evicted.fetch_add(gone.len() as u64, Relaxed);
+        table.offer(&gone, disk.as_deref());
         // What is gone is dropped without the lock.
         drop(table);
-        drop((replaced, gone));
-        true
+        drop((replaced, gone, refused));
+        is_kept
     }
 
-    /// Counts so many bytes more for an object, if it is there; false where it would be too large.
-    pub(crate) fn grow(&self, url: &Key, object: &Arc<Object>, more: u64) -> bool {
-        let key = self.place(url, &object.response);
-        let bytes = object.bytes() + (key.len() + ENTRY_BYTES) as u64 + more;
+    /// Counts this form of an object as well, if it is there; false where it would be too large.
+    pub(crate) fn grow(&self, url: &Key, object: &Arc<Object>, form: &Bytes) -> bool {
+        let key = self.place_of(url, &object.response);
+        let bytes = object.bytes() + (key.len() + ENTRY_BYTES + form.len()) as u64;
         let mut table = self.write();
         let is_there = matches!(table.get(&key), Some(What::Object(it)) if Arc::ptr_eq(it, object));
         if !is_there {
             return true;
         }
         let evicted = table.set_bytes(&key, units::Bytes::new(bytes));
+        if evicted.is_some() && object.counted.load(Relaxed) > 0 {
+            // Unless it has left itself.
+            table.count_more(object, pages_of(form));
+        }
         // What is gone is dropped without the lock.
         drop(table);
         self.evicted.fetch_add(evicted.as_ref().map_or(0, Vec::len) as u64, Relaxed);
@@ -333,9 +354,17 @@ impl Store {
         if let Some(disk) = &*self.disk() {
             disk.forget(url, object);
         }
-        let key = self.place(url, &object.response);
+        let key = self.place_of(url, &object.response);
         if self.has(&key, object) {
             self.remove(&key);
+        }
+    }
+
+    /// Where a response is, if it is there.
+    fn place_of(&self, url: &Key, response: &Response) -> Key {
+        match self.read().get(url) {
+            Some(What::Branch(branch)) => branch.place(url, response),
+            _ => url.clone(),
         }
     }
 
@@ -400,28 +429,35 @@ impl Store {
         Some(self.sweeps.closed())
     }
 
-    /// Lets nobody join the fetches for these keys, all of one `url` if there is one, and nothing
-    /// of them be stored: how many there were.
+    /// Lets nobody join the fetches for this URL, or else for keys with such names, and nothing of
+    /// them be stored: how many there were.
     pub(super) fn close_all(&self, url: Option<&[u8]>, names: impl Fn(&[u8]) -> bool) -> u64 {
         let mut fetches = self.fetches();
-        let before = distinct(&fetches);
-        fetches.retain(|key, _| !names(key));
+        let named: Vec<Key> = match url {
+            Some(url) => {
+                let from = (Bound::Included(url), Bound::Unbounded);
+                let from = fetches.range::<[u8], _>(from).map(|(key, _)| key);
+                from.take_while(|key| url_of(key) == url).cloned().collect()
+            }
+            None => fetches.keys().filter(|key| names(key)).cloned().collect(),
+        };
+        let gone: Vec<_> = named.iter().filter_map(|key| fetches.remove(key)).collect();
         // Under the lock: whoever closes a fetch after this is seen here, and whoever has closed
         // one before sees this once the table has been looked at, by the lock of that.
         self.sweeps.note(url);
-        before - distinct(&fetches)
+        distinct(gone.iter())
     }
 
     /// How many fetches are under way.
     pub(super) fn fetch_count(&self) -> u64 {
-        distinct(&self.fetches())
+        distinct(self.fetches().values())
     }
 
     /// Takes memory for a body that is coming in; false if there is no more.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let most = self.limits().memory.get() / ARRIVING_PART;
         let before = self.arriving.fetch_add(bytes, Relaxed);
-        if before + bytes > most {
+        if before + bytes + self.pinned.bytes() > most {
             self.arriving.fetch_sub(bytes, Relaxed);
             return false;
         }
@@ -450,13 +486,19 @@ impl Store {
         self.fit();
     }
 
-    /// Evicts until what is stored fits beside what is coming in.
+    /// What may be stored beside what is coming in, and what is still sent but for `own` pages.
+    fn room(&self, own: u32) -> units::Bytes {
+        let pinned = self.pinned.bytes().saturating_sub(Arena::memory_of(1) * u64::from(own));
+        let others = self.arriving.load(Relaxed) + pinned;
+        units::Bytes::new(self.limits().memory.get().saturating_sub(others))
+    }
+
+    /// Evicts until what is stored fits beside that.
     fn fit(&self) {
-        let memory = self.limits().memory.get();
-        let room = memory.saturating_sub(self.arriving.load(Relaxed));
+        let (memory, room) = (self.limits().memory, self.room(0));
         let disk = self.disk();
         let mut table = self.write();
-        let gone = table.resize(units::Bytes::new(room));
+        let gone = table.resize(memory, room);
         self.evicted.fetch_add(gone.len() as u64, Relaxed);
         table.offer(&gone, disk.as_deref());
         drop(table);
@@ -471,14 +513,14 @@ impl Store {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fetches(&self) -> MutexGuard<'_, HashMap<Key, Arc<Arrival>>> {
+    fn fetches(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<Arrival>>> {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// How many these are: one may be joined by two keys.
-fn distinct(fetches: &HashMap<Key, Arc<Arrival>>) -> u64 {
-    let mut all: Vec<_> = fetches.values().map(Arc::as_ptr).collect();
+fn distinct<'a>(fetches: impl Iterator<Item = &'a Arc<Arrival>>) -> u64 {
+    let mut all: Vec<_> = fetches.map(Arc::as_ptr).collect();
     all.sort_unstable();
     all.dedup();
     all.len() as u64
@@ -543,3 +585,6 @@ const RESIZE_STEP: u64 = 1 << 20;
 
 /// The names of a few fields.
 const BRANCH_BYTES: u64 = 128;
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
+    sync::atomic::Ordering::Relaxed,
 };
 
 use hashbrown::HashTable;
@@ -17,7 +18,8 @@ use loadline_core::{
 
 use super::{
     disk::Disk,
-    object::ALLOCATION,
+    object::{ALLOCATION, Object},
+    pinned::Pinned,
     purge::url_of,
     store::{Key, What},
 };
@@ -44,13 +46,15 @@ pub(super) struct Table {
     hasher: RandomState,
     /// How many keys have an object.
     objects: u64,
+    /// What is counted here is not counted there.
+    pinned: Pinned,
 }
 
 impl Table {
     /// An empty one for so many bytes.
-    pub(super) fn new(capacity: Bytes) -> Self {
+    pub(super) fn new(capacity: Bytes, pinned: Pinned) -> Self {
         let (slots, hasher) = (HashTable::new(), RandomState::new());
-        Self { slots, known: Eviction::new(capacity), hasher, objects: 0 }
+        Self { slots, known: Eviction::new(capacity), hasher, objects: 0, pinned }
     }
 
     /// How many objects there are.
@@ -88,6 +92,7 @@ impl Table {
         }
         let (hash, mut evicted) = (self.hash(&new.key), Vec::new());
         let object = new.object();
+        self.count(&new);
         let slot = self.known.insert(new, hash, bytes, &mut evicted);
         let evicted = self.unlink(evicted);
         if let Ok(slot) = slot {
@@ -107,10 +112,14 @@ impl Table {
         Some(self.unlink(evicted))
     }
 
-    /// Changes the bytes that all of it may take, and gives what had to leave.
-    pub(super) fn resize(&mut self, capacity: Bytes) -> Vec<Known> {
+    /// Changes the bytes that all of it may take, and how many of them at present; gives what had
+    /// to leave.
+    pub(super) fn resize(&mut self, capacity: Bytes, room: Bytes) -> Vec<Known> {
         let mut evicted = Vec::new();
-        self.known.resize(capacity, &mut evicted);
+        if capacity != self.known.capacity() {
+            self.known.resize(capacity, &mut evicted);
+        }
+        self.known.hold_to(room, &mut evicted);
         self.unlink(evicted)
     }
 
@@ -122,7 +131,26 @@ impl Table {
         let (slot, _) = slots.find_entry(hash, is_it).ok()?.remove();
         let removed = known.remove(slot);
         self.objects -= removed.as_ref().map_or(0, Known::object);
+        removed.iter().for_each(|known| self.count_no_more(known));
         removed
+    }
+
+    /// Counts so many pages more of an object that is here.
+    pub(super) fn count_more(&self, object: &Object, pages: u32) {
+        object.counted.fetch_add(pages, Relaxed);
+        self.pinned.take(pages);
+    }
+
+    fn count(&self, known: &Known) {
+        if let What::Object(object) = &known.what {
+            self.count_more(object, object.pages());
+        }
+    }
+
+    fn count_no_more(&self, known: &Known) {
+        if let What::Object(object) = &known.what {
+            self.pinned.add(object.counted.swap(0, Relaxed));
+        }
     }
 
     /// Offers what had to leave to the disk. It does so before the lock is free: whoever takes a
@@ -174,6 +202,7 @@ impl Table {
         };
         let gone: Vec<Known> = evicted.into_iter().map(unlink).collect();
         self.objects -= gone.iter().map(Known::object).sum::<u64>();
+        gone.iter().for_each(|known| self.count_no_more(known));
         gone
     }
 }
@@ -229,7 +258,7 @@ mod tests {
         fn each_key_leads_to_what_was_put_there_last_until_it_has_left(
             steps in prop::collection::vec(step(), 1..400),
         ) {
-            let mut table = Table::new(Bytes::new(2_000));
+            let mut table = Table::new(Bytes::new(2_000), Pinned::default());
             let mut there: BTreeMap<u8, u64> = BTreeMap::new();
             for (at, step) in (0u64..).zip(steps) {
                 let left = match step {
@@ -251,7 +280,9 @@ mod tests {
                     Step::Grow(key, bytes) => {
                         table.set_bytes(&[key], Bytes::new(bytes.into())).unwrap_or_default()
                     }
-                    Step::Resize(bytes) => table.resize(Bytes::new(bytes.into())),
+                    Step::Resize(bytes) => {
+                        table.resize(Bytes::new(2_000), Bytes::new(bytes.into()))
+                    }
                 };
                 for known in left {
                     prop_assert_eq!(there.remove(&known.key[0]), Some(number(&known.what)));

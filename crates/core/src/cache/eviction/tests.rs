@@ -66,6 +66,20 @@ fn an_object_without_bytes_counts_as_one() {
 }
 
 #[test]
+fn a_cache_that_has_less_room_for_a_time_takes_objects_as_large_as_before() {
+    let mut cache = filled(1_000);
+    let mut evicted = Vec::new();
+    cache.hold_to(Bytes::new(300), &mut evicted);
+    assert_eq!((evicted.len(), cache.bytes()), (700, Bytes::new(300)));
+    assert_eq!((cache.capacity(), cache.object_max()), (Bytes::new(1_000), Bytes::new(125)));
+    cache.insert(2_000, hash(2_000), Bytes::new(125), &mut evicted).expect("it is an eighth");
+    assert!(cache.bytes() <= Bytes::new(300), "{}", cache.bytes());
+    cache.hold_to(Bytes::new(2_000), &mut evicted);
+    insert_all(&mut cache, 3_000..5_000);
+    assert_eq!(cache.bytes(), Bytes::new(1_000), "no more than its capacity");
+}
+
+#[test]
 fn a_cache_that_is_made_smaller_gives_back_what_has_to_leave() {
     let mut cache = filled(1_000);
     let mut evicted = Vec::new();

@@ -382,7 +382,7 @@ proptest! {
 
 fn start(folder: &Path, size: u64) -> Disk {
     let options = DiskCache { path: folder.display().to_string(), size: units(size) };
-    Disk::start(&options, 0, Clock::start()).unwrap()
+    Disk::start(&options, 0, (Clock::start(), Pinned::default())).unwrap()
 }
 
 const fn units(size: u64) -> loadline_core::units::Bytes {

@@ -392,7 +392,9 @@ impl Writer<'_> {
                 }
             }
             drop((gone, file));
-            kept.iter().for_each(|(url, object)| self.shared.offer(url, object));
+            for (url, object) in &kept {
+                self.shared.offer(url, object, None);
+            }
             self.shared.counters.reclaimed.fetch_add(1, Relaxed);
         }
         // Purges are forgotten with what they concern, which must not come back.

@@ -86,9 +86,9 @@ impl Exchange<'_> {
             Coded::Missing(making) => making,
         };
         let level = self.worker.encoders.level(algorithm, compression.levels)?;
-        let made = self.encode(object, algorithm, level).await;
         let store = &self.worker.shared.store;
-        let kept = made.filter(|form| store.grow(&wanted.url, object, form.len() as u64));
+        let made = self.encode(object, algorithm, level).await.map(|form| store.count(form));
+        let kept = made.filter(|form| store.grow(&wanted.url, object, form));
         making.finish(kept.clone());
         kept
     }

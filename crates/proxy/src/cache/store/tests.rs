@@ -1,0 +1,150 @@
+//! What counts as memory, and what finds room in it.
+
+use loadline_core::{cache::Metadata, time::Duration};
+
+use super::*;
+use crate::cache::{object::Length, unix_now};
+
+const MEMORY: u64 = 8 << 20;
+const LENGTH: u64 = 512 << 10;
+
+fn store() -> Store {
+    let memory = units::Bytes::new(MEMORY);
+    Store::new(CacheLimits { memory, max_object: memory }, Clock::start())
+}
+
+fn url(number: usize) -> Key {
+    format!("http://x/{number}").into_bytes().into()
+}
+
+/// A response that is fresh for an hour and varies by this.
+fn object(pieces: Box<[Bytes]>, vary: Vary) -> Arc<Object> {
+    let secondary = vary.secondary_key(Fields(&[])).map(Into::into);
+    let response = Response {
+        status: 200,
+        text: b"HTTP/1.1 200 OK\r\n"[..].into(),
+        length: Length::Unknown,
+        variant: b"web"[..].into(),
+        selectors: Selectors { secondary, vary, tags: Box::default() }.into(),
+    };
+    let metadata = Metadata {
+        status: 200,
+        generated: unix_now(),
+        received: unix_now(),
+        lifetime: Duration::from_secs(3_600),
+        stale_while_revalidate: None,
+        stale_if_error: None,
+        may_be_stale: true,
+        needs_validation: false,
+        has_validator: false,
+        immutable: false,
+        for_authorized: false,
+    };
+    Arc::new(Object::new(Arc::new(response), metadata, pieces, 0))
+}
+
+fn none() -> Vary {
+    Vary::of(Fields(&[]))
+}
+
+/// Takes a response in as a fetch does; none where there is no room for it, or it is not stored.
+fn fetch(store: &Store, number: usize, length: u64) -> Option<Arc<Object>> {
+    let key = url(number);
+    let Join::Begin(reader) = store.join(&key, || false) else { panic!("somebody fetches") };
+    let is_whole = store.reserve(length);
+    let closed = store.close(&key, reader.arrival()).unwrap();
+    if !is_whole {
+        return None;
+    }
+    store.release(length);
+    let body = Bytes::from(vec![b'x'; usize::try_from(length).unwrap()]);
+    let object = object(store.kept(Box::new([body])), none());
+    store.store(&key, &object, closed).then_some(object)
+}
+
+fn has(store: &Store, number: usize) -> bool {
+    store.find(&url(number), b"web", Fields(&[])).what.is_some()
+}
+
+#[test]
+fn what_slow_clients_are_still_sent_counts_as_memory() {
+    let store = store();
+    let sent: Vec<_> = (0..100).filter_map(|number| fetch(&store, number, LENGTH)).collect();
+    let bytes: u64 = sent.iter().map(|object| object.length()).sum();
+    assert!((MEMORY..=MEMORY * 3 / 2).contains(&bytes), "{bytes}");
+    let evicted = sent.iter().filter(|object| object.counted.load(Relaxed) == 0);
+    let evicted: u64 = evicted.map(|object| object.length()).sum();
+    assert!(evicted > 0 && evicted == store.pinned.bytes(), "{evicted}");
+    drop(sent);
+    assert_eq!(store.pinned.bytes(), 0, "they have all of it");
+    assert!((200..300).all(|number| fetch(&store, number, LENGTH).is_some()));
+    assert!(store.state().bytes > MEMORY * 3 / 4 && store.pinned.bytes() == 0);
+}
+
+#[test]
+fn what_is_purged_or_replaced_counts_for_as_long_as_it_is_sent() {
+    let store = store();
+    let sent = fetch(&store, 1, LENGTH).unwrap();
+    assert_eq!(store.pinned.bytes(), 0, "it counts as stored");
+    let other = fetch(&store, 1, LENGTH).unwrap();
+    assert_eq!(store.pinned.bytes(), LENGTH);
+    store.invalidate(&url(1));
+    assert_eq!(store.pinned.bytes(), 2 * LENGTH);
+    drop(sent);
+    let piece = other.piece_after(0);
+    drop(other);
+    assert_eq!(store.pinned.bytes(), LENGTH, "a part of it is sent");
+    drop(piece);
+    assert_eq!(store.pinned.bytes(), 0);
+}
+
+#[test]
+fn a_freshened_response_counts_once() {
+    let store = store();
+    let old = fetch(&store, 1, LENGTH).unwrap();
+    let new = old.with(old.metadata);
+    let Join::Begin(reader) = store.join(&url(1), || false) else { panic!("somebody fetches") };
+    let closed = store.close(&url(1), reader.arrival()).unwrap();
+    assert!(store.store(&url(1), &new, closed));
+    assert_eq!(store.pinned.bytes(), 0);
+    drop(old);
+    assert_eq!(store.pinned.bytes(), 0);
+    store.invalidate(&url(1));
+    assert_eq!(store.pinned.bytes(), LENGTH);
+}
+
+#[test]
+fn a_compressed_form_counts_with_its_response() {
+    let store = store();
+    let object = fetch(&store, 1, LENGTH).unwrap();
+    let form = store.count(Bytes::from(vec![b'x'; 64 << 10]));
+    assert!(store.grow(&url(1), &object, &form));
+    assert_eq!(store.pinned.bytes(), 0);
+    store.invalidate(&url(1));
+    drop(object);
+    assert_eq!(store.pinned.bytes(), 64 << 10, "it is sent");
+    drop(form);
+    assert_eq!(store.pinned.bytes(), 0);
+}
+
+#[test]
+fn an_eighth_of_the_memory_is_stored_while_much_comes_in() {
+    let store = store();
+    assert!(store.reserve(MEMORY * 3 / 8), "others come in");
+    assert!(fetch(&store, 1, MEMORY / 8 - (64 << 10)).is_some() && has(&store, 1));
+    let larger = fetch(&store, 2, MEMORY / 8 + 1);
+    assert!(larger.is_none() && !has(&store, 2), "it is not told as stored");
+}
+
+#[test]
+fn what_is_not_there_leaves_no_trace_when_it_is_to_be_forgotten() {
+    let store = store();
+    let field = loadline_core::cache::Field::new(b"vary", b"foo");
+    let object = object(Box::default(), Vary::of(Fields(&[field])));
+    store.forget(&url(1), &object);
+    assert!(store.grow(&url(1), &object, &Bytes::new()));
+    assert_eq!(store.state().bytes, 0);
+    fetch(&store, 2, LENGTH).unwrap();
+    store.forget(&url(2), &object);
+    assert!(has(&store, 2), "another response is there");
+}
