@@ -140,7 +140,7 @@ impl Fetch {
     fn without_part(&self, came: &Came<'_>) -> Reason {
         let (failed, reason) = match came.head.status() {
             200 | 206 => (WRONG_RANGE, Reason::WrongRange),
-            status if cache::is_server_error(status) => (SLICE_ERROR, Reason::SliceError),
+            500.. => (SLICE_ERROR, Reason::SliceError),
             404 | 410 | 416 => (CHANGED, Reason::ClientGone),
             429 => (SLICE_THROTTLED, Reason::ClientGone),
             _ => (SLICE_REFUSED, Reason::ClientGone),

@@ -4,7 +4,7 @@ use loadline_core::{
     decide::{ending::Ending, reason::Reason},
     fleet::{Maintenance, Page},
     jwt::{Jwt, Refusal},
-    rules::{Asked, BasicAuth, Cors, DirectResponse, Redirect, Variables},
+    rules::{Asked, BasicAuth, DirectResponse, Redirect, Variables},
     time::Duration,
 };
 use loadline_http1::{Method, reason};
@@ -170,12 +170,13 @@ impl Reply {
         reply
     }
 
-    /// Leaves out the fields of CORS, where those of the route take their place.
-    #[cold]
-    pub(crate) fn drop_cors(&mut self) {
-        let lines = self.head.split_inclusive(|byte| *byte == b'\n');
-        let lines = lines.filter(|line| !Cors::is_ours(field_name(line)));
-        self.head = lines.flatten().copied().collect();
+    /// Leaves out fields whose place others take.
+    pub(crate) fn drop_fields(&mut self, is_dropped: impl Fn(&[u8]) -> bool) {
+        let lines = || self.head.split_inclusive(|byte| *byte == b'\n');
+        let stays = |line: &&[u8]| !is_dropped(field_name(line));
+        if !lines().all(|line| stays(&line)) {
+            self.head = lines().filter(stays).flatten().copied().collect();
+        }
     }
 
     pub(super) fn field(&mut self, name: &str, value: &str) {

@@ -173,13 +173,18 @@ impl Best {
         servers.fold(self, |best, (at, server)| best.or(at, server, cost(at, server)))
     }
 
-    /// The better of it and a server, which comes last if it is at its limit in flight.
+    /// The better of it and a server.
     fn or(self, at: usize, server: &ServerPlan, cost: u64) -> Self {
-        let full = server.state.in_flight() >= server.limits.in_flight;
         let tag = tag(server);
-        let cost = (u128::from(cost | (u64::from(full) << 63)) << 64) | u128::from(tag);
+        let cost = u128::from(cost_with_limit(server, cost)) << 64 | u128::from(tag);
         self.better(Self { cost, place: at, newest: tag })
     }
+}
+
+/// What a server costs, where one that is at its limit in flight comes last.
+pub(super) fn cost_with_limit(server: &ServerPlan, cost: u64) -> u64 {
+    let full = server.state.in_flight() >= server.limits.in_flight;
+    cost | u64::from(full) << 63
 }
 
 /// Enough to make up for turns that were lost to load, little enough that a server which comes

@@ -20,7 +20,7 @@ use crate::decide::{
     plan::ServerPlan,
     policy::{
         draw::part,
-        least::{Best, TAG_MAX, best_of_all, tag},
+        least::{Best, TAG_MAX, best_of_all, cost_with_limit, tag},
     },
 };
 
@@ -84,7 +84,10 @@ impl LeastOfMany {
         let Some(mut memory) = self.memory.try_lock() else {
             return best_of_all(servers, draw, cost);
         };
-        let look = |place: usize| (cost(place, &servers[place]), tag(&servers[place]));
+        let look = |place: usize| {
+            let server = &servers[place];
+            (cost_with_limit(server, cost(place, server)), tag(server))
+        };
         self.look_again(&mut memory, &server.state.group.changes, &look);
         if mem::take(&mut memory.is_blank) {
             memory.begin(draw, look);
@@ -208,7 +211,7 @@ mod tests {
         testing::{draws, everyone, servers},
     };
     use alloc::vec::Vec;
-    use core::sync::atomic::Ordering::Relaxed;
+    use core::{cell::Cell, sync::atomic::Ordering::Relaxed};
     use proptest::prelude::*;
 
     const EQUAL: Steps<'_> = Steps { each: &[], longest: 1 };
@@ -293,6 +296,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_full_server_that_costs_least_is_passed_without_asking_all_others() {
+        let mut servers = servers(&[1; 60]);
+        servers.iter().for_each(|server| server.state.in_flight.store(50, Relaxed));
+        servers[7].limits.in_flight = 10;
+        servers[7].state.in_flight.store(10, Relaxed);
+        let many = LeastOfMany::new(&servers);
+        let asked = Cell::new(0);
+        let open = |server: &ServerPlan| {
+            asked.set(asked.get() + 1);
+            server.state.in_flight() < server.limits.in_flight
+        };
+        for draw in draws().take(100) {
+            assert_ne!(choose(&many, &servers, draw, open).unwrap().index, 7);
+        }
+        assert_eq!(asked.get(), 100);
     }
 
     /// As many edges begin at the same moment, and each knows of its own requests only.

@@ -153,7 +153,7 @@ reasons! {
     WrongRange: ServerBad = "not the range that was asked for: no 206 with its Content-Range",
     SliceError: ServerBad = "a status of 500 or more instead of a slice of a response",
     SliceThrottled: Throttled = "429 Too Many Requests instead of a slice of a response",
-    SliceRefused: ServerCut = "a status of 300 to 499 instead of a slice of a response",
+    SliceRefused: ServerCut = "another status instead of a slice of a response",
     ContentChanged: ServerCut = "the ETag changed between two slices of a response",
     ClosedInBody: ServerCut = "transfer closed with outstanding read data remaining",
     ClosedInChunks: ServerCut = "incomplete chunked encoding: closed before the last chunk",

@@ -6,6 +6,7 @@ use loadline_core::{
         reason::Reason,
     },
     fleet::Page,
+    rules::Cors,
 };
 use loadline_http1::{LocalReply, Method, ParseError};
 
@@ -92,8 +93,9 @@ impl Exchange<'_> {
             self.count_failure(None, reason);
         }
         if !self.request.cors.is_empty() {
-            reply.drop_cors();
+            reply.drop_fields(Cors::is_ours);
         }
+        reply.drop_fields(|name| name.eq_ignore_ascii_case(b"date"));
         let close = self.must_close();
         let to_head = self.request.method == Method::Head;
         let mut text = self.worker.buffers.take_text();

@@ -59,7 +59,8 @@ impl Exchange<'_> {
         };
         drop(asked);
         if !ForwardAuth::lets_in(response.status()) {
-            return Err(Box::new(Reply::of_service(&response, &self.lines_of_reply())));
+            let own = [&self.worker.date.now()[..], &self.own_lines()].concat();
+            return Err(Box::new(Reply::of_service(&response, &own)));
         }
         self.request.change_head(&auth.copied(response.fields()));
         Ok(())
