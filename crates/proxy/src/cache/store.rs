@@ -486,11 +486,13 @@ impl Store {
         self.fit();
     }
 
-    /// What may be stored beside what is coming in, and what is still sent but for `own` pages.
+    /// What may be stored beside what is coming in, and what is still sent but for `own` pages. Those
+    /// take no more than their part: what is evicted while it is sent makes no room.
     fn room(&self, own: u32) -> units::Bytes {
         let pinned = self.pinned.bytes().saturating_sub(Arena::memory_of(1) * u64::from(own));
-        let others = self.arriving.load(Relaxed) + pinned;
-        units::Bytes::new(self.limits().memory.get().saturating_sub(others))
+        let memory = self.limits().memory.get();
+        let others = (self.arriving.load(Relaxed) + pinned).min(memory / ARRIVING_PART);
+        units::Bytes::new(memory - others)
     }
 
     /// Evicts until what is stored fits beside that.
