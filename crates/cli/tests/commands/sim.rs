@@ -240,6 +240,8 @@ fn configured(text: &str) -> Output {
     sim(&[file.to_str().unwrap(), "--duration", "1s", "--json"])
 }
 
+const COOKIE: &str = "sticky = { cookie = \"s\", key = \"0f1e2d3c4b5a69788796a5b4c3d2e1f0\" }\n";
+
 #[test]
 fn what_is_not_simulated_is_said_and_packets_that_are_forwarded_are_refused() {
     let listener = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
@@ -248,7 +250,7 @@ fn what_is_not_simulated_is_said_and_packets_that_are_forwarded_are_refused() {
     assert_eq!((plain.status.code(), &plain.stderr[..]), (Some(0), &b""[..]));
     for (listener_keys, service_keys, said) in [
         ("protocol = \"tcp\"\n", "", "connections of tcp at 127.0.0.1:0"),
-        ("", "sticky = { cookie = \"s\" }\n", "sessions by cookie of `web`"),
+        ("", COOKIE, "sessions by cookie of `web`"),
         ("", "maintenance = { enabled = true }\n", "maintenance of `web`"),
     ] {
         let text = format!("{listener}{listener_keys}[service.web]\n{service_keys}{servers}");
