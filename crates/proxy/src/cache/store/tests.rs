@@ -82,6 +82,22 @@ fn what_slow_clients_are_still_sent_counts_as_memory() {
 }
 
 #[test]
+fn what_is_asked_for_stays_though_all_else_is_sent_to_slow_clients() {
+    let store = store();
+    let _ = fetch(&store, 1_000, 1 << 10).unwrap();
+    let until = Instant::ZERO + Duration::from_secs(10);
+    let mut sent = Vec::new();
+    for number in 0..200 {
+        assert!(has(&store, 1_000), "after {number}");
+        match fetch(&store, number, LENGTH) {
+            Some(object) => sent.push(object),
+            None => _ = store.put(&url(2_000 + number), What::Unstorable(until), None),
+        }
+    }
+    assert!(store.pinned.bytes() > 0 && sent.len() < 200, "{} are sent", sent.len());
+}
+
+#[test]
 fn what_is_purged_or_replaced_counts_for_as_long_as_it_is_sent() {
     let store = store();
     let sent = fetch(&store, 1, LENGTH).unwrap();

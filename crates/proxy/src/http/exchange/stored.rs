@@ -16,6 +16,7 @@ use loadline_core::{
 };
 use loadline_http1::{Forwarded, Method};
 use loadline_linux::arena::Arena;
+use smallvec::SmallVec;
 
 use super::{
     Exchange, Next,
@@ -505,12 +506,16 @@ impl Deref for Piece<'_> {
 
 /// Takes the fields out of a head that `lines` give: a listener's replace a server's.
 fn leave_out(text: &mut Vec<u8>, lines: &[u8]) {
-    let is_given = |line: &[u8]| {
-        let mut names = lines.split_inclusive(|byte| *byte == b'\n').map(field_name);
-        names.any(|name| name.eq_ignore_ascii_case(field_name(line)))
-    };
     let end = |byte: &u8| *byte == b'\n';
-    if !lines.is_empty() && text.split_inclusive(end).any(is_given) {
+    let names: SmallVec<[&[u8]; 2]> = lines.split_inclusive(end).map(field_name).collect();
+    let is_given = |line: &[u8]| {
+        let is_of = |name: &&[u8]| {
+            line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name)
+        };
+        names.iter().any(is_of)
+    };
+    let mut begins = memchr::memchr_iter(b'\n', text).map(|at| at + 1);
+    if !names.is_empty() && begins.any(|begin| is_given(&text[begin..])) {
         let old = std::mem::take(text);
         let kept = old.split_inclusive(end).filter(|line| !is_given(line));
         kept.for_each(|line| text.extend_from_slice(line));
