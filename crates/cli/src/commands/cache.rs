@@ -110,11 +110,12 @@ fn stats(args: &Place) -> anyhow::Result<()> {
         return series::print(&(serde_json::to_string_pretty(&cache)? + "\n"));
     }
     let mut text = format!(
-        "objects {}, {} of {}, arriving {}, fetches {}, evicted {}\n",
+        "objects {}, {} of {}, arriving {}, sending {}, fetches {}, evicted {}\n",
         cache.objects,
         size(cache.bytes as f64),
         size(cache.memory_bytes as f64),
         size(cache.arriving_bytes as f64),
+        size(cache.sending_bytes as f64),
         cache.fetches,
         cache.evicted,
     );

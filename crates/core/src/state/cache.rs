@@ -17,6 +17,9 @@ pub struct Cache {
     pub bytes: u64,
     /// Memory that bodies take which are coming in.
     pub arriving_bytes: u64,
+    /// Memory that bodies take which are not stored any more, and still sent to clients.
+    #[serde(default)]
+    pub sending_bytes: u64,
     /// Memory that all may take.
     pub memory_bytes: u64,
     /// Fetches under way.
@@ -173,7 +176,7 @@ impl Cache {
         format!(
             "cache: {} objects, {} of {} MB",
             self.objects,
-            megabytes(self.bytes + self.arriving_bytes),
+            megabytes(self.bytes + self.arriving_bytes + self.sending_bytes),
             megabytes(self.memory_bytes)
         )
     }

@@ -97,6 +97,7 @@ impl Store {
             objects,
             bytes,
             arriving_bytes: self.arriving.load(Relaxed),
+            sending_bytes: self.pinned.bytes(),
             memory_bytes,
             fetches: self.fetch_count(),
             evicted: self.evicted.load(Relaxed),

@@ -55,7 +55,7 @@ pub(crate) struct Store {
     fetches: Mutex<BTreeMap<Key, Arc<Arrival>>>,
     /// Bytes of bodies that are coming in and are kept whole.
     pub(super) arriving: AtomicU64,
-    pinned: Pinned,
+    pub(super) pinned: Pinned,
     /// Responses that had to leave for others.
     pub(super) evicted: AtomicU64,
     limits: RwLock<CacheLimits>,
