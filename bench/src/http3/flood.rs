@@ -125,7 +125,10 @@ fn line(flood: Flood, seen: &[Seen]) -> String {
 }
 
 fn to_json(flood: Flood, seen: &[Seen]) -> Value {
-    let round = |Seen { p99: [https, http3], failed, busy }: &Seen| json!({ "https_p99_ms": https, "http3_p99_ms": http3, "failed": failed, "busy": busy });
+    let round = |seen: &Seen| {
+        let Seen { p99: [https, http3], failed, busy } = seen;
+        json!({ "https_p99_ms": https, "http3_p99_ms": http3, "failed": failed, "busy": busy })
+    };
     json!({ "flood": flood.name(), "rounds": seen.iter().map(round).collect::<Vec<_>>() })
 }
 

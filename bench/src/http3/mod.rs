@@ -2,9 +2,8 @@
 //! beside HTTPS where it is not.
 //!
 //! What a request costs in CPU time is measured as in `cost`, what a connection that waits takes in
-//! memory by `idle`, what clients
-//! notice of a flood by `flood`. `loadline bench --http3` asks, as a process of its own whose CPU time does not
-//! count.
+//! memory by `idle`, what clients notice of a flood by `flood`. `loadline bench --http3` asks, as a
+//! process of its own whose CPU time does not count.
 
 pub(crate) mod client;
 pub(crate) mod flood;

@@ -16,9 +16,9 @@ pub struct Transport {
     pub sources: Vec<IpAddr>,
     /// Connections to each address at most; none for as many as are needed. Over HTTP/1.1
     /// requests wait for a free one, first come, first served, and the wait is part of their
-    /// response time alone. Over HTTP/2 there are as many as this, and none for one per hundred requests
-    /// under way, or per as many as the server takes on one; over HTTP/3 likewise, but always one
-    /// per hundred.
+    /// response time alone. Over HTTP/2 there are as many as this, and none for one per hundred
+    /// requests under way, or per as many as the server takes on one; over HTTP/3 likewise, but
+    /// always one per hundred.
     pub connections: Option<u32>,
 }
 

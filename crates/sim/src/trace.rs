@@ -95,6 +95,8 @@ pub enum Step {
     Failed(Reason),
     /// The edge fails it with this status and, if it is known, for this reason.
     Refused(u16, Option<Reason>),
+    /// Its edge is lost with its region.
+    Lost,
     /// Its client waits no longer.
     GivesUp,
     /// Its client will send it once more.

@@ -67,7 +67,7 @@ use pid_file::PidFile;
 use reader::Reader;
 use running::Running;
 use signals::{SignalAction, Signals};
-use upgrade::{Upgrade, program};
+use upgrade::Upgrade;
 
 /// Run the load balancer
 #[derive(Clone, clap::Args)]
@@ -199,7 +199,7 @@ enum Outcome {
 impl Edge {
     /// Binds everything, becomes whom the file says, and serves.
     fn start(args: &Args, inherited_state: &mut InheritedState) -> Result<Self, Failure> {
-        let program = program().map_err(Failure::running)?;
+        let program = upgrade::program().map_err(Failure::running)?;
         let followed = args.file.as_deref().filter(|_| args.watch);
         let follower = Follower::new(followed);
         let wrong = |why: String| {
@@ -363,12 +363,12 @@ impl Edge {
                 return true;
             }
             SignalAction::Reload => {
-                self.upgrade.iter_mut().for_each(|upgrade| upgrade.miss(Signal::HUP));
+                Upgrade::miss(&mut self.upgrade, Signal::HUP);
                 self.proxy.handle().reopen_log();
                 self.reader.ask(Changed::Configuration);
             }
             SignalAction::ReopenLog => {
-                self.upgrade.iter_mut().for_each(|upgrade| upgrade.miss(Signal::USR1));
+                Upgrade::miss(&mut self.upgrade, Signal::USR1);
                 self.proxy.handle().reopen_log();
             }
             SignalAction::Upgrade => {
@@ -412,12 +412,7 @@ impl Edge {
 
     /// Starts a process that is to take over.
     fn pass_on(&self) -> anyhow::Result<Successor> {
-        if self.forwarder.is_some() {
-            anyhow::bail!("packet forwarding cannot be passed on: start loadline anew");
-        }
-        if std::process::id() == 1 {
-            anyhow::bail!("process 1 ends its container when it ends: start another container");
-        }
+        upgrade::ensure_possible(self.forwarder.is_some())?;
         let admin = self.admin.as_ref().map(|(place, admin)| {
             anyhow::Ok((place.clone(), admin.share()?, admin.made_token.clone()))
         });

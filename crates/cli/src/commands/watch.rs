@@ -42,8 +42,8 @@ pub(crate) struct Args {
     /// A process that runs already, with its children; separate several by commas
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
     pids: Vec<u32>,
-    /// The part of a process: lb=812, server=12,nginx, generator=..; repeat for more. A program that
-    /// is not there yet is waited for
+    /// The part of a process: lb=812, server=12,nginx, generator=..; repeat for more. A program
+    /// that is not there yet is waited for
     #[arg(long = "role", value_name = "ROLE=PID|NAME")]
     roles: Vec<Subjects>,
     /// Without a command: watch for so long [until SIGINT, SIGTERM, or all have ended]

@@ -66,6 +66,8 @@ pub(crate) enum Stage {
     Displaced,
     /// With a server.
     Server(Place),
+    /// Its edge is lost, and its client may not know.
+    Lost,
     /// Its client is done with it.
     Over,
 }
@@ -388,8 +390,10 @@ impl Account {
                 Some(Stage::Edge)
             }
             (Stage::Queue { .. } | Stage::Server(_), Step::GivesUp) => Some(Stage::Edge),
-            (Stage::Edge, Step::Retries) => Some(Stage::Client),
-            (Stage::Edge, Step::Over(_)) => Some(Stage::Over),
+            (Stage::Queue { .. } | Stage::Server(_), Step::Lost) => Some(Stage::Lost),
+            (Stage::Lost, Step::GivesUp) => Some(Stage::Edge),
+            (Stage::Edge | Stage::Lost, Step::Retries) => Some(Stage::Client),
+            (Stage::Edge | Stage::Lost, Step::Over(_)) => Some(Stage::Over),
             _ => None,
         };
         next.ok_or_else(|| format!("request {number} cannot do {step:?}: it is {at:?}"))

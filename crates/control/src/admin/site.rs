@@ -316,8 +316,8 @@ impl LiveConfiguration {
         self.kept().overrides.iter().cloned().collect()
     }
 
-    /// The changes in force, for a process that is to follow. Until [`LiveConfiguration::take_back`]
-    /// none is made here any more, and nothing is read again: it would be lost.
+    /// The changes in force, for a process that is to follow. None is made here any more, and
+    /// nothing read again, until [`LiveConfiguration::take_back`]: it would be lost.
     #[must_use]
     pub fn hand_over(&self) -> Vec<Override> {
         self.kept().is_handed_over = true;

@@ -486,8 +486,8 @@ impl Store {
         self.fit();
     }
 
-    /// What may be stored beside what is coming in, and what is still sent but for `own` pages. Those
-    /// take no more than their part: what is evicted while it is sent makes no room.
+    /// What may be stored beside what is coming in, and what is still sent but for `own` pages.
+    /// Those take no more than their part: what is evicted while it is sent makes no room.
     fn room(&self, own: u32) -> units::Bytes {
         let pinned = self.pinned.bytes().saturating_sub(Arena::memory_of(1) * u64::from(own));
         let memory = self.limits().memory.get();

@@ -107,8 +107,8 @@ impl Drop for FirstPackets {
 }
 
 impl Flood {
-    /// Ends a window that has lasted long enough. The share to be let through: all while none is over the limit, and as many as
-    /// the limit takes, and a little more, while there are more.
+    /// Ends a window that has lasted long enough. The share to be let through: all while none is
+    /// over the limit, and as many as the limit takes, and a little more, while there are more.
     fn review(&mut self, now: Instant) -> u32 {
         let elapsed = now.since(self.since);
         if elapsed < WINDOW {

@@ -3,7 +3,8 @@
 //! h3 0.0.8 has all of a frame in memory before it reads it, unless it is DATA: a frame that says
 //! that it is longer than a head may be is refused before it comes (RFC 9114, section 7.1). Heads
 //! and trailers in which pseudo-headers are where none may be, or twice, it takes; a limit of
-//! pushes that shrinks, streams of pushes and of QPACK, and changes of priority it does not look at.
+//! pushes that shrinks, streams of pushes and of QPACK, and changes of priority it does not look
+//! at.
 
 use std::mem;
 

@@ -148,6 +148,7 @@ impl<'s> Way<'s> {
             Step::Failed(reason) => format!("gets no response from its server: {reason}"),
             Step::Refused(status, None) => format!("is refused with {status}"),
             Step::Refused(status, Some(reason)) => format!("is refused with {status}: {reason}"),
+            Step::Lost => "is lost with its edge".to_owned(),
             Step::GivesUp => "its client waits no longer".to_owned(),
             Step::Retries => "its client will send it once more".to_owned(),
             Step::Over(Outcome::Served) => "is served".to_owned(),

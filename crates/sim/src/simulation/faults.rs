@@ -11,6 +11,7 @@ use crate::{
     simulation::Simulation,
     slab::Handle,
     station::{Outage, OutageKind},
+    trace::Step,
     watch::Watch,
 };
 
@@ -170,17 +171,23 @@ impl Simulation {
         let hit: Vec<Handle> = hit.map(|(handle, _)| handle).collect();
         for handle in hit {
             self.leave(handle);
-            let Some(request) = self.requests.get_mut(handle) else { continue };
-            let gives_up = self.scenario.sources[request.client.source as usize].gives_up;
-            if kind == OutageKind::Unreachable && gives_up.is_some() && !request.abandoned {
-                request.machine.abandon();
-                request.fetches = false;
-                continue;
-            }
-            let Some(request) = self.requests.remove(handle) else { continue };
-            if !request.abandoned {
-                self.fail(request.client, Ended::Unreachable);
-            }
+            self.lose(handle, kind);
+        }
+    }
+
+    fn lose(&mut self, handle: Handle, kind: OutageKind) {
+        let Some(request) = self.requests.get_mut(handle) else { return };
+        let (client, abandoned) = (request.client, request.abandoned);
+        let gives_up = self.scenario.sources[client.source as usize].gives_up.is_some();
+        if kind == OutageKind::Unreachable && gives_up && !abandoned {
+            request.machine.abandon();
+            request.fetches = false;
+            return self.note(client, Step::Lost);
+        }
+        self.requests.discard(handle);
+        if !abandoned {
+            self.note(client, Step::Lost);
+            self.fail(client, Ended::Unreachable);
         }
     }
 

@@ -8,6 +8,7 @@ use std::{
     pin::Pin,
 };
 
+use anyhow::ensure;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 
@@ -46,10 +47,12 @@ impl Upgrade {
         self.under_way = Some(Box::pin(async { started?.serving().await }));
     }
 
-    /// Remembers a signal that the new process should have had.
-    pub(super) fn miss(&mut self, signal: Signal) {
-        if self.has_begun() && !self.missed.contains(&signal) {
-            self.missed.push(signal);
+    /// Remembers a signal that the new process should have had, if one has been started.
+    pub(super) fn miss(upgrade: &mut Option<Self>, signal: Signal) {
+        if let Some(upgrade) = upgrade.as_mut().filter(|it| it.has_begun())
+            && !upgrade.missed.contains(&signal)
+        {
+            upgrade.missed.push(signal);
         }
     }
 
@@ -78,8 +81,17 @@ impl Upgrade {
     }
 }
 
-/// Where the program is that an upgrade starts: by the name it was started with, which may be a link
-/// that leads to another version later, where that is known.
+/// # Errors
+/// Why no process can follow this one.
+pub(super) fn ensure_possible(forwards: bool) -> anyhow::Result<()> {
+    ensure!(!forwards, "packet forwarding cannot be passed on: start loadline anew");
+    let is_first = std::process::id() == 1;
+    ensure!(!is_first, "process 1 ends its container when it ends: start another container");
+    Ok(())
+}
+
+/// Where the program is that an upgrade starts: by the name it was started with, where that is
+/// known, for it may be a link that leads to another version later.
 ///
 /// # Errors
 /// The kernel's.
