@@ -235,7 +235,7 @@ mod tests {
         let flood = |from: u64| {
             (0..=5_000).for_each(|n| {
                 packets.admit(&first, || at(from + n / 50));
-            })
+            });
         };
         flood(0);
         let unknown = packet(0xc3, [0xa, 0xa, 0xa, 0xa], &[]);

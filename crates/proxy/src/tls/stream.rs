@@ -341,7 +341,7 @@ mod tests {
         let (done, is_done) = channel::<()>();
         let (mut socket, serving) = to(move |mut stream| {
             while is_done.try_recv().is_err() {
-                stream.sock.read(&mut [0; 4096]).unwrap();
+                let _ = stream.sock.read(&mut [0; 4096]).unwrap();
                 thread::sleep(Duration::from_millis(1));
             }
         })

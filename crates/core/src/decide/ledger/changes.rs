@@ -66,7 +66,7 @@ pub(crate) fn differing(word: usize, one: u64, other: u64) -> impl Iterator<Item
 }
 
 pub(crate) const SLOTS: usize = WORDS * PER_WORD;
-pub(crate) const WORDS: usize = 32;
+const WORDS: usize = 32;
 pub(crate) const PER_WORD: usize = u64::BITS as usize / BITS;
 
 /// Of a count.

@@ -16,7 +16,7 @@ use core::{mem, ops::Range};
 use spin::Mutex;
 
 use crate::decide::{
-    ledger::changes::{Changes, PER_WORD, SLOTS, WORDS, differing, slot},
+    ledger::changes::{Changes, PER_WORD, SLOTS, differing, slot},
     plan::ServerPlan,
     policy::{
         draw::part,
@@ -38,8 +38,8 @@ pub(crate) struct LeastOfMany {
 
 #[derive(Debug)]
 struct Memory {
-    /// The counts of changes then, by word.
-    seen: [u64; WORDS],
+    /// The counts of changes then, in the order of the words.
+    seen: Box<[u64]>,
     servers: usize,
     /// What servers had, and behind them who won in each round, down to one.
     entries: Box<[Entry]>,
@@ -65,9 +65,9 @@ impl LeastOfMany {
         let mut words = Vec::from_iter(places.iter().map(|it| (slot_of(it) / PER_WORD) as u8));
         words.dedup();
         Self {
+            memory: Mutex::new(Memory::blank(servers.len(), words.len())),
             words: words.into(),
             begins: (0..=SLOTS).map(begin).collect(),
-            memory: Mutex::new(Memory::blank(servers.len())),
             places: places.into(),
         }
     }
@@ -88,7 +88,7 @@ impl LeastOfMany {
             let server = &servers[place];
             (cost_with_limit(server, cost(place, server)), tag(server))
         };
-        self.look_again(&mut memory, &server.state.group.changes, &look);
+        self.look_again(&mut memory, &server.state.group.changes, look);
         if mem::take(&mut memory.is_blank) {
             memory.begin(draw, look);
         }
@@ -102,9 +102,10 @@ impl LeastOfMany {
         changes: &Changes,
         look: impl Fn(usize) -> (u64, u64),
     ) {
-        for word in self.words.iter().map(|word| usize::from(*word)) {
+        for (at, word) in self.words.iter().enumerate() {
+            let word = usize::from(*word);
             let count = changes.of(word);
-            let seen = mem::replace(&mut memory.seen[word], count);
+            let seen = mem::replace(&mut memory.seen[at], count);
             if seen == count || memory.is_blank {
                 continue;
             }
@@ -123,14 +124,14 @@ impl LeastOfMany {
 }
 
 impl Memory {
-    fn blank(servers: usize) -> Self {
+    fn blank(servers: usize, words: usize) -> Self {
         let (mut entries, mut round) = (servers, servers);
         while round > 1 {
             round = round.div_ceil(HEAT);
             entries += round;
         }
         Self {
-            seen: [0; WORDS],
+            seen: vec![0; words].into(),
             servers,
             entries: vec![Entry::MAX; entries].into(),
             newest: 0,
