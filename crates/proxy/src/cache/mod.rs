@@ -41,6 +41,8 @@ mod selectors;
 mod store;
 mod sweeps;
 mod table;
+#[cfg(test)]
+mod testing;
 mod wanted;
 
 pub(crate) use answer::{Answer, Asked, Body, COPIED, Part, asks_for_all, write};

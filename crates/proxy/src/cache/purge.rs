@@ -149,11 +149,13 @@ pub(super) fn url_of(key: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use loadline_core::{cache::Fields, fleet::CacheLimits, time::Duration, units};
+    use loadline_core::{cache::Fields, fleet::CacheLimits, units};
 
     use super::*;
     use crate::{
-        cache::{Response, object::Length, selectors::Selectors, store::Join, unix_now},
+        cache::{
+            Response, object::Length, selectors::Selectors, store::Join, testing::fresh, unix_now,
+        },
         runtime::clock::Clock,
     };
 
@@ -168,21 +170,8 @@ mod tests {
             variant: b"web"[..].into(),
             selectors: Selectors { tags: Box::new([b"a"[..].into()]), ..Selectors::none() }.into(),
         };
-        let metadata = Metadata {
-            status: 200,
-            generated: unix_now(),
-            received: unix_now(),
-            lifetime: Duration::from_secs(3_600),
-            stale_while_revalidate: None,
-            stale_if_error: None,
-            may_be_stale: true,
-            needs_validation: false,
-            has_validator: false,
-            immutable: false,
-            for_authorized: false,
-        };
         let pieces = [Bytes::from_static(b"hello")];
-        Arc::new(Object::new(Arc::new(response), metadata, pieces, 0))
+        Arc::new(Object::new(Arc::new(response), fresh(), pieces, 0))
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::*;
 use crate::cache::{
     object::{Length, Response},
     selectors::Selectors,
+    testing::fresh,
 };
 
 #[tokio::test]
@@ -310,7 +311,7 @@ fn starting_with_many_objects_reads_lists_and_not_bodies() {
     let text = Bytes::from(vec![7; 1_000]);
     for number in 0..objects {
         let pieces = [text.clone()];
-        let object = Object::new(Arc::new(response()), metadata(), pieces, 0);
+        let object = Object::new(Arc::new(response()), fresh(), pieces, 0);
         disk.offer(&url(number), &Arc::new(object));
         if number % 10_000 == 0 {
             wait_until(|| disk.state().queued_bytes < QUEUE_BYTES / 2);
@@ -446,22 +447,6 @@ fn response() -> Response {
     }
 }
 
-fn metadata() -> Metadata {
-    Metadata {
-        status: 200,
-        generated: unix_now(),
-        received: unix_now(),
-        lifetime: Duration::from_secs(3_600),
-        stale_while_revalidate: None,
-        stale_if_error: None,
-        may_be_stale: true,
-        needs_validation: false,
-        has_validator: false,
-        immutable: false,
-        for_authorized: false,
-    }
-}
-
 /// A response whose tag is its number modulo ten.
 fn object(number: u64, body: &[u8]) -> Object {
     let tag = format!("tag-{}", number % 10).into_bytes().into();
@@ -469,7 +454,7 @@ fn object(number: u64, body: &[u8]) -> Object {
     let response = Response { selectors, ..response() };
     let middle = body.len() / 2;
     let pieces = [Bytes::copy_from_slice(&body[..middle]), Bytes::copy_from_slice(&body[middle..])];
-    Object::new(Arc::new(response), metadata(), pieces, 0)
+    Object::new(Arc::new(response), fresh(), pieces, 0)
 }
 
 fn shared(number: u64, length: usize) -> Arc<Object> {

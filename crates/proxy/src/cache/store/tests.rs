@@ -1,9 +1,9 @@
 //! What counts as memory, and what finds room in it.
 
-use loadline_core::{cache::Metadata, time::Duration};
+use loadline_core::time::Duration;
 
 use super::*;
-use crate::cache::{object::Length, unix_now};
+use crate::cache::{object::Length, testing::fresh};
 
 const MEMORY: u64 = 8 << 20;
 const LENGTH: u64 = 512 << 10;
@@ -27,20 +27,7 @@ fn object(pieces: Box<[Bytes]>, vary: Vary) -> Arc<Object> {
         variant: b"web"[..].into(),
         selectors: Selectors { secondary, vary, tags: Box::default() }.into(),
     };
-    let metadata = Metadata {
-        status: 200,
-        generated: unix_now(),
-        received: unix_now(),
-        lifetime: Duration::from_secs(3_600),
-        stale_while_revalidate: None,
-        stale_if_error: None,
-        may_be_stale: true,
-        needs_validation: false,
-        has_validator: false,
-        immutable: false,
-        for_authorized: false,
-    };
-    Arc::new(Object::new(Arc::new(response), metadata, pieces, 0))
+    Arc::new(Object::new(Arc::new(response), fresh(), pieces, 0))
 }
 
 fn none() -> Vary {
