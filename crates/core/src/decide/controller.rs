@@ -272,6 +272,27 @@ impl Controller {
 
     /// Takes an input in.
     pub fn handle(&mut self, now: Instant, input: Input) {
+        self.handle_all(now, core::iter::once(input));
+    }
+
+    /// Takes inputs in that came together, in this order: one plan follows from all of them.
+    pub fn handle_all(&mut self, now: Instant, inputs: impl IntoIterator<Item = Input>) {
+        for input in inputs {
+            if matches!(input, Input::Reload(_)) {
+                // What was touched before has its place in the fleet of before.
+                self.publish(now);
+            }
+            self.take(now, input);
+        }
+        let mut checks = Vec::new();
+        while let Some(due) = self.timers.pop(now) {
+            self.meet(now, due, &mut checks);
+        }
+        self.publish(now);
+        checks.into_iter().for_each(|server| self.order_check(server));
+    }
+
+    fn take(&mut self, now: Instant, input: Input) {
         match input {
             Input::Tick => {}
             Input::Reload(fleet) => self.reload(now, &fleet),
@@ -294,12 +315,6 @@ impl Controller {
             Input::Share { service, group, share } => self.share(&service, &group, share),
             Input::SharesUntil(until) => self.ledger.set_shares_until(until),
         }
-        let mut checks = Vec::new();
-        while let Some(due) = self.timers.pop(now) {
-            self.meet(now, due, &mut checks);
-        }
-        self.publish(now);
-        checks.into_iter().for_each(|server| self.order_check(server));
     }
 
     /// The next thing to do, if any.

@@ -12,10 +12,11 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
+use core::net::SocketAddr;
 
 use crate::{
     decide::ledger::{Leave, Ledger, ServerId, ServerState, ServiceTransition},
-    fleet::Service,
+    fleet::{Group, Server, Service},
     time::{Duration, Instant},
     units::Ratio,
 };
@@ -66,8 +67,10 @@ impl Draining {
             let limit_of = |service: Option<&Service>| service.and_then(|it| it.drain_timeout);
             let gone_limit = limit_of(of.or(before));
             let is_news = of.is_some() && gone_limit != limit_of(before);
+            let configured = of.map(Configured::of);
             for (group, state) in ledger.servers(service) {
-                let limit = match of.map_or(Intent::Gone, |of| Intent::of(of, group, state)) {
+                let intent = |all: &Configured<'_>| all.intent(group, state.address());
+                let limit = match configured.as_ref().map_or(Intent::Gone, intent) {
                     Intent::Stays => {
                         state.set_leave(Leave::Stays);
                         self.0.remove(&state.id());
@@ -123,17 +126,29 @@ enum Intent {
     Gone,
 }
 
-impl Intent {
-    fn of(service: &Service, group: &str, state: &ServerState) -> Self {
-        let group = service.groups.iter().find(|it| it.name == group);
-        let address = state.address();
-        let server = group.and_then(|it| it.servers.iter().find(|it| it.address == address));
-        match (group, server) {
-            (Some(group), Some(server)) if server.weight > 0 && group.scaler > Ratio::ZERO => {
-                Self::Stays
+/// The servers of a service that the fleet has, by group and address.
+struct Configured<'a> {
+    drain_timeout: Option<Duration>,
+    servers: BTreeMap<(&'a str, SocketAddr), (&'a Group, &'a Server)>,
+}
+
+impl<'a> Configured<'a> {
+    fn of(service: &'a Service) -> Self {
+        let of_group = |group: &'a Group| {
+            let entry = move |server: &'a Server| ((&*group.name, server.address), (group, server));
+            group.servers.iter().map(entry)
+        };
+        let servers = service.groups.iter().flat_map(of_group).collect();
+        Self { drain_timeout: service.drain_timeout, servers }
+    }
+
+    fn intent(&self, group: &str, address: SocketAddr) -> Intent {
+        match self.servers.get(&(group, address)) {
+            None => Intent::Gone,
+            Some((group, server)) if server.weight > 0 && group.scaler > Ratio::ZERO => {
+                Intent::Stays
             }
-            (Some(_), Some(server)) => Self::Drains(server.drain_timeout.or(service.drain_timeout)),
-            _ => Self::Gone,
+            Some((_, server)) => Intent::Drains(server.drain_timeout.or(self.drain_timeout)),
         }
     }
 }

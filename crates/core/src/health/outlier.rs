@@ -110,11 +110,13 @@ impl Watch {
     /// is again.
     pub(crate) fn mark(&mut self, now: Instant, samples: &[Sample]) {
         self.due = None;
-        let takes_part = |server| samples.iter().any(|sample| sample.server == server);
-        for mark in &mut self.marks {
-            mark.answers.retain(|server, _| takes_part(*server));
+        let answers: BTreeMap<_, _> =
+            samples.iter().map(|sample| (sample.server, sample.answers)).collect();
+        // Marks know nobody whom the last one does not.
+        let left = self.marks.last().is_some_and(|last| last.knows_others_than(&answers));
+        for mark in self.marks.iter_mut().filter(|_| left) {
+            mark.answers.retain(|server, _| answers.contains_key(server));
         }
-        let answers = samples.iter().map(|sample| (sample.server, sample.answers)).collect();
         self.marks.push(Mark { at: now, answers });
         self.thin_out(now);
     }
@@ -147,6 +149,10 @@ impl Mark {
             Some((sample, sample.answers.less(*before)))
         });
         both.collect()
+    }
+
+    fn knows_others_than(&self, servers: &BTreeMap<ServerId, Answers>) -> bool {
+        self.answers.keys().any(|server| !servers.contains_key(server))
     }
 }
 

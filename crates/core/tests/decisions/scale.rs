@@ -67,6 +67,35 @@ fn a_health_change_makes_the_plan_of_its_service_anew_and_of_no_other() {
 }
 
 #[test]
+fn one_plan_follows_when_all_servers_of_a_rack_fail_at_once() {
+    let mut controller = Controller::new(at(0), of(vec![service("web", 200, 1)]));
+    let plan = drain(&mut controller).plan.unwrap();
+    let servers = ids(&plan, 0).into_iter().take(150);
+    let failed = servers.flat_map(|server| [checked(server, None), checked(server, None)]);
+    controller.handle_all(at(1), failed);
+    let plans = core::iter::from_fn(|| controller.poll())
+        .filter_map(|output| match output {
+            Output::Publish(plan) => Some(plan),
+            _ => None,
+        })
+        .collect::<Vec<_>>();
+    assert_eq!(plans.len(), 1);
+    assert_eq!(ids(&plans[0], 0).len(), 51);
+}
+
+#[test]
+fn a_reload_that_comes_with_a_failed_check_finds_each_at_its_place() {
+    let mut controller = Controller::new(at(0), of(many(3)));
+    let plan = drain(&mut controller).plan.unwrap();
+    let down = ids(&plan, 2)[0];
+    let reload = Input::Reload(of(many(1)).into());
+    controller.handle_all(at(1), [checked(down, None), reload, checked(down, None)]);
+    let plan = drain(&mut controller).plan.unwrap();
+    assert_eq!(ids(&plan, 0).len(), 5);
+    assert!(plan.services.get(1).is_none());
+}
+
+#[test]
 fn a_reload_of_one_service_keeps_the_plans_of_the_others_wherever_they_stand_now() {
     let mut controller = Controller::new(at(0), of(many(100)));
     let before = drain(&mut controller).plan.unwrap();
@@ -156,7 +185,7 @@ fn what_cannot_be_ejected_is_told_ten_times_a_second_and_not_at_every_request() 
     for micros in (0..1_000_000).step_by(100) {
         let now = Instant::from_nanos(micros * 1_000);
         controller.handle(now, Input::Tick);
-        let at = At { now, draw: 0, plan: Some(&plan.services[0]) };
+        let at = At { now, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
         let mut request = Machine::new(MESSAGE);
         assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));
         assert!(matches!(request.handle(&at, Event::Failed(refused)), Action::End));

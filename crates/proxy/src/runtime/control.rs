@@ -1,7 +1,7 @@
 //! The thread that runs the controller: inputs in, plans, checks and notices out.
 
 use std::{
-    io,
+    io, iter,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     thread::{self, JoinHandle},
@@ -66,14 +66,24 @@ impl Control {
                 Some(_) = self.checks.join_next() => continue,
                 _ = &mut stopped => return,
             };
-            let now = self.shared.clock.now();
-            match (input, self.shared.shared_checks()) {
-                (Input::Checked { server, passed }, Some(shared)) => {
-                    self.controller.handle(now, Input::Checked { server, passed: passed.clone() });
-                    shared_checks::tell(shared, &self.controller, server, passed);
-                }
-                (input, _) => self.controller.handle(now, input),
+            self.handle(input);
+        }
+    }
+
+    /// Hands over an input and those that wait behind it: where many servers fail at once one plan
+    /// follows.
+    fn handle(&mut self, input: Input) {
+        let (inbox, shared) = (self.inputs.clone(), self.shared.shared_checks().cloned());
+        let mut checked = Vec::new();
+        let more = iter::from_fn(|| inbox.more());
+        let inputs = iter::once(input).chain(more).take(TOGETHER).inspect(|input| {
+            if let (Some(_), Input::Checked { server, passed }) = (&shared, input) {
+                checked.push((*server, passed.clone()));
             }
+        });
+        self.controller.handle_all(self.shared.clock.now(), inputs);
+        for (shared, (server, passed)) in shared.iter().cycle().zip(checked) {
+            shared_checks::tell(shared, &self.controller, server, passed);
         }
     }
 
@@ -205,6 +215,9 @@ fn log(notice: &Notice) {
         Unlimited => tracing::info!(%service, %group, "group is not full any more: no limit"),
     }
 }
+
+/// So many inputs at most are taken in before what follows from them is told.
+const TOGETHER: usize = 1_024;
 
 #[cfg(test)]
 mod tests {

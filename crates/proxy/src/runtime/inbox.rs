@@ -52,6 +52,11 @@ impl Inbox {
         }
     }
 
+    /// The next input that is there, which is put in force together with the one before.
+    pub(crate) fn more(&self) -> Option<Input> {
+        self.waiting().pop()
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         // Nobody panics while holding it.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -65,6 +70,10 @@ impl Waiting {
         settled.for_each(|(_, told)| {
             let _ = told.send(());
         });
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Option<Input> {
         let input = self.inputs.pop()?;
         self.settling.iter_mut().for_each(|(before, _)| *before -= 1);
         Some(input)
@@ -115,6 +124,20 @@ mod tests {
         }
         inbox.send(failing(servers(1)[0], 2));
         assert!(is_pending(&mut settled).await, "the second is not in force yet");
+        inbox.recv().await;
+        settled.await;
+    }
+
+    #[tokio::test]
+    async fn what_is_put_in_force_together_is_settled_when_the_next_is_asked_for() {
+        let inbox = Inbox::default();
+        servers(3).into_iter().for_each(|server| inbox.send(failing(server, 1)));
+        let settled = inbox.settled();
+        tokio::pin!(settled);
+        inbox.recv().await;
+        assert!(inbox.more().is_some() && inbox.more().is_some() && inbox.more().is_none());
+        assert!(is_pending(&mut settled).await);
+        inbox.send(failing(servers(1)[0], 2));
         inbox.recv().await;
         settled.await;
     }
