@@ -111,11 +111,12 @@ impl Permit {
     }
 
     /// Records that the response is a good one, so that its latency says how full the group is.
-    /// Failures are left out: they are often fast, and would make a broken server look empty. True
-    /// if the controller is to be told ([`Input::Limit`](crate::decide::controller::Input::Limit)).
+    /// Failures are left out: they are often fast, and would make a broken server look empty. The
+    /// response has waited for this edge, up to `lag` or so. True if the controller is to be told
+    /// ([`Input::Limit`](crate::decide::controller::Input::Limit)).
     #[must_use = "the controller says when a limit begins and ends"]
-    pub fn answered_well(&self, now: Instant) -> bool {
-        self.awaits.replace(false) && self.server.group.auto.answered(now, self.since)
+    pub fn answered_well(&self, now: Instant, lag: Duration) -> bool {
+        self.awaits.replace(false) && self.server.group.auto.answered(now, self.since, lag)
     }
 
     /// Records that a connection stands whose bytes mean nothing here: nobody waits for a response.

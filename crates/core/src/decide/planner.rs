@@ -170,7 +170,7 @@ fn group_plan(
         index: index as u16,
         distance: status.distance,
         yields: status.yields,
-        auto: group.finds_limit().then(|| auto(service, &group.capacity, turn.configured(), part)),
+        auto: group.finds_limit().then(|| auto(service, group, servers.len())),
         rate_per_sec: rate_per_sec(&limits, &servers),
         limits,
         whole: share.map(|_| limits_of(None)),
@@ -195,13 +195,12 @@ fn rate_per_sec(limits: &Limits, servers: &[ServerPlan]) -> Option<f64> {
     per_sec(limits).into_iter().chain(of_servers).reduce(f64::min)
 }
 
-/// The terms of a limit that is found: it is found for the group as configured, and this part of
-/// it is in use.
-fn auto(service: &Service, capacity: &Capacity, configured: usize, part: Part) -> Auto {
-    let ceiling = capacity.max_in_flight.unwrap_or(CEILING);
-    let floor = u32::try_from(configured).unwrap_or(u32::MAX).clamp(1, ceiling);
+/// The terms of a limit that is found: it is found for so many servers that are in use.
+fn auto(service: &Service, group: &Group, servers: usize) -> Auto {
+    let ceiling = group.capacity.max_in_flight.unwrap_or(CEILING);
+    let floor = u32::try_from(servers).unwrap_or(u32::MAX).clamp(1, ceiling);
     let holds = service.groups.len() == 1 && matches!(service.when_full, WhenFull::Queue { .. });
-    Auto { bounds: Bounds { floor, ceiling }, part, holds }
+    Auto { bounds: Bounds { floor, ceiling }, scaler: Part::scaled(group.scaler), holds }
 }
 
 /// What is left of a capacity when this part of it is in use. At least one request in flight

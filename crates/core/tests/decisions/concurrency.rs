@@ -5,10 +5,11 @@ use loadline_core::{
     decide::{concurrency::SearchState, controller::Change},
     fleet::{Capacity, Service, WhenFull},
     time::Instant,
+    units::Ratio,
 };
 
 use crate::{
-    fleets::group,
+    fleets::{check, group},
     simulation::{
         Outcome, Simulation, THINK,
         draws::Draws,
@@ -71,7 +72,8 @@ impl Case {
     fn edge(&self, when_full: WhenFull, seed: u64) -> Simulation {
         let capacity = Capacity { auto: Some(true), ..Capacity::default() };
         let groups = vec![group("near", 0, self.servers, capacity)];
-        let service = Service { groups, when_full, ..Service::named("web") };
+        let health = Some(check());
+        let service = Service { groups, health, when_full, ..Service::named("web") };
         Simulation::new(&service, 1, &self.station(), seed)
     }
 
@@ -271,6 +273,77 @@ fn whatever_the_work_and_the_cores_the_servers_stay_busy_in_overload() {
                 kept.answers >= 0.9,
                 "{servers} x {cores} of {work:?}, {times} times: {kept:?}"
             );
+        }
+    }
+}
+
+/// The limit is found of the servers that are there, so what is lost of it with some of them is
+/// lost once, and comes back with them.
+#[test]
+fn servers_that_are_left_of_a_group_stay_busy_in_overload() {
+    for (servers, cores, down) in [(2, 16, 1), (2, 32, 1), (3, 8, 1), (4, 4, 3)] {
+        for when_full in [WhenFull::Shed, Service::named("web").when_full] {
+            let left = f64::from(servers - down) / f64::from(servers);
+            let mut case = overload(servers, cores, Work::Constant(0.02), 1.0);
+            let capacity = case.capacity();
+            let phases = vec![(capacity * left / 8.0, 1.0), (capacity * left * 1.5, 60.0)];
+            case.arrivals = Arrivals::Poisson(phases);
+            let mut simulation = case.simulation(when_full, 1);
+            (0..down).for_each(|n| simulation.check(n.into(), false));
+            simulation.run_until(instant(30.0));
+            (0..down).for_each(|n| simulation.check(n.into(), true));
+            let outcomes = simulation.run();
+            let answers = |from: f64, to: f64| {
+                let within = |(at, _): &(Instant, _)| (from..to).contains(&seconds(*at));
+                let answered = outcomes.iter().filter_map(|it| it.answered).filter(within);
+                answered.count() as f64 / (to - from)
+            };
+            let name = format!("{down} of {servers} x {cores} down, {when_full:?}");
+            let kept = answers(5.0, 30.0) / case.capacity() / left;
+            assert!(kept >= 0.95, "{name}: {kept} of what is left");
+            let again = answers(31.0, 60.0) / case.capacity() / f64::min(1.0, 1.5 * left);
+            assert!(again >= 0.95, "{name}: {again} once they are back");
+        }
+    }
+}
+
+#[test]
+fn a_scaler_leaves_its_part_of_a_limit_and_no_part_of_that_again() {
+    for (scaler, least) in [(25, 0.2), (50, 0.45), (75, 0.7)] {
+        let case = overload(1, 32, Work::Constant(0.02), 2.0);
+        let capacity = Capacity { auto: Some(true), ..Capacity::default() };
+        let mut near = group("near", 0, 1, capacity);
+        near.scaler = Ratio::percent(scaler);
+        let (groups, when_full) = (vec![near], WhenFull::Shed);
+        let service = Service { groups, when_full, ..Service::named("web") };
+        let mut simulation = Simulation::new(&service, 1, &case.station(), 1);
+        for (at, work) in case.jobs(1) {
+            simulation.arrive(at, 0, work);
+        }
+        let kept = kept(&case, &mut simulation);
+        assert!((least..least + 0.35).contains(&kept.answers), "{scaler} %: {kept:?}");
+    }
+}
+
+/// Half a second of twice the load, of which some requests take half a minute by themselves.
+#[test]
+fn a_short_overload_beside_long_polls_does_not_stop_the_service() {
+    for seed in 1..=5 {
+        let work = Work::LongPolls(0.02, 0.04, 30.0);
+        let per_sec = 8.0 / work.mean();
+        let phases = vec![(per_sec * 0.5, 60.0), (per_sec * 2.0, 0.5), (per_sec * 0.5, 30.0)];
+        let case = case("long polls", 8, work, Arrivals::Poisson(phases));
+        let outcomes = case.simulation(WhenFull::Shed, seed).run();
+        let refused = outcomes.iter().filter(|it| it.refused.is_some()).count();
+        assert!(refused < 500, "seed {seed}: {refused} refused, of {}", outcomes.len());
+        let within = |second: f64| {
+            move |it: &&Outcome| {
+                it.answered.is_some_and(|(at, _)| (second..second + 1.0).contains(&seconds(at)))
+            }
+        };
+        for second in 62..90 {
+            let answered = outcomes.iter().filter(within(f64::from(second))).count();
+            assert!(answered > 100, "seed {seed}, second {second}: {answered} answered");
         }
     }
 }

@@ -180,7 +180,7 @@ fn who_waits_when_a_reload_lets_nobody_wait_any_more_is_still_served() {
     let mut machine = Machine::new(subject);
     let mut tell = |plan: &Plan, millis, event| {
         let plan = Some(&plan.services[0]);
-        machine.handle(&request::At { now: at(millis), draw: 0, plan }, event)
+        machine.handle(&request::At { now: at(millis), draw: 0, plan, lag: Duration::ZERO }, event)
     };
     let joined = tell(&plan, 0, Event::Arrived);
     assert!(matches!(joined, Action::Join { .. }), "{joined:?}");

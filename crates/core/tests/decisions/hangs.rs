@@ -166,7 +166,8 @@ impl World {
 
     fn tell(&mut self, request: usize, event: Event) {
         let Some(sent) = &mut self.requests[request] else { return };
-        let at = At { now: self.now, draw: 0, plan: Some(&self.plan.services[0]) };
+        let at =
+            At { now: self.now, draw: 0, plan: Some(&self.plan.services[0]), lag: Duration::ZERO };
         let action = sent.machine.handle(&at, event);
         let report = sent.machine.poll_report();
         match action {

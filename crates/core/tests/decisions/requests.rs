@@ -146,7 +146,8 @@ impl World {
         let plan = self.there.then(|| &plan.services[0]);
         let carried = &mut self.requests[index];
         let had = carried.machine.permit().map(Permit::server);
-        let action = carried.machine.handle(&At { now: self.now, draw, plan }, event);
+        let action =
+            carried.machine.handle(&At { now: self.now, draw, plan, lag: Duration::ZERO }, event);
         if let Some(report) = carried.machine.poll_report() {
             self.hear(report);
         }
@@ -303,7 +304,7 @@ fn a_5xx_that_may_not_be_retried_costs_its_group_nothing() {
         Retry { on_5xx: true, budget: Ratio::ZERO, min_rate: Rate::default(), ..Retry::default() };
     let (_, plan) =
         started(Service { groups, retry, when_full: WhenFull::Shed, ..Service::named("web") });
-    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
     let send = |_: &u32| {
         let subject = Subject {
             kind: Kind::Message,
@@ -348,7 +349,8 @@ fn errors_are_no_longer_in_a_row_after_a_tunnel_a_stream_or_a_response_that_the_
     for (number, (kind, events, clears)) in cases.into_iter().enumerate() {
         let groups = vec![group("near", 0, 1, Capacity::default())];
         let (_, plan) = started(Service { groups, ..Service::named("web") });
-        let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+        let at =
+            At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
         let tell = |kind, events: Vec<Event>| {
             let mut request = request(kind);
             assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));
@@ -372,14 +374,15 @@ fn a_retry_for_which_there_is_no_server_is_not_counted_and_costs_nothing() {
     };
     for reason in [Reason::EmptyReply, Reason::ConnectionRefused] {
         let (_, plan) = service(1);
-        let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+        let at =
+            At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
         let mut alone = request(Kind::Message);
         assert!(matches!(alone.handle(&at, Event::Arrived), Action::Send));
         assert!(matches!(alone.handle(&at, failed(reason, false)), Action::End));
         assert_eq!(alone.retries(), 0, "{reason:?}");
     }
     let (_, plan) = service(2);
-    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]) };
+    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
     let both_fail = || {
         let mut request = request(Kind::Message);
         assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));

@@ -25,7 +25,10 @@ fn machine(kind: Kind) -> Machine {
 }
 
 fn tell(machine: &mut Machine, plan: &Plan, millis: u64, event: Event) -> Action {
-    machine.handle(&At { now: at(millis), draw: 0, plan: Some(&plan.services[0]) }, event)
+    machine.handle(
+        &At { now: at(millis), draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO },
+        event,
+    )
 }
 
 fn pick(plan: &Plan, millis: u64, tried: &[ServerId]) -> Decision {

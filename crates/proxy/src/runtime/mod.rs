@@ -16,6 +16,7 @@ pub(crate) mod date_line;
 pub mod engine;
 mod handle;
 pub(crate) mod inbox;
+mod lag;
 mod probe;
 pub(crate) mod random;
 pub mod shared;

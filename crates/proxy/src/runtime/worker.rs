@@ -31,6 +31,7 @@ use crate::{
     listener::{accept::accept, handle::ListenerHandle, set::Inbox},
     runtime::{
         date_line::DateLine,
+        lag::Lag,
         random::Random,
         shared::{Lifecycle, PlanCache, Shared},
         timer::{TICK, Timer, Timers},
@@ -67,6 +68,7 @@ pub(crate) struct Worker {
     /// Tokens that this worker has verified.
     pub(crate) tokens: RefCell<Tokens>,
     pub(crate) failures: Failures,
+    pub(crate) lag: Lag,
     plans: RefCell<PlanCache>,
     view: RefCell<Rc<View>>,
     inbox: Arc<Inbox>,
@@ -94,7 +96,8 @@ impl Worker {
             let mut ticks = interval(TICK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                ticks.tick().await;
+                let due = ticks.tick().await;
+                worker.lag.observe(due.elapsed());
                 worker.tick();
                 accepting.retain(|listener| !listener.is_finished());
                 accepting.extend(worker.open_listeners());
@@ -131,6 +134,7 @@ impl Worker {
             log: LogBuffer::default(),
             encoders: Encoders::new(shared.efforts.enlist()),
             failures: Failures::default(),
+            lag: Lag::default(),
             passwords: RefCell::default(),
             tokens: RefCell::default(),
             plans: RefCell::new(plans),

@@ -33,7 +33,7 @@ impl Simulation {
         let frees = ended || matches!(heard, Heard::Failed(_));
         let (edge, service) = (request.edge as usize, request.service as usize);
         let plan = self.edges[edge].plan.services.get(service).map(|plan| &**plan);
-        let at = At { now: self.now, draw: self.random.draw(), plan };
+        let at = At { now: self.now, draw: self.random.draw(), plan, lag: Duration::ZERO };
         let action = request.machine.handle(&at, heard);
         let permit = match action {
             Action::Send | Action::Resend if !ended => request.machine.permit(),

@@ -9,6 +9,8 @@
 //! - more requests come than are answered, by more than chance explains (`excess`),
 //! - the responses have not become fewer: a server that pauses is not full.
 //!
+//! Where responses wait for the edge itself, which has no time for them, nothing is proven.
+//!
 //! ```text
 //!        hint             proof              fewer in flight, as many responses
 //!  Open -------> Holding -------> Confirming --------------------> Limiting <--> Probing
@@ -41,6 +43,7 @@ mod usual;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub use search::Search;
+use search::WINDOW_ANSWERS;
 use spin::Mutex;
 pub(crate) use terms::Auto;
 
@@ -55,7 +58,8 @@ use crate::{
 /// Between what the limit of a group stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// One request for each server: less would idle some of them.
+    /// One request for each server in use: less would idle some of them. A limit grows and shrinks
+    /// with their number.
     pub floor: u32,
     /// Never more, whatever is measured.
     pub ceiling: u32,
@@ -84,6 +88,8 @@ pub struct Window {
     pub was_full: bool,
     /// Whether a request found no connection left to any server.
     pub was_crowded: bool,
+    /// How long responses waited for the edge itself at most, in seconds.
+    pub lag: f64,
 }
 
 /// What the search does.
@@ -133,6 +139,8 @@ pub struct AutoLimit {
     drains: AtomicBool,
     was_full: AtomicBool,
     was_crowded: AtomicBool,
+    /// The longest of the window, in nanoseconds.
+    lag: AtomicU64,
     /// The controller has been told that there is a limit.
     told: AtomicBool,
     /// Of the window: answers in the upper 24 bits, sixteenths of their logarithms below.
@@ -168,7 +176,7 @@ impl AutoLimit {
         SearchState::ALL[usize::from(self.stage.load(Relaxed))]
     }
 
-    /// Requests that may wait for a response now, all servers healthy; [`u32::MAX`] for all.
+    /// Requests that may wait for a response now; [`u32::MAX`] for all.
     #[must_use]
     pub fn allowed(&self) -> u32 {
         match self.allowed.load(Relaxed) {
@@ -197,13 +205,19 @@ impl AutoLimit {
         copy
     }
 
-    /// Takes the bounds of a plan in.
+    /// Takes the bounds of a plan in. A limit was found for the servers of the plan before: it
+    /// changes with their number at once, and from then on follows what is answered.
     pub(crate) fn bound(&self, bounds: Bounds) {
-        self.floor.store(bounds.floor, Relaxed);
+        let before = self.floor.swap(bounds.floor, Relaxed);
         self.ceiling.store(bounds.ceiling, Relaxed);
-        if self.needed.load(Relaxed) == 0 {
-            self.publish(&self.search.lock(), bounds);
+        if before == bounds.floor {
+            return;
         }
+        let mut search = self.search.lock();
+        if before > 0 {
+            search.scale(f64::from(bounds.floor) / f64::from(before));
+        }
+        self.publish(&search, bounds);
     }
 
     /// Takes a place among those that wait for a response.
@@ -254,13 +268,13 @@ impl AutoLimit {
     /// Takes in that a request was answered that was sent at `since`. True if a limit has begun or
     /// ended, so that the controller is to be told.
     #[must_use]
-    pub(crate) fn answered(&self, now: Instant, since: Instant) -> bool {
+    pub(crate) fn answered(&self, now: Instant, since: Instant, lag: Duration) -> bool {
+        if lag > Duration::ZERO {
+            self.lag.fetch_max(lag.as_nanos(), Relaxed);
+        }
         let awaiting = self.awaiting.fetch_sub(1, Relaxed);
         if self.drains.load(Relaxed) {
-            if awaiting <= self.allowed() {
-                self.drains.store(false, Relaxed);
-                self.restart(now);
-            }
+            self.drained(now, awaiting);
             return false;
         }
         self.awaited.fetch_add(u64::from(awaiting), Relaxed);
@@ -292,20 +306,45 @@ impl AutoLimit {
     #[cold]
     fn move_on(&self, now: Instant) -> bool {
         let Some(mut search) = self.search.try_lock() else { return false };
+        // Another worker may have closed that window, and one has only begun.
+        let lasts = now.as_nanos().saturating_sub(self.begins.load(Relaxed));
+        if lasts < WINDOW_MIN {
+            return false;
+        }
         let Some(window) = self.window(now) else { return false };
         let bounds = self.bounds();
         search.close(now, &window, bounds);
         self.publish(&search, bounds);
-        self.drains.store(self.is_over(&search, bounds), Relaxed);
+        let over = self.over(&search, bounds);
+        self.drains.store(over > 0, Relaxed);
         self.restart(now);
+        if let (1.., Some(time)) = (over, search.full_time_of(over + WINDOW_ANSWERS)) {
+            self.stale_at.store((now + time * DRAIN_PATIENCE).as_nanos(), Relaxed);
+        }
         let limits = search.stage().limits();
         self.told.swap(limits, Relaxed) != limits
     }
 
-    /// Whether fewer must be in flight before what they show counts.
-    fn is_over(&self, search: &Search, bounds: Bounds) -> bool {
-        let measures = matches!(search.stage(), SearchState::Confirming | SearchState::Probing);
-        measures && self.awaiting() > search.allowed(bounds)
+    /// How many fewer must be in flight before what they show counts.
+    fn over(&self, search: &Search, bounds: Bounds) -> u32 {
+        match search.stage() {
+            SearchState::Confirming | SearchState::Probing => {
+                self.awaiting().saturating_sub(search.allowed(bounds))
+            }
+            _ => 0,
+        }
+    }
+
+    /// A request was answered while fewer are waited for. A queue is gone in no time; what stays
+    /// for long is none, but requests that take long by themselves.
+    #[cold]
+    fn drained(&self, now: Instant, awaiting: u32) {
+        if awaiting <= self.allowed() {
+            self.drains.store(false, Relaxed);
+            self.restart(now);
+        } else if now.as_nanos() > self.stale_at.load(Relaxed) {
+            self.let_go(now);
+        }
     }
 
     fn window(&self, now: Instant) -> Option<Window> {
@@ -325,6 +364,7 @@ impl AutoLimit {
             held: self.held.load(Relaxed).into(),
             was_full: self.was_full.load(Relaxed),
             was_crowded: self.was_crowded.load(Relaxed),
+            lag: Duration::from_nanos(self.lag.load(Relaxed)).as_secs_f64(),
         };
         (answers > 0 && seconds > 0.0).then_some(window)
     }
@@ -348,6 +388,7 @@ impl AutoLimit {
         self.held.store(0, Relaxed);
         self.was_full.store(false, Relaxed);
         self.was_crowded.store(false, Relaxed);
+        self.lag.store(0, Relaxed);
         self.begins.store(now.as_nanos(), Relaxed);
         let stale_at = now.as_nanos().saturating_add(self.patience.load(Relaxed));
         self.stale_at.store(stale_at, Relaxed);
@@ -393,6 +434,9 @@ const WINDOW_MIN: u64 = 10_000_000;
 
 /// A limit ends without a window for four times as long as one takes as a rule.
 const PATIENCE: u64 = 4;
+
+/// A queue that is to become shorter has so many times as long as its servers take for it.
+const DRAIN_PATIENCE: u64 = 2;
 
 /// The ceiling where the file gives none.
 pub(crate) const CEILING: u32 = u32::MAX;

@@ -74,6 +74,19 @@ impl Search {
         (self.usual_per_sec > 0.0).then(|| Duration::from_nanos((seconds * 1e9) as u64))
     }
 
+    /// How long so many responses take of a group that is full; none while that is not known.
+    #[must_use]
+    pub fn full_time_of(&self, answers: u32) -> Option<Duration> {
+        let seconds = f64::from(answers) / self.per_sec;
+        (self.per_sec > 0.0).then(|| Duration::from_nanos((seconds * 1e9) as u64))
+    }
+
+    /// The group has so many times as many servers as before.
+    pub fn scale(&mut self, times: f64) {
+        self.per_sec *= times;
+        self.limit *= times;
+    }
+
     /// How long requests may wait for their turn while there is a limit, and how many: a quarter of
     /// what a response takes. What waits longer is answered late and makes no more answers.
     #[must_use]
@@ -90,6 +103,10 @@ impl Search {
     pub fn close(&mut self, now: Instant, window: &Window, bounds: Bounds) {
         let per_sec = f64::from(window.answers) / window.seconds;
         self.answered += u64::from(window.answers);
+        if window.waits_for_edge() && !self.stage.limits() {
+            self.let_go();
+            return;
+        }
         self.recent.0 = self.recent.0 * 0.7 + f64::from(window.answers);
         self.recent.1 = self.recent.1 * 0.7 + window.seconds;
         match self.stage {
@@ -225,7 +242,9 @@ impl Search {
     /// The limit follows the responses, and ends when as many come as can be answered.
     fn limited(&mut self, now: Instant, window: &Window, per_sec: f64) {
         let answers = f64::from(window.answers);
-        if window.was_full {
+        // Where the scaler leaves cores without work nothing is seen of a full group.
+        let is_busy = window.awaiting >= self.per_sec * self.service_time;
+        if window.was_full && is_busy {
             self.per_sec += (per_sec - self.per_sec) * answers / (answers + 30.0);
             self.set_limit();
         }
@@ -247,6 +266,13 @@ impl Search {
     }
 }
 
+impl Window {
+    /// Whether a good part of the response times is of the edge itself.
+    fn waits_for_edge(&self) -> bool {
+        self.lag * LAG > libm::exp2(self.log_latency) / 1e9
+    }
+}
+
 /// The limit for a group that works on so many requests at a time: enough that none of its cores
 /// waits for the next request while one that is answered makes room for it.
 fn limit(cores: f64) -> f64 {
@@ -254,7 +280,7 @@ fn limit(cores: f64) -> f64 {
 }
 
 /// Responses of a window.
-const WINDOW_ANSWERS: u32 = 8;
+pub(super) const WINDOW_ANSWERS: u32 = 8;
 
 /// Responses of a probe at least; else each place of it is used twice.
 const PROBE_ANSWERS: u32 = 16;
@@ -276,6 +302,10 @@ const STEP_MAX: f64 = 0.25;
 /// As many responses: what a probe of sixteen does not tell from all of them for sure.
 const SAME: f64 = 0.75;
 
+/// Response times up to so many times the lag of the edge may be its own: it is measured now and
+/// then, and differs by as much from one time to the next.
+const LAG: f64 = 4.0;
+
 /// How much longer answers took with a queue than without: less was none.
 const QUEUE_MIN: f64 = 1.4;
 
@@ -290,6 +320,7 @@ const PROBE_GAP_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
     use proptest::prelude::*;
 
     use super::*;
@@ -312,6 +343,7 @@ mod tests {
                     held: awaiting,
                     was_full,
                     was_crowded: false,
+                    lag: 0.0,
                 }
             })
     }
@@ -347,6 +379,7 @@ mod tests {
         held: 0.0,
         was_full: false,
         was_crowded: false,
+        lag: 0.0,
     };
 
     /// As many answers, all of them late, while many more requests come.
@@ -386,6 +419,21 @@ mod tests {
         let pause = Window { seconds: 0.4, ..full };
         let search = seen([CALM; 20].into_iter().chain([pause; 5]));
         assert!(!search.stage().refuses(), "{search:?}");
+    }
+
+    #[test]
+    fn responses_that_wait_for_the_edge_itself_are_no_evidence() {
+        let confirms = |lag: f64| {
+            let full = Window { awaiting_now: 30.0, lag, ..FULL };
+            let after = |windows| seen([CALM; 20].into_iter().chain(vec![full; windows]));
+            (2..=50).any(|windows| after(windows).stage().refuses())
+        };
+        assert!(confirms(0.02), "134 ms are the servers' own");
+        assert!(!confirms(0.05));
+        let full = Window { awaiting_now: 30.0, ..FULL };
+        let lagging = Window { lag: 0.05, ..full };
+        let search = seen([CALM; 20].into_iter().chain([full, full, lagging, full, full]));
+        assert!(!search.stage().refuses(), "what came before counts no more");
     }
 
     #[test]

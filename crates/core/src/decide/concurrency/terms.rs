@@ -16,8 +16,8 @@ pub(crate) struct Auto {
     /// Whether requests may be held back before it is proven that there is a limit: they must be
     /// able to wait, and have nowhere else to go.
     pub holds: bool,
-    /// The part of it that is in use: scaler times health.
-    pub part: Part,
+    /// The part of it that may be in use.
+    pub scaler: Part,
 }
 
 impl ServicePlan {
@@ -51,7 +51,7 @@ impl GroupPlan {
         if allowed == u32::MAX || !auto.holds && found.stage() == SearchState::Holding {
             return u32::MAX;
         }
-        auto.part.of(u64::from(allowed)).max(1) as u32
+        auto.scaler.of(u64::from(allowed)).max(1) as u32
     }
 
     /// Takes a place among those that wait for a response, where their number is limited.

@@ -46,6 +46,9 @@ pub struct At<'a> {
     pub draw: u64,
     /// The service as the plan in force has it; none once it is gone.
     pub plan: Option<&'a ServicePlan>,
+    /// How long events wait now until this edge hears of them: response times are that much
+    /// longer than those of servers.
+    pub lag: Duration,
 }
 
 /// What has happened to a request.

@@ -233,7 +233,7 @@ impl Machine {
         if status < 500 {
             permit.answered(at.now);
             permit.learn_longest(at.now, self.patience);
-            if permit.answered_well(at.now) {
+            if permit.answered_well(at.now, at.lag) {
                 self.report = Some(Box::new(Input::Limit { server: permit.server() }));
             }
             if status == SWITCHING_PROTOCOLS {

@@ -137,6 +137,15 @@ impl Simulation {
         self.plan(instant(at), What::Arrives(self.requests.len() - 1));
     }
 
+    /// Lets the first edge check a server as often as it takes to be up or down.
+    pub(crate) fn check(&mut self, server: usize, passes: bool) {
+        let id = self.edges[0].plan.staying().nth(server).expect("it has so many servers");
+        for _ in 0..2 {
+            let passed = passes.then(|| crate::fleets::passed(1)).ok_or_else(|| "503".into());
+            self.hear(0, Input::Checked { server: id, passed });
+        }
+    }
+
     /// Lets everything happen until `end`.
     pub(crate) fn run_until(&mut self, end: Instant) {
         while self.events.peek().is_some_and(|Reverse((at, ..))| *at <= end) {
@@ -257,7 +266,12 @@ impl Simulation {
     fn tell(&mut self, index: usize, event: Event) {
         let request = &mut self.requests[index];
         let edge = &mut self.edges[request.edge];
-        let at = At { now: self.now, draw: self.draws.next(), plan: Some(&edge.plan.services[0]) };
+        let at = At {
+            now: self.now,
+            draw: self.draws.next(),
+            plan: Some(&edge.plan.services[0]),
+            lag: Duration::ZERO,
+        };
         let action = request.machine.handle(&at, event);
         if let Some(report) = request.machine.poll_report() {
             self.hear(self.requests[index].edge, report);
