@@ -71,7 +71,7 @@ impl Driver {
         let stays = may_move.then(|| self.route.clone());
         let is_there = !chooses_anew || self.route.renew(worker);
         let plan = is_there.then(|| self.route.plan());
-        let at = At { now, draw: worker.random.draw(), plan, lag: worker.lag.get() };
+        let at = At { now, draw: worker.random.draw(), plan, lag: worker.lag.get(now) };
         let action = self.machine.handle(&at, event);
         if let (Some(route), Action::Forward) = (stays, &action) {
             // Its server has its place by the plan that it was sent by.

@@ -1,43 +1,95 @@
 //! How long events wait until a worker hears of them: the lag of its event loop.
 
-use std::{cell::Cell, time};
+use std::{cell::Cell, rc::Rc, time};
 
-use loadline_core::time::Duration;
+use loadline_core::time::{Duration, Instant};
+use tokio::sync::Notify;
 
-/// The lag as ticks show it, each of which comes late by as much as any event. It fades by half
-/// from tick to tick.
+use crate::runtime::clock::Clock;
+
+/// The lag as a task shows that is woken now and then, and waits behind all that are to run. It
+/// fades by half from one time to the next.
 #[derive(Debug, Default)]
-pub(crate) struct Lag(Cell<time::Duration>);
+pub(crate) struct Lag {
+    last: Cell<Duration>,
+    /// Since when the task waits.
+    woken: Cell<Option<Instant>>,
+    wake: Notify,
+}
 
 impl Lag {
-    /// A tick came so late.
-    pub(super) fn observe(&self, late: time::Duration) {
-        let late = late.saturating_sub(IDLE);
-        self.0.set(late.max(self.0.get() / 2));
+    /// Runs behind all other tasks, and sees how long that takes.
+    pub(super) async fn watch(self: Rc<Self>, clock: Clock) {
+        loop {
+            self.wake.notified().await;
+            if let Some(woken) = self.woken.take() {
+                self.observe(clock.now().since(woken));
+            }
+        }
+    }
+
+    /// Wakes the task, on an occasion that came so late itself.
+    pub(super) fn probe(&self, now: Instant, late: time::Duration) {
+        if self.woken.get().is_none() {
+            let late = Duration::from_std(late.saturating_sub(TIMER)).as_nanos();
+            self.woken.set(Some(Instant::from_nanos(now.as_nanos().saturating_sub(late))));
+            self.wake.notify_one();
+        }
+    }
+
+    fn observe(&self, late: Duration) {
+        self.last.set(late.saturating_sub(IDLE).max(self.last.get() / 2));
     }
 
     /// What it is now.
-    pub(crate) fn get(&self) -> Duration {
-        Duration::from_std(self.0.get())
+    pub(crate) fn get(&self, now: Instant) -> Duration {
+        let waits = self.woken.get().map_or(Duration::ZERO, |woken| now.since(woken));
+        self.last.get().max(waits.saturating_sub(IDLE))
     }
 }
 
-/// Ticks come late by so much where nothing else is to be done: timers are of whole milliseconds.
-const IDLE: time::Duration = time::Duration::from_millis(2);
+/// Timers are of whole milliseconds, and so late where nothing else is to be done.
+const TIMER: time::Duration = time::Duration::from_millis(2);
+
+/// A lag that is none: the tasks of one turn take as long.
+const IDLE: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::{LocalSet, spawn_local, yield_now};
+
     use super::*;
 
     #[test]
-    fn a_tick_that_comes_late_is_remembered_for_some_ticks_and_one_in_time_is_none() {
+    fn what_comes_late_is_remembered_for_some_time_and_what_is_in_time_is_none() {
         let lag = Lag::default();
-        let mut after = |millis| {
-            lag.observe(time::Duration::from_millis(millis));
-            lag.get().as_nanos() / 1_000_000
+        let after = |micros| {
+            lag.observe(Duration::from_micros(micros));
+            lag.get(Instant::ZERO).as_nanos() / 1_000
         };
-        assert_eq!([1, 42, 1, 1].map(&mut after), [0, 40, 20, 10]);
-        (0..30).for_each(|_| _ = after(1));
-        assert_eq!(after(2), 0);
+        assert_eq!([50, 40_100, 50, 50].map(after), [0, 40_000, 20_000, 10_000]);
+        (0..30).for_each(|_| _ = after(50));
+        assert_eq!(after(50), 0);
+    }
+
+    #[tokio::test]
+    async fn tasks_that_wait_for_their_turn_are_the_lag() {
+        let clock = Clock::start();
+        let lag = Rc::new(Lag::default());
+        let watched = lag.clone();
+        let wait = async move {
+            spawn_local(watched.clone().watch(clock));
+            yield_now().await;
+            for _ in 0..20 {
+                spawn_local(async { std::thread::sleep(time::Duration::from_millis(1)) });
+            }
+            watched.probe(clock.now(), time::Duration::ZERO);
+            while watched.woken.get().is_some() {
+                yield_now().await;
+            }
+        };
+        LocalSet::new().run_until(wait).await;
+        let seen = lag.get(clock.now());
+        assert!(seen >= Duration::from_millis(19), "{seen:?}");
     }
 }

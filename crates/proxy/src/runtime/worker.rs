@@ -68,7 +68,7 @@ pub(crate) struct Worker {
     /// Tokens that this worker has verified.
     pub(crate) tokens: RefCell<Tokens>,
     pub(crate) failures: Failures,
-    pub(crate) lag: Lag,
+    pub(crate) lag: Rc<Lag>,
     plans: RefCell<PlanCache>,
     view: RefCell<Rc<View>>,
     inbox: Arc<Inbox>,
@@ -92,12 +92,13 @@ impl Worker {
         let tasks = LocalSet::new();
         tasks.block_on(runtime, async {
             let worker = Rc::new(Self::new(shared, inbox));
+            spawn_local(worker.lag.clone().watch(worker.shared.clock));
             let mut accepting: Vec<JoinHandle<()>> = Vec::new();
             let mut ticks = interval(TICK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 let due = ticks.tick().await;
-                worker.lag.observe(due.elapsed());
+                worker.lag.probe(worker.shared.clock.now(), due.elapsed());
                 worker.tick();
                 accepting.retain(|listener| !listener.is_finished());
                 accepting.extend(worker.open_listeners());
@@ -134,7 +135,7 @@ impl Worker {
             log: LogBuffer::default(),
             encoders: Encoders::new(shared.efforts.enlist()),
             failures: Failures::default(),
-            lag: Lag::default(),
+            lag: Rc::default(),
             passwords: RefCell::default(),
             tokens: RefCell::default(),
             plans: RefCell::new(plans),
