@@ -54,11 +54,12 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the farthest group is filled first",
         file: "decide/plan.rs",
-        old: "        groups.find_map(|(at, group)| group.admit(ask, at > 0))\n",
-        new: "        if FAULT {\n            \
-              return groups.rfind(|(_, group)| group.has_room_at(ask.now))\
-              .and_then(|(at, group)| group.admit(ask, at > 0));\n        }\n        \
-              groups.find_map(|(at, group)| group.admit(ask, at > 0))\n",
+        old: "        self.groups.iter().find_map(|group| \
+              group.admit(ask, self.is_beyond_nearest(group)))\n",
+        new: "        let mut groups = self.groups.iter();\n        if FAULT {\n            \
+              return groups.rfind(|group| group.has_room_at(ask.now))\
+              .and_then(|group| group.admit(ask, self.is_beyond_nearest(group)));\n        }\n\
+              groups.find_map(|group| group.admit(ask, self.is_beyond_nearest(group)))\n",
     },
     Mutation {
         name: "groups below their failover threshold come first as well",

@@ -30,7 +30,7 @@ pub(crate) struct PermitContext {
     pub group: u16,
     /// Index of the server in the group, as in the file.
     pub server: u16,
-    /// Whether a nearer group exists.
+    /// Whether there is a nearer group, which is full or out.
     pub overflow: bool,
     /// Whether the policy needs the peak latency.
     pub tracks_peak: bool,

@@ -70,6 +70,9 @@ impl Plan {
 pub struct ServicePlan {
     /// In the order they are filled.
     pub groups: Box<[GroupPlan]>,
+    /// Index of the nearest group, as in the file, whether it can be given requests or not. What
+    /// goes to another is overflow.
+    pub(crate) nearest: u16,
     pub(crate) overflow: Overflow,
     pub(crate) when_full: WhenFull,
     pub(crate) retry: Retry,
@@ -335,18 +338,21 @@ impl ServicePlan {
     }
 
     fn first_with_room(&self, ask: &PickContext<'_>) -> Option<Permit> {
-        let mut groups = self.groups.iter().enumerate();
-        groups.find_map(|(at, group)| group.admit(ask, at > 0))
+        self.groups.iter().find_map(|group| group.admit(ask, self.is_beyond_nearest(group)))
+    }
+
+    /// Whether a request comes to this group since a nearer one is full or out.
+    pub(crate) fn is_beyond_nearest(&self, group: &GroupPlan) -> bool {
+        group.index != self.nearest
     }
 
     /// For the last attempt of a request: a group where none has failed it comes before one where
     /// one has. When a whole region dies its servers fail one after the other, and a request in
     /// flight must not spend all its attempts there.
     fn last_chance(&self, ask: &PickContext<'_>) -> Option<Permit> {
-        let groups = || self.groups.iter().enumerate();
-        let fresh = groups().filter(|(_, group)| !group.has_failed(ask));
-        let mut order = fresh.chain(groups().filter(|(_, group)| group.has_failed(ask)));
-        order.find_map(|(at, group)| group.admit(ask, at > 0))
+        let fresh = self.groups.iter().filter(|group| !group.has_failed(ask));
+        let mut order = fresh.chain(self.groups.iter().filter(|group| group.has_failed(ask)));
+        order.find_map(|group| group.admit(ask, self.is_beyond_nearest(group)))
     }
 
     fn is_last_attempt(&self, ask: &PickContext<'_>) -> bool {

@@ -117,7 +117,10 @@ pub(crate) fn service_plan(
         .filter_map(|(index, (group, status))| group_plan(service, index, group, status))
         .collect();
     groups.sort_by_key(|group| (group.yields, group.distance, group.index));
+    // Of several at one distance the first is filled first.
+    let nearest = status.iter().enumerate().min_by_key(|(index, it)| (it.distance, *index));
     ServicePlan {
+        nearest: nearest.map_or(0, |(index, _)| index as u16),
         is_shared: service
             .groups
             .iter()

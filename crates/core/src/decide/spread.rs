@@ -23,7 +23,10 @@ impl ServicePlan {
         });
         let first = drawn.unwrap_or(0);
         let order = (first..self.groups.len()).chain(0..first);
-        order.into_iter().find_map(|at| self.groups[at].admit_over_capacity(ask, at > 0))
+        order.into_iter().find_map(|at| {
+            let group = &self.groups[at];
+            group.admit_over_capacity(ask, self.is_beyond_nearest(group))
+        })
     }
 
     /// What groups are compared by when all are full: one unit for all of them.

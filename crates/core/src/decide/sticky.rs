@@ -20,9 +20,9 @@ impl ServicePlan {
     /// Gives a permit for the server that the session names, if it can take the request.
     pub(crate) fn stuck(&self, ask: &PickContext<'_>) -> Option<Permit> {
         let wanted = ask.stick?;
-        self.groups.iter().enumerate().find_map(|(at, group)| {
+        self.groups.iter().find_map(|group| {
             let server = group.servers.iter().find(|server| server.state.id() == wanted)?;
-            group.admit_with(ask, at > 0, || group.take(server, ask))
+            group.admit_with(ask, self.is_beyond_nearest(group), || group.take(server, ask))
         })
     }
 }

@@ -4,7 +4,7 @@ use loadline_core::{
     decide::{
         census::Condition,
         controller::{Controller, Input},
-        plan::{Decision, PickContext},
+        plan::{Decision, PickContext, Plan},
         reason::Reason,
     },
     fleet::{Capacity, Fleet, Service},
@@ -16,6 +16,16 @@ use loadline_core::{
 use crate::fleets::{after, drain, fleet, group, started};
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+const ASK: PickContext<'static> =
+    PickContext { now: NOW, key: 0, draw: 0, tried: &[], stick: None };
+
+/// What has overflowed to this group.
+fn overflowed(plan: &Plan, name: &str) -> u64 {
+    let state = State::of(plan, NOW);
+    let group = state.services[0].groups.iter().find(|group| group.name == name);
+    group.unwrap().overflowed
+}
 
 /// Two groups: near two servers at 100 per second, far one.
 fn two_groups() -> Service {
@@ -29,8 +39,7 @@ fn two_groups() -> Service {
 fn the_excess_is_seen_where_it_goes_and_what_is_left_as_headroom() {
     let (_controller, plan) = started(two_groups());
     let before = State::of(&plan, NOW);
-    let ask = PickContext { now: NOW, key: 0, draw: 0, tried: &[], stick: None };
-    let permits: Vec<Decision> = (0..3).map(|_| plan.services[0].pick(&ask)).collect();
+    let permits: Vec<Decision> = (0..3).map(|_| plan.services[0].pick(&ASK)).collect();
 
     let mut state = State::of(&plan, NOW + Duration::from_secs(1));
     state.measure_since(&before.into());
@@ -43,6 +52,44 @@ fn the_excess_is_seen_where_it_goes_and_what_is_left_as_headroom() {
     assert_eq!((far.fullness, far.headroom.rate_per_s), (None, None), "nothing limits it");
     drop(permits);
     assert_eq!(State::of(&plan, NOW).services[0].groups[0].load.in_flight, 0);
+}
+
+#[test]
+fn what_goes_past_a_nearest_group_that_is_drained_is_overflow() {
+    let mut service = two_groups();
+    service.groups[0].scaler = Ratio::ZERO;
+    let (_controller, plan) = started(service);
+    let sent = plan.services[0].pick(&ASK);
+    let Decision::Send(permit) = &sent else { panic!("{sent:?}") };
+    assert!(permit.is_overflow());
+    let state = State::of(&plan, NOW);
+    assert_eq!((state.services[0].groups[0].name.as_str(), overflowed(&plan, "far")), ("far", 1));
+}
+
+#[test]
+fn of_a_nearest_group_that_yields_what_goes_past_it_is_overflow_and_what_it_gets_is_not() {
+    let limited =
+        Capacity { max_rate: Some(Rate::per_sec(100)), burst: Some(1), ..Capacity::default() };
+    let groups = vec![group("near", 0, 2, Capacity::default()), group("far", 30, 1, limited)];
+    let (mut controller, first) = started(Service { groups, ..Service::named("web") });
+    let server = first.server_ids().next().unwrap();
+    let failing = Input::Failing { server, errors_in_a_row: 3, reason: Reason::EmptyReply };
+    let plan = after(&mut controller, first, NOW, failing);
+    assert_eq!(State::of(&plan, NOW).services[0].groups[1].standing, GroupAvailability::Yields);
+    let sent: Vec<Decision> = (0..2).map(|_| plan.services[0].pick(&ASK)).collect();
+    assert!(sent.iter().all(|it| matches!(it, Decision::Send(_))), "{sent:?}");
+    assert_eq!((overflowed(&plan, "far"), overflowed(&plan, "near")), (1, 0));
+}
+
+#[test]
+fn of_groups_at_one_distance_the_first_is_the_nearest() {
+    let limited =
+        Capacity { max_rate: Some(Rate::per_sec(100)), burst: Some(1), ..Capacity::default() };
+    let groups = vec![group("one", 30, 1, limited), group("two", 30, 1, Capacity::default())];
+    let (_controller, plan) = started(Service { groups, ..Service::named("web") });
+    let sent: Vec<Decision> = (0..2).map(|_| plan.services[0].pick(&ASK)).collect();
+    assert!(sent.iter().all(|it| matches!(it, Decision::Send(_))), "{sent:?}");
+    assert_eq!((overflowed(&plan, "one"), overflowed(&plan, "two")), (0, 1));
 }
 
 #[test]
