@@ -118,6 +118,23 @@ pub fn load_cluster(path: &Path) -> Result<Option<cluster::Settings>, FileErrors
     Ok(settings)
 }
 
+/// The socket of the process that runs with the file at `path`, for `loadline upgrade`; none where
+/// the file names none. What it lacks otherwise does not matter: it may be published, or known to
+/// the process alone.
+///
+/// # Errors
+/// What is wrong with the file where it names none, or why it cannot be read.
+pub fn load_control(path: &Path) -> Result<Option<PathBuf>, FileErrors> {
+    let (parts, base) = (include::parts(path)?, base_of(path));
+    let (file, source, problems) = read_parts(&parts);
+    let Some(mut file) = file else { return Err(problems.into_errors(&source)) };
+    let _ = outside::settle(&mut file.value, &base);
+    match file.value.edge.get().and_then(|edge| edge.control.get()) {
+        Some(control) => Ok(Some(control.0.0.clone().into())),
+        None => problems.settle(&source).map(|_| None),
+    }
+}
+
 /// As [`load`], as an edge in another region sees it.
 ///
 /// # Errors

@@ -69,9 +69,9 @@ fn socket(args: &Args) -> Option<PathBuf> {
         return args.socket.clone();
     }
     let file = args.file.as_deref()?;
-    match loadline_control::load(file) {
-        Ok(loaded) if loaded.process.control.is_some() => loaded.process.control,
-        Ok(_) => {
+    match loadline_control::load_control(file) {
+        Ok(Some(control)) => Some(control),
+        Ok(None) => {
             tracing::error!("{} has no edge.control: name a socket there", file.display());
             None
         }

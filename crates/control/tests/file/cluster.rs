@@ -95,3 +95,22 @@ fn an_edge_and_what_is_published_to_it_are_one_configuration() {
     assert_eq!(error.line(), text.lines().count() + 2);
     assert!(error.help_text().contains("each edge's own"), "{}", error.help_text());
 }
+
+#[test]
+fn the_socket_for_upgrades_is_known_of_a_file_that_cannot_serve_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edge.toml");
+    let text = std::fs::read_to_string(repository("examples/cluster/edge.toml")).unwrap();
+    let with = |control: &str| {
+        std::fs::write(&file, text.replace("[edge]\n", &format!("[edge]\n{control}\n"))).unwrap();
+        loadline_control::load_control(&file)
+    };
+    let control = Some(folder.path().join("control.sock"));
+    assert_eq!(with("control = \"control.sock\"").unwrap(), control);
+    let of_the_process = "control = \"control.sock\"\npid_file = \"${LOADLINE_TEST_UNSET}/pid\"";
+    assert_eq!(with(of_the_process).unwrap(), control, "a variable that the process alone has");
+    assert_eq!(with("").unwrap(), None);
+    let told = with("control = 1").unwrap_err();
+    assert_eq!(told.errors()[0].line(), 5);
+    assert!(with("control = \"${LOADLINE_TEST_UNSET}\"").is_err());
+}
