@@ -63,8 +63,8 @@ pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, FileErrors> {
     Ok(parts)
 }
 
-/// The files that the configuration at `path` includes, and the folders in which others may
-/// appear.
+/// The files that the configuration at `path` includes, those that are missing too, and the folders
+/// in which others may appear.
 #[must_use]
 pub fn included(path: &Path) -> Vec<PathBuf> {
     if path.is_dir() {
@@ -73,14 +73,15 @@ pub fn included(path: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut all = Vec::new();
     for At { value, .. } in loadline_spanned::texts_of(&text, KEY) {
-        let place = folder_of(path).join(value);
+        let place = folder_of(path).join(&value);
         match named(&place) {
             Ok(Named::File) => all.push(place),
             Ok(Named::Files(folder, files)) => {
                 all.push(folder);
                 all.extend(files);
             }
-            Err(_) => {}
+            Err(_) if value.contains('*') => all.push(folder_of(&place).to_owned()),
+            Err(_) => all.push(place),
         }
     }
     all

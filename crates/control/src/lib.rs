@@ -135,6 +135,16 @@ pub fn load_control(path: &Path) -> Result<Option<PathBuf>, FileErrors> {
     }
 }
 
+/// The files and folders that the configuration at `path` names, with what was published beside it,
+/// and that a reload reads; none where it cannot be read.
+#[must_use]
+pub fn named(path: &Path, published: Option<&Published>) -> Vec<PathBuf> {
+    let Ok(mut parts) = include::parts(path) else { return Vec::new() };
+    parts.extend(published.map(Published::part));
+    let (Some(mut file), ..) = read_parts(&parts) else { return Vec::new() };
+    outside::paths(&mut file.value, &base_of(path))
+}
+
 /// As [`load`], as an edge in another region sees it.
 ///
 /// # Errors

@@ -177,6 +177,13 @@ pub(crate) fn settle(file: &mut File, base: &Path) -> Vec<Mention> {
     mentions
 }
 
+/// The paths that a reload reads.
+pub(crate) fn paths(file: &mut File, base: &Path) -> Vec<PathBuf> {
+    let is_read = |it: &Mention| it.what.counts(Moment::Reload) && it.what != What::Word;
+    let mentions = settle(file, base).into_iter();
+    mentions.filter(is_read).map(|it| PathBuf::from(it.text)).collect()
+}
+
 /// Visits the addresses that are bound.
 fn addresses(file: &File, visit: &mut dyn FnMut(SocketAddr, &Span)) {
     if let Some(At { value: Text(AdminPlace::Address(address)), span }) =

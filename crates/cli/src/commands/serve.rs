@@ -95,7 +95,8 @@ pub(crate) struct Args {
     #[arg(short = 'k', long, requires = "to")]
     insecure: bool,
 
-    /// Read the file again when it changes, or a certificate that it names
+    /// Read the file again when it changes, or a certificate that it names; where it could not be
+    /// used, also when any other file changes that it names
     #[arg(long, requires = "file", conflicts_with = "listen")]
     watch: bool,
 
@@ -254,7 +255,7 @@ impl Edge {
         let admin = place.zip(admin.map_err(Failure::running)?);
         let pid_file = args.pid_file.clone().or(process.pid_file).map(PidFile);
         pid_file.iter().try_for_each(PidFile::write).map_err(Failure::running)?;
-        let (reader, upgrade) = (Reader::new(site.clone()), None);
+        let (reader, upgrade) = (Reader::new(site.clone(), follower.names(in_force)), None);
         Ok(Self {
             proxy,
             site,
@@ -322,7 +323,7 @@ impl Edge {
                         return Ok(Outcome::Succeeded(process));
                     }
                 }
-                () = self.reader.done() => {}
+                named = self.reader.done() => self.follower.wait_for(named),
                 put_in_force = self.cluster.offered(),
                     if self.upgrade.is_none() && self.reader.is_idle() =>
                 {

@@ -1,12 +1,15 @@
 //! Follows the configuration and the files that it names, by looking at them once a second. Lists
 //! of servers are always followed, the others where that is asked for.
 //!
+//! Where a configuration could not be put in force, what it names is followed as well: a file that
+//! was missing may come a moment later.
+//!
 //! A file has changed when its device, inode, time or size has. What differs must look the same
 //! twice before it is told, so that nobody reads a file that is still being written; one that is
 //! missing is on its way to being replaced, and only a list that stays missing has changed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -15,6 +18,8 @@ use std::{
 use loadline_control::included;
 use loadline_core::fleet::{Certificate, Fleet, ListPlace};
 
+use super::cluster::InForce;
+
 /// What is known of the files.
 #[derive(Debug)]
 pub(super) struct Follower {
@@ -22,6 +27,8 @@ pub(super) struct Follower {
     configuration: Option<PathBuf>,
     /// What the configuration includes, and the folders of that.
     included: Vec<PathBuf>,
+    /// What the configuration names, where it was read last and could not be put in force.
+    awaited: BTreeSet<PathBuf>,
     /// As they were when they were last read.
     read: Marks,
     /// As they were at the last look.
@@ -39,12 +46,12 @@ pub(super) enum Changed {
     Configuration,
 }
 
-/// How files are; none for a list that is missing.
-type Marks = BTreeMap<PathBuf, Option<Mark>>;
+/// How files are; none for one that is missing.
+pub(super) type Marks = BTreeMap<PathBuf, Option<Mark>>;
 
 /// What tells one content of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+pub(super) struct Mark {
     device: u64,
     inode: u64,
     /// Seconds, and nanoseconds of the second.
@@ -59,24 +66,44 @@ impl Follower {
         let configuration = configuration.map(Path::to_owned);
         let included = configuration.as_deref().map(included).unwrap_or_default();
         let seen = marks(configuration.iter().chain(&included).cloned());
-        Self { configuration, included, read: seen.clone(), seen }
+        Self { configuration, included, awaited: BTreeSet::new(), read: seen.clone(), seen }
     }
 
-    /// Looks at the configuration and at what it names now. What is named for the first time has
-    /// just been read.
+    /// What looks at all that the configuration names; nothing where that is not followed.
+    pub(super) fn names(&self, in_force: &InForce) -> impl Fn() -> Marks + Send + Sync + use<> {
+        let (configuration, in_force) = (self.configuration.clone(), in_force.clone());
+        move || {
+            let Some(configuration) = &configuration else { return Marks::new() };
+            let named = loadline_control::named(configuration, in_force.get().as_ref());
+            named.into_iter().map(|path| (path.clone(), mark_awaited(&path))).collect()
+        }
+    }
+
+    /// Follows what the configuration names from now on; nothing of one that is in force. Where none
+    /// was read, it goes on as before.
+    pub(super) fn wait_for(&mut self, named: Option<Marks>) {
+        let Some(named) = named else { return };
+        self.awaited = named.keys().cloned().collect();
+        for (path, mark) in named {
+            self.read.entry(path).or_insert(mark);
+        }
+    }
+
+    /// Looks at the configuration and at what it names now. What is in force and is named for the
+    /// first time has just been read.
     pub(super) fn look(&mut self, fleet: &Fleet) -> Option<Changed> {
         let lists = lists(fleet);
-        let mut followed = Vec::new();
-        if let Some(configuration) = &self.configuration {
-            followed.extend(named(fleet));
-            followed.push(configuration.clone());
-            followed.extend(self.included.iter().cloned());
+        let named = self.configuration.as_ref().map(|_| named(fleet)).unwrap_or_default();
+        for path in named.iter().chain(&lists) {
+            self.awaited.remove(path);
         }
-        let mut now = marks(followed);
+        let mut now = marks(named);
         now.extend(lists.iter().map(|path| (path.clone(), mark(path))));
         for (path, mark) in now.iter().filter(|(_, mark)| mark.is_some()) {
             self.read.entry(path.clone()).or_insert(*mark);
         }
+        now.extend(self.awaited.iter().map(|path| (path.clone(), mark_awaited(path))));
+        now.extend(marks(self.configuration.iter().chain(&self.included).cloned()));
         let is_settled = self.seen == now;
         self.seen = now;
         if !is_settled {
@@ -101,7 +128,9 @@ impl Follower {
     }
 
     fn is_configuration(&self, path: &PathBuf) -> bool {
-        self.configuration.as_ref() == Some(path) || self.included.contains(path)
+        self.configuration.as_ref() == Some(path)
+            || self.included.contains(path)
+            || self.awaited.contains(path)
     }
 }
 
@@ -118,6 +147,12 @@ fn mark(path: &Path) -> Option<Mark> {
     let data = fs::metadata(path).ok()?;
     let modified = (data.mtime(), data.mtime_nsec());
     Some(Mark { device: data.dev(), inode: data.ino(), modified, size: data.size() })
+}
+
+/// Of a folder only whether it is there: files in it come and go.
+fn mark_awaited(path: &Path) -> Option<Mark> {
+    let mark = mark(path)?;
+    Some(if path.is_dir() { Mark { modified: (0, 0), size: 0, ..mark } } else { mark })
 }
 
 /// Lists of servers.
@@ -212,6 +247,60 @@ mod tests {
         assert_eq!(follower.look(&fleet), None);
         assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
         fs::write(more.join("b.toml"), "# 22").unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        assert_eq!(follower.look(&fleet), None);
+    }
+
+    #[test]
+    fn a_file_that_comes_after_the_configuration_that_names_it_has_that_read_again() {
+        let (directory, file, fleet) = site();
+        let mut follower = Follower::new(Some(&file));
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        let users = directory.path().join("users");
+        let text = fs::read_to_string(&file).unwrap();
+        let auth = format!("basic_auth = {{ users_file = {users:?} }}\n[service.web]");
+        fs::write(&file, text.replace("[service.web]", &auth)).unwrap();
+        let names = follower.names(&InForce::default());
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        let named = names();
+        assert_eq!(named.get(&users), Some(&None));
+        // It comes while the configuration is read, which has missed it.
+        fs::write(&users, "a:b").unwrap();
+        follower.wait_for(Some(named));
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        fs::write(&users, "a:c\nd:e").unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration), "it was wrong still");
+        follower.wait_for(Some(Marks::new()));
+        fs::write(&users, "a").unwrap();
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None), "it is in force");
+    }
+
+    #[test]
+    fn what_is_in_force_is_renewed_though_the_configuration_beside_it_is_wrong() {
+        let (directory, file, fleet) = site();
+        let chain = directory.path().join("a.pem");
+        let mut follower = Follower::new(Some(&file));
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        follower.wait_for(Some([(chain.clone(), mark(&chain))].into()));
+        fs::write(&chain, "22").unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Named));
+    }
+
+    #[test]
+    fn an_included_file_that_was_missing_is_a_change_of_the_configuration() {
+        let (directory, file, fleet) = site();
+        let text = fs::read_to_string(&file).unwrap();
+        let mut follower = Follower::new(Some(&file));
+        fs::write(&file, format!("include = [\"more.toml\"]\n{text}")).unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        fs::write(directory.path().join("more.toml"), "# 1").unwrap();
         assert_eq!(follower.look(&fleet), None);
         assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
         assert_eq!(follower.look(&fleet), None);

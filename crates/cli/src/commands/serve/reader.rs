@@ -6,18 +6,25 @@ use std::{future::pending, sync::Arc};
 use loadline_control::admin::LiveConfiguration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::follow::Changed;
+use super::follow::{Changed, Marks};
 
 /// What is being read again, and what is to be.
 pub(super) struct Reader {
     site: Arc<LiveConfiguration>,
-    under_way: Option<JoinHandle<()>>,
+    named: Arc<Named>,
+    under_way: Option<JoinHandle<Option<Marks>>>,
     next: Option<Changed>,
 }
 
+/// Looks at what the configuration names.
+type Named = dyn Fn() -> Marks + Send + Sync;
+
 impl Reader {
-    pub(super) fn new(site: Arc<LiveConfiguration>) -> Self {
-        Self { site, under_way: None, next: None }
+    pub(super) fn new(
+        site: Arc<LiveConfiguration>,
+        named: impl Fn() -> Marks + Send + Sync + 'static,
+    ) -> Self {
+        Self { site, named: Arc::new(named), under_way: None, next: None }
     }
 
     /// Has it read again by the next [`Reader::go_on`], once however often it is asked for.
@@ -31,38 +38,50 @@ impl Reader {
             return;
         }
         let Some(what) = self.next.take() else { return };
-        let site = self.site.clone();
-        self.under_way = Some(spawn_blocking(move || read_again(&site, what)));
+        let (site, named) = (self.site.clone(), self.named.clone());
+        self.under_way = Some(spawn_blocking(move || read_again(&site, what, &*named)));
     }
 
     /// Begins with something that reads files, where nothing is under way.
     pub(super) fn begin(&mut self, work: impl FnOnce() + Send + 'static) {
-        self.under_way = Some(spawn_blocking(work));
+        self.under_way = Some(spawn_blocking(move || {
+            work();
+            None
+        }));
     }
 
     pub(super) fn is_idle(&self) -> bool {
         self.under_way.is_none()
     }
 
-    /// Waits for the end of what is under way; for ever where nothing is.
-    pub(super) async fn done(&mut self) {
+    /// Waits for the end of what is under way; for ever where nothing is. Gives what the
+    /// configuration names, as it was before that was read; nothing of one that is in force now.
+    pub(super) async fn done(&mut self) -> Option<Marks> {
         let Some(under_way) = &mut self.under_way else { return pending().await };
         // One that panicked has said so on its own.
-        let _ = under_way.await;
+        let done = under_way.await;
         self.under_way = None;
+        done.ok().flatten()
     }
 }
 
 /// Unless the configuration itself is read, what was changed at run time stays.
-fn read_again(site: &LiveConfiguration, what: Changed) {
+fn read_again(site: &LiveConfiguration, what: Changed, named: &Named) -> Option<Marks> {
     match what {
-        Changed::Configuration => tell(site.reload()),
+        Changed::Configuration => {
+            let named = named();
+            let outcome = site.reload();
+            let awaited = if outcome.is_ok() { Marks::new() } else { named };
+            tell(outcome);
+            return Some(awaited);
+        }
         Changed::Lists => site.relist(),
         Changed::Named => {
             site.relist();
             tell(site.renew());
         }
     }
+    None
 }
 
 /// Tells how a reload went.

@@ -54,6 +54,17 @@ fn a_reload_refuses_what_it_cannot_use_and_not_what_the_start_alone_needed() {
     assert!(log.contains(&place) && log.contains("cannot read the certificate"), "{log}");
 }
 
+#[test]
+fn with_watch_a_certificate_that_comes_after_the_configuration_that_names_it_is_used() {
+    let site = ConfigurationTree::new();
+    let _edge = Edge::start_with(&site, &["--watch"]);
+    site.write(&CONFIG.replace("certificates = [\"tls/site", "certificates = [\"tls/later"));
+    assert!(becomes(|| site.log().contains("not reloaded")), "{}", site.log());
+    fs::copy(site.etc("tls/site.pem"), site.etc("tls/later.pem")).unwrap();
+    let is_reloaded = || site.log().replace("not reloaded", "").contains("reloaded");
+    assert!(becomes(is_reloaded), "{}", site.log());
+}
+
 const CONFIG: &str = r#"[edge]
 access_log = "access.log"
 pid_file = "loadline.pid"
@@ -121,9 +132,14 @@ struct Edge(Child);
 
 impl Edge {
     fn start(site: &ConfigurationTree) -> Self {
+        Self::start_with(site, &[])
+    }
+
+    fn start_with(site: &ConfigurationTree, arguments: &[&str]) -> Self {
         let log = fs::File::create(site.directory.path().join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
-        command.args(["serve", "etc/a.toml"]).current_dir(site.directory.path());
+        command.args(["serve", "etc/a.toml"]).args(arguments);
+        command.current_dir(site.directory.path());
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
