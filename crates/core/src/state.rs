@@ -123,6 +123,9 @@ pub struct Service {
     pub name: String,
     /// Whether a server of any group may take traffic.
     pub ready: bool,
+    /// Whether it is in maintenance: clients are turned away.
+    #[serde(default)]
+    pub maintenance: bool,
     /// How a server is chosen inside a group.
     pub policy: String,
     /// Requests that wait for capacity.
@@ -400,6 +403,7 @@ fn service(plan: &plan::ServicePlan, of: &fleet::Service, part: Part, now: Insta
     Service {
         name: of.name.clone(),
         ready: !plan.groups.is_empty(),
+        maintenance: of.maintenance.as_ref().is_some_and(|it| it.enabled),
         policy: of.policy.name().to_string(),
         queued: plan.state().queued(),
         queue_length: match of.when_full {

@@ -180,10 +180,10 @@ impl Ending {
         }
     }
 
-    /// Whether it failed, and not by fault of the client.
+    /// Whether it failed, and not by fault of the client. Maintenance is what the operator wants.
     #[must_use]
     pub const fn is_failure(self) -> bool {
-        !matches!(self.fault(), Fault::None | Fault::Client)
+        !matches!(self.fault(), Fault::None | Fault::Client) && !matches!(self, Self::Maintenance)
     }
 
     /// Whether the server let nobody in: no further request has to find that out.

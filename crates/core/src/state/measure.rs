@@ -7,7 +7,7 @@
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use super::{Counts, Forwarding, Group, Histogram, Limits, Rates, Service, ServiceCounter, State};
-use crate::decide::ending::{Ending, Fault};
+use crate::decide::ending::Ending;
 
 /// What rates are measured from: the counts of an earlier state, and nothing else of it.
 #[derive(Clone, Debug, Default)]
@@ -161,13 +161,12 @@ fn rates(now: &Counts, before: &Counts, seconds: f64) -> Rates {
         rate(count(now), count(before), seconds)
     };
     let counted = |it: ServiceCounter| rate(now.counters[it], before.counters[it], seconds);
-    let is_error = |ending: &Ending| !matches!(ending.fault(), Fault::None | Fault::Client);
     let by_ending = Ending::ALL.map(|ending| (String::from(ending.name()), ended(ending)));
     let duration = now.duration.since(&before.duration);
     let quantile = |part| duration.quantile(part).map(|seconds| seconds * 1e3);
     Rates {
         requests_per_s: by_ending.iter().map(|(_, rate)| rate).sum(),
-        errors_per_s: Ending::ALL.into_iter().filter(is_error).map(ended).sum(),
+        errors_per_s: Ending::ALL.into_iter().filter(|it| it.is_failure()).map(ended).sum(),
         overflow_per_s: counted(ServiceCounter::Overflowed),
         retries_per_s: counted(ServiceCounter::Retries),
         p50_ms: quantile(0.5),
@@ -246,13 +245,19 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_those_that_no_client_caused() {
-        let endings = [("complete", 6), ("client-gone", 3), ("shed", 2), ("server-reset", 1)];
+    fn errors_are_those_that_neither_a_client_nor_maintenance_caused() {
+        let endings = [
+            ("complete", 4),
+            ("client-gone", 3),
+            ("maintenance", 2),
+            ("shed", 2),
+            ("server-reset", 1),
+        ];
         let endings = endings.map(|(name, n)| (String::from(name), n)).into();
         let now = Counts { endings, ..Counts::default() };
         let rates = rates(&now, &Counts::default(), 1.0);
         assert!((rates.requests_per_s - 12.0).abs() < 1e-9);
         assert!((rates.errors_per_s - 3.0).abs() < 1e-9);
-        assert_eq!(rates.endings_per_s.len(), 4);
+        assert_eq!(rates.endings_per_s.len(), 5);
     }
 }

@@ -5,9 +5,11 @@ use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 use super::{Condition, Group, GroupAvailability, Server, Service};
 use crate::decide::ending::{Ending, Fault};
 
-/// How a service is, the worst first.
+/// How a service is: the first of these that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
+    /// Clients are turned away, as the operator wants.
+    Maintenance,
     /// No server may take traffic.
     Closed,
     /// Requests are refused for want of capacity.
@@ -27,6 +29,7 @@ impl Verdict {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Maintenance => "maintenance",
             Self::Closed => "no server",
             Self::Refusing => "over capacity",
             Self::Failing => "failing",
@@ -44,7 +47,9 @@ impl Service {
         let fails = |fault| self.failures().any(|(ending, _)| ending.fault() == fault);
         let mut open =
             self.groups.iter().filter(|group| group.standing != GroupAvailability::Closed);
-        if !self.ready {
+        if self.maintenance {
+            Verdict::Maintenance
+        } else if !self.ready {
             Verdict::Closed
         } else if fails(Fault::Capacity) {
             Verdict::Refusing
@@ -62,6 +67,14 @@ impl Service {
     /// What happens, in words.
     #[must_use]
     pub fn sentence(&self) -> String {
+        let traffic = self.traffic();
+        if self.maintenance {
+            return format!("In maintenance: clients are turned away. {traffic}");
+        }
+        traffic
+    }
+
+    fn traffic(&self) -> String {
         if self.groups.is_empty() || !self.ready {
             return "No server may take traffic: every request is refused.".to_owned();
         }
@@ -146,12 +159,18 @@ fn places(service: &Service) -> String {
 
 /// Which group traffic goes past, and why.
 fn passed_over(service: &Service) -> String {
-    let yields = service.groups.iter().find(|group| group.standing == GroupAvailability::Yields);
-    match (yields, service.groups.first()) {
-        (Some(group), _) => {
+    let distance = |group: &Group| group.distance_ms.unwrap_or(f64::INFINITY);
+    let behind = service.groups.iter().filter(|it| it.standing != GroupAvailability::Open);
+    let behind = behind.min_by(|one, other| distance(one).total_cmp(&distance(other)));
+    match (behind, service.groups.first()) {
+        (Some(group), _) if group.standing == GroupAvailability::Yields => {
             format!(", because {} has, or had within 3 s, too few healthy servers", group.name)
         }
-        (None, Some(first)) if service.rates.overflow_per_s > 0.0 => {
+        // Nothing overflows to the nearest.
+        (Some(group), Some(first)) if first.overflow_per_s > 0.0 => {
+            format!(", because {} is out", group.name)
+        }
+        (_, Some(first)) if service.rates.overflow_per_s > 0.0 => {
             format!(", because {} is at its load line", first.name)
         }
         _ => String::new(),
@@ -265,6 +284,43 @@ mod tests {
         assert_eq!(over.verdict(), Verdict::Refusing);
         let closed = Service { ready: false, ..over };
         assert_eq!(closed.verdict(), Verdict::Closed);
+    }
+
+    #[test]
+    fn a_service_in_maintenance_is_said_to_be_so_and_does_not_fail() {
+        let endings_per_s = [("maintenance".to_owned(), 40.0)].into();
+        let rates = Rates { requests_per_s: 40.0, endings_per_s, ..Rates::default() };
+        let service = service(vec![group("near", 0.0, 76.0)], rates);
+        assert_eq!(service.verdict(), Verdict::Well, "the last ones of before it was put back");
+        let service = Service { maintenance: true, ..service };
+        assert_eq!(
+            service.sentence(),
+            "In maintenance: clients are turned away. 40/s come in. 76/s of headroom left."
+        );
+        assert_eq!((service.verdict(), service.failures().count()), (Verdict::Maintenance, 0));
+    }
+
+    #[test]
+    fn a_nearest_group_that_is_out_is_the_reason_why_another_has_it_all() {
+        let far =
+            Group { distance_ms: Some(30.0), overflow_per_s: 40.0, ..group("far", 40.0, 80.0) };
+        let out = |name, distance_ms| Group {
+            standing: GroupAvailability::Closed,
+            distance_ms: Some(distance_ms),
+            ..group(name, 0.0, 33.0)
+        };
+        let rates = Rates { requests_per_s: 40.0, overflow_per_s: 40.0, ..Rates::default() };
+        let groups = vec![far, out("farthest", 60.0), out("near", 0.0)];
+        let past = service(groups, rates);
+        let said = past.sentence();
+        assert!(said.contains("all to far, because near is out"), "{said}");
+        assert_eq!(past.verdict(), Verdict::Overflowing);
+        let rates = Rates { requests_per_s: 75.0, overflow_per_s: 25.0, ..Rates::default() };
+        let near = Group { distance_ms: Some(0.0), ..group("near", 50.0, 50.0) };
+        let far =
+            Group { distance_ms: Some(30.0), overflow_per_s: 25.0, ..group("far", 25.0, 80.0) };
+        let said = service(vec![near, far, out("farthest", 60.0)], rates).sentence();
+        assert!(said.contains("because near is at its load line"), "{said}");
     }
 
     #[test]

@@ -208,7 +208,7 @@ fn endings(service: &Service) -> Option<Line<'static>> {
 const fn colour(verdict: Verdict) -> Color {
     match verdict {
         Verdict::Closed | Verdict::Refusing | Verdict::Failing => Color::Red,
-        Verdict::Full | Verdict::Overflowing => OVERFLOW,
+        Verdict::Maintenance | Verdict::Full | Verdict::Overflowing => OVERFLOW,
         Verdict::Well => Color::Green,
     }
 }

@@ -53,7 +53,7 @@ fn badge(service: &Service) -> Markup {
     let verdict = service.verdict();
     let class = match verdict {
         Verdict::Closed | Verdict::Refusing | Verdict::Failing => "badge bad",
-        Verdict::Full | Verdict::Overflowing => "badge over",
+        Verdict::Maintenance | Verdict::Full | Verdict::Overflowing => "badge over",
         Verdict::Well => "badge good",
     };
     html! { span class=(class) { (verdict.name()) } }
