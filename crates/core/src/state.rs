@@ -77,6 +77,10 @@ pub struct State {
     /// 1 at cheaper ones, 0 not at all; absent where no service compresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression_effort: Option<u8>,
+    /// The most client connections at a time, over all listeners; absent where only the limits of
+    /// the listeners apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<u32>,
     /// In the order of the file. Several with the same address are counted together, as the first.
     #[serde(default)]
     pub listeners: Vec<Listener>,
@@ -352,6 +356,7 @@ impl State {
             region: plan.fleet.edge.region.clone(),
             generation: plan.generation,
             uptime_s: uptime_s(now),
+            max_connections: plan.fleet.edge.max_connections,
             listeners: listeners(&plan.fleet.listeners),
             ..Self::default()
         }

@@ -417,6 +417,14 @@ const FAMILIES: &[Family] = &[
         read: Read::Gauge(|state, to| listeners(state, to, |it| f64::from(it.max_connections))),
     },
     Family {
+        name: "client_connections_edge_limit",
+        help: "Maximum client connections over all listeners; no sample if unlimited",
+        labels: &[],
+        read: Read::Gauge(|state, to| {
+            state.max_connections.iter().for_each(|it| to.add(&[], f64::from(*it)));
+        }),
+    },
+    Family {
         name: "client_connections_accepted",
         help: "Accepted client connections",
         labels: LISTENER,
@@ -652,6 +660,16 @@ pub(super) mod tests {
         };
         assert_eq!(names(&all), names(&less));
         assert!(!less.contains("server_requests"), "no family without a sample either: {less}");
+    }
+
+    #[test]
+    fn the_limit_of_all_listeners_together_is_told_where_there_is_one() {
+        let told = |max_connections| {
+            let state = State { max_connections, ..State::default() };
+            let text = text(state, Detail::Servers, Format::Prometheus);
+            text.lines().any(|line| line == "loadline_client_connections_edge_limit 500.0")
+        };
+        assert!(told(Some(500)) && !told(None));
     }
 
     /// The values of the labels of a sample, unescaped, and its value; none where it is no sample.
