@@ -29,7 +29,7 @@ pub fn openapi() -> Value {
     page.read(
         "/metrics",
         "Metrics, in the text format of Prometheus, or of OpenMetrics where that is preferred",
-        |_| text(),
+        |_| text_of(&["text/plain", "application/openmetrics-text"]),
     );
     page.read("/healthz", "Whether the process lives", |_| text());
     page.read("/readyz", "Whether every service can take traffic; 503 where not", |_| text());
@@ -102,7 +102,7 @@ impl Page {
             "responses": responses,
         });
         let mut responses = json!({ "200": answers::<state::Purged>(generator) });
-        for status in ["401", "422"] {
+        for status in ["401", "422", "500"] {
             responses[status] = answers::<Failure>(generator);
         }
         let content =
@@ -121,10 +121,11 @@ impl Page {
     fn change(&mut self, path: &str, summary: &str, body: Option<Describe>) {
         let generator = &mut self.generator;
         let mut responses = json!({ "200": answers::<Changes>(generator) });
-        let failures =
-            if path.contains('{') { &["401", "404", "422"][..] } else { &["401", "422"] };
-        for status in failures {
+        for status in ["401", "422", "503"] {
             responses[status] = answers::<Failure>(generator);
+        }
+        if path.contains('{') {
+            responses["404"] = answers::<Failure>(generator);
         }
         let mut operation = json!({
             "summary": summary,
@@ -141,6 +142,11 @@ impl Page {
     }
 
     fn finish(mut self) -> Value {
+        // Whatever the path, if the administration is called by a name that is not its own.
+        let operations = self.paths.values_mut().filter_map(Value::as_object_mut);
+        for operation in operations.flat_map(Map::values_mut) {
+            operation["responses"]["421"] = answers::<Failure>(&mut self.generator);
+        }
         json!({
             "openapi": "3.1.0",
             "info": {
@@ -168,8 +174,13 @@ fn answers<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
 }
 
 fn text() -> Value {
-    let schema = json!({ "type": "string" });
-    json!({ "description": "Text", "content": { "text/plain": { "schema": schema } } })
+    text_of(&["text/plain"])
+}
+
+fn text_of(types: &[&str]) -> Value {
+    let of_type = |it: &&str| ((*it).to_owned(), json!({ "schema": { "type": "string" } }));
+    let content: Map<String, Value> = types.iter().map(of_type).collect();
+    json!({ "description": "Text", "content": content })
 }
 
 /// One for each part of the path in braces.
@@ -190,4 +201,31 @@ fn asked((name, schema): (&String, &Value)) -> Value {
 
 fn parameter(name: &str) -> Value {
     json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statuses(path: &str, method: &str) -> Vec<String> {
+        let responses = openapi()["paths"][path][method]["responses"].clone();
+        responses.as_object().unwrap().keys().cloned().collect()
+    }
+
+    #[test]
+    fn what_is_told_by_another_name_in_an_upgrade_and_of_a_full_disk_is_described() {
+        let service = "/api/services/{service}";
+        assert_eq!(statuses(service, "post"), ["200", "401", "404", "421", "422", "503"]);
+        assert_eq!(statuses("/api/reload", "post"), ["200", "401", "421", "422", "503"]);
+        assert_eq!(statuses("/api/cache/purge", "post"), ["200", "401", "421", "422", "500"]);
+        assert_eq!(statuses("/readyz", "get"), ["200", "421", "503"]);
+    }
+
+    #[test]
+    fn metrics_are_described_in_both_their_formats() {
+        let content = &openapi()["paths"]["/metrics"]["get"]["responses"]["200"]["content"];
+        for of_type in ["text/plain", "application/openmetrics-text"] {
+            assert!(!content[of_type].is_null(), "{content}");
+        }
+    }
 }
