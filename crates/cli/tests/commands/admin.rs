@@ -263,6 +263,19 @@ fn every_route_of_the_description_answers_as_it_says() {
 }
 
 #[test]
+fn a_service_that_is_new_has_a_history_without_samples_and_one_that_is_not_there_none() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let group = format!("[[service.new.group]]\nservers = [{:?}]\n", worker.place);
+    edge.append(&group);
+    assert_eq!(edge.post("/api/reload", Some(TOKEN), None).status, 200);
+    let history = edge.get("/api/services/new/history");
+    assert_eq!(history.status, 200, "{}", history.body);
+    assert!(history.json()["samples"].is_array());
+    assert_eq!(edge.get("/api/services/nobody/history").status, 404);
+}
+
+#[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
     let worker = Process::worker();
     let edge = Edge::before(&[&worker]);
@@ -437,6 +450,7 @@ struct Edge {
     process: Process,
     traffic: String,
     admin: String,
+    file: PathBuf,
 }
 
 impl Edge {
@@ -463,13 +477,19 @@ impl Edge {
             token.display(),
             servers.join(", ")
         );
-        let config = file("admin.toml", &config);
-        let mut process = Process::start(&["serve", config.to_str().unwrap()]);
+        let file = file("admin.toml", &config);
+        let mut process = Process::start(&["serve", file.to_str().unwrap()]);
         for _ in 0..lines.matches("[[listener]]").count() {
             after(&mut process.lines, "listening on ");
         }
         let admin = after(&mut process.lines, "administration on ");
-        Self { traffic: process.place.clone(), admin, process }
+        Self { traffic: process.place.clone(), admin, file, process }
+    }
+
+    /// Adds these lines to its file.
+    fn append(&self, lines: &str) {
+        let text = fs::read_to_string(&self.file).unwrap();
+        fs::write(&self.file, text + lines).unwrap();
     }
 
     fn get(&self, path: &str) -> AdminResponse {

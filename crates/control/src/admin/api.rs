@@ -209,9 +209,11 @@ async fn history(
     State(context): State<Arc<AdminContext>>,
     Path(name): Path<String>,
 ) -> Result<Json<Samples>, Refused> {
-    let samples = context.samples(&name);
-    let absent = || refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`"));
-    if samples.is_empty() { Err(absent()) } else { Ok(Json(Samples { samples })) }
+    if context.site.file().services.iter().any(|service| service.name == name) {
+        // None yet where the service is new.
+        return Ok(Json(Samples { samples: context.samples(&name) }));
+    }
+    Err(refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`")))
 }
 
 async fn flows(
