@@ -1,4 +1,8 @@
 //! The socket of the administration: of TCP, or of a path that its owner alone may use.
+//!
+//! A connection on which no request comes for a while is closed, so that those who leave without a
+//! word take no descriptors for ever; who leaves so in the middle of a request is found out by
+//! probes of TCP.
 
 use std::{
     fs, io,
@@ -9,9 +13,20 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::Path,
+    time::Duration,
 };
 
-use axum::Router;
+use axum::{
+    Router,
+    serve::{Listener, ListenerExt as _},
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use rustix::net::sockopt;
+use tokio::net::TcpStream;
 
 use super::{AdminError, Bind};
 
@@ -66,19 +81,23 @@ impl Socket {
 
     /// Serves until the process ends.
     pub(crate) async fn serve(self, routes: Router) {
-        let served = match self {
-            Self::Tcp(socket) => match tokio::net::TcpListener::from_std(socket) {
-                Ok(socket) => axum::serve(socket, routes).await,
-                Err(error) => Err(error),
-            },
-            Self::Unix(socket) => match tokio::net::UnixListener::from_std(socket) {
-                Ok(socket) => axum::serve(socket, routes).await,
-                Err(error) => Err(error),
-            },
-        };
-        if let Err(error) = served {
+        if let Err(error) = self.try_to_serve(routes).await {
             tracing::error!(%error, "the admin interface has ended");
         }
+    }
+
+    async fn try_to_serve(self, routes: Router) -> io::Result<()> {
+        match self {
+            Self::Tcp(socket) => {
+                let socket = tokio::net::TcpListener::from_std(socket)?;
+                serve_on(socket.tap_io(probe), routes, IDLE).await;
+            }
+            Self::Unix(socket) => {
+                let socket = tokio::net::UnixListener::from_std(socket)?;
+                serve_on(socket, routes, IDLE).await;
+            }
+        }
+        Ok(())
     }
 
     fn without_waiting(self) -> io::Result<Self> {
@@ -89,6 +108,41 @@ impl Socket {
         Ok(self)
     }
 }
+
+/// Serves everybody who comes; a connection without a request for as long as `idle` is closed.
+async fn serve_on(mut socket: impl Listener, routes: Router, idle: Duration) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(idle);
+    loop {
+        let (stream, _) = socket.accept().await;
+        let service = TowerToHyperService::new(routes.clone());
+        let connection = http.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            // Whoever was there has gone, or was silent.
+            let _ = connection.await;
+        });
+    }
+}
+
+/// Has the kernel find out whether the other side of a silent connection is still there.
+fn probe(stream: &mut TcpStream) {
+    let probed = sockopt::set_socket_keepalive(&*stream, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(&*stream, PROBED_AFTER))
+        .and_then(|()| sockopt::set_tcp_keepintvl(&*stream, PROBE_INTERVAL));
+    if let Err(error) = probed {
+        tracing::debug!(%error, "a connection of the admin interface is not probed");
+    }
+}
+
+/// Scrapers keep their connections: this is longer than Prometheus waits from one scrape to the next
+/// unless it is told otherwise.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// Silence, after which the other side is probed.
+const PROBED_AFTER: Duration = Duration::from_secs(60);
+
+/// From one probe to the next; the kernel gives up after nine.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Binds a Unix socket that its owner alone may use. One that a process left behind is in nobody's
 /// use: it gives way.
@@ -103,4 +157,33 @@ pub fn bind_path(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixListener::bind(path)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        time::timeout,
+    };
+
+    use super::*;
+
+    #[test]
+    fn who_asks_nothing_is_disconnected_before_the_first_request_and_after_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = socket.local_addr().unwrap();
+            let idle = Duration::from_millis(50);
+            tokio::spawn(serve_on(socket.tap_io(probe), Router::new(), idle));
+            for request in ["", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
+                let mut client = TcpStream::connect(address).await.unwrap();
+                client.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = Vec::new();
+                let ended = timeout(Duration::from_secs(10), client.read_to_end(&mut answer));
+                ended.await.expect("it is closed").unwrap();
+                assert_eq!(answer.starts_with(b"HTTP/1.1 404"), !request.is_empty(), "{answer:?}");
+            }
+        });
+    }
 }
