@@ -210,6 +210,7 @@ async fn services(
             let address = list::of_server((*ip, service.port).into())?;
             records.push((address, service.priority, service.weight));
         }
+        list::ensure_fits(records.len())?;
     }
     Ok(Found { what: Listed::of_services(&records), ttl })
 }

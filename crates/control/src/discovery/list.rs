@@ -49,9 +49,7 @@ fn parse(text: &str, is_json: bool) -> Result<Vec<Listed>, String> {
     only(keys, &["servers"])?;
     let entries = keys.get("servers").ok_or("the key `servers` is missing")?;
     let entries = entries.as_array().ok_or("`servers` has to be a list")?;
-    if entries.len() > SERVERS_MAX {
-        return Err(format!("{} servers, of which {SERVERS_MAX} are the most", entries.len()));
-    }
+    ensure_fits(entries.len())?;
     let mut known = BTreeSet::new();
     let listed = entries.iter().enumerate().map(|(index, entry)| {
         let server = listed(entry).map_err(|error| format!("server {}: {error}", index + 1))?;
@@ -61,6 +59,14 @@ fn parse(text: &str, is_json: bool) -> Result<Vec<Listed>, String> {
         Ok(server)
     });
     listed.collect()
+}
+
+/// Refuses a list of so many servers, where they are too many.
+pub(super) fn ensure_fits(servers: usize) -> Result<(), String> {
+    if servers > SERVERS_MAX {
+        return Err(format!("{servers} servers, of which {SERVERS_MAX} are the most"));
+    }
+    Ok(())
 }
 
 fn listed(entry: &Value) -> Result<Listed, String> {
