@@ -2,10 +2,10 @@
 
 use std::{
     fs,
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{TcpStream, ToSocketAddrs as _},
     os::unix::{fs::FileTypeExt as _, net::UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
 };
@@ -51,7 +51,7 @@ impl Administration {
 
     /// What is at a path of the API.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
-        self.ask(&[format!("GET {path} HTTP/1.1")], "")
+        self.ask((&[format!("GET {path} HTTP/1.1")], ""), &TO_TELL)
     }
 
     /// Asks for a change, of which `body` is the description, and proves by `token` that it may.
@@ -67,44 +67,66 @@ impl Administration {
             "Content-Type: application/json".to_owned(),
             format!("Content-Length: {}", body.len()),
         ];
-        self.ask(&lines, body)
+        self.ask((&lines, body), &TO_CHANGE)
     }
 
-    fn ask<T: DeserializeOwned>(&self, lines: &[String], body: &str) -> anyhow::Result<T> {
+    fn ask<T: DeserializeOwned>(
+        &self,
+        request: (&[String], &str),
+        patience: &Patience,
+    ) -> anyhow::Result<T> {
         match self {
-            Self::Address(address) => ask(&mut connect(address)?, address, (lines, body)),
+            Self::Address(address) => {
+                let mut stream = connect(address)?;
+                stream.set_read_timeout(Some(patience.limit))?;
+                ask(&mut stream, address, request, patience)
+            }
             Self::Socket(socket) => {
                 let stream = UnixStream::connect(socket);
                 let mut stream =
                     stream.with_context(|| unreached(&socket.display().to_string()))?;
-                stream.set_read_timeout(Some(LIMIT))?;
-                ask(&mut stream, "localhost", (lines, body))
+                stream.set_read_timeout(Some(patience.limit))?;
+                ask(&mut stream, "localhost", request, patience)
             }
         }
     }
+}
+
+/// The token in the first line of a file.
+///
+/// # Errors
+/// Where the file cannot be read.
+pub(crate) fn read_token(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path);
+    let text = text.with_context(|| format!("reading {}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 fn ask<T: DeserializeOwned>(
     stream: &mut (impl Read + Write),
     host: &str,
     (lines, body): (&[String], &str),
+    patience: &Patience,
 ) -> anyhow::Result<T> {
     let request = lines.join("\r\n") + &format!("\r\nHost: {host}\r\n{CLOSE}\r\n\r\n{body}");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(ANSWER_MAX).read_to_end(&mut answer).context("the answer broke off")?;
-    read(&answer)
+    match stream.take(ANSWER_MAX).read_to_end(&mut answer) {
+        Ok(_) => read(&answer),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            let Patience { limit, then } = patience;
+            bail!("no answer within {} s{then}", limit.as_secs_f64())
+        }
+        Err(error) => Err(error).context("the answer broke off"),
+    }
 }
 
 fn connect(address: &str) -> anyhow::Result<TcpStream> {
     let found = address.to_socket_addrs().with_context(|| unreached(address))?;
     let mut last = None;
     for candidate in found {
-        match TcpStream::connect_timeout(&candidate, LIMIT) {
-            Ok(stream) => {
-                stream.set_read_timeout(Some(LIMIT))?;
-                return Ok(stream);
-            }
+        match TcpStream::connect_timeout(&candidate, TO_TELL.limit) {
+            Ok(stream) => return Ok(stream),
             Err(error) => last = Some(error),
         }
     }
@@ -140,8 +162,20 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
 /// The response is all that comes.
 const CLOSE: &str = "Connection: close";
 
-/// How long an edge may take to answer.
-const LIMIT: Duration = Duration::from_secs(3);
+/// How long an edge may be silent, and what is known where it is so for longer.
+struct Patience {
+    limit: Duration,
+    then: &'static str,
+}
+
+/// With a question.
+const TO_TELL: Patience = Patience { limit: Duration::from_secs(3), then: "" };
+
+/// With a change: one of thousands of services takes its time, and so does a disk.
+const TO_CHANGE: Patience = Patience {
+    limit: Duration::from_secs(30),
+    then: "; it may have been done: `/api/changes` lists what has been changed",
+};
 
 /// More than any fleet needs to be told.
 const ANSWER_MAX: u64 = 256 << 20;
@@ -185,6 +219,30 @@ mod tests {
         assert!(!is_socket(name));
         let _listener = UnixListener::bind(&path).unwrap();
         assert!(is_socket(name) && !is_socket(folder.path().to_str().unwrap()));
+    }
+
+    #[test]
+    fn who_changes_something_and_gets_no_answer_in_time_learns_that_it_may_have_been_done() {
+        let (mut stream, _silent) = UnixStream::pair().unwrap();
+        let limit = Duration::from_millis(10);
+        stream.set_read_timeout(Some(limit)).unwrap();
+        let mut told = |patience: &Patience| {
+            let patience = Patience { limit, ..*patience };
+            let answer = ask::<State>(&mut stream, "localhost", (&[], ""), &patience);
+            answer.unwrap_err().to_string()
+        };
+        assert_eq!(told(&TO_TELL), "no answer within 0.01 s");
+        assert!(told(&TO_CHANGE).contains("it may have been done"));
+    }
+
+    #[test]
+    fn the_token_is_the_first_line_of_its_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), " 0123456789abcdef \nof the edge in eu\n").unwrap();
+        assert_eq!(read_token(file.path()).unwrap(), "0123456789abcdef");
+        assert!(
+            read_token(Path::new("none/token")).unwrap_err().to_string().contains("none/token")
+        );
     }
 
     #[test]

@@ -7,7 +7,10 @@ use clap::Subcommand;
 use loadline_core::state::{CacheShare, CachedObject, DiskCache, Purge, Purged};
 use serde::Deserialize;
 
-use super::{administration::Administration, series, size, wrong_usage};
+use super::{
+    administration::{Administration, read_token},
+    series, size, wrong_usage,
+};
 
 /// Show what the cache of a running loadline holds, or purge from it
 #[derive(clap::Args)]
@@ -182,10 +185,9 @@ fn purge(args: &PurgeArgs) -> anyhow::Result<ExitCode> {
     if purge.normalized().is_none() {
         return Ok(wrong_usage(Purge::NO_URL));
     }
-    let token = std::fs::read_to_string(&args.token_file)
-        .with_context(|| format!("reading {}", args.token_file.display()))?;
+    let token = read_token(&args.token_file)?;
     let body = serde_json::to_string(&purge)?;
-    let purged: Purged = args.place.place.post("/api/cache/purge", token.trim(), &body)?;
+    let purged: Purged = args.place.place.post("/api/cache/purge", &token, &body)?;
     let done = if args.soft { "marked stale" } else { "purged" };
     series::print(&match args.place.json {
         true => serde_json::to_string(&purged)? + "\n",

@@ -5,11 +5,14 @@
 
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use loadline_core::{state::State, time::Duration};
 use serde_json::{Value, json};
 
-use super::{administration::Administration, series};
+use super::{
+    administration::{Administration, read_token},
+    series,
+};
 
 /// Where, and by which right.
 #[derive(clap::Args)]
@@ -190,10 +193,8 @@ fn server(text: &str, place: &Place) -> anyhow::Result<Target> {
 }
 
 fn change(place: &Place, target: &Target, body: &Value) -> anyhow::Result<ExitCode> {
-    let token = std::fs::read_to_string(&place.token_file)
-        .with_context(|| format!("reading {}", place.token_file.display()))?;
-    let token = token.lines().next().unwrap_or_default().trim();
-    let changes: Value = place.place.post(&target.path(), token, &body.to_string())?;
+    let token = read_token(&place.token_file)?;
+    let changes: Value = place.place.post(&target.path(), &token, &body.to_string())?;
     let text = if place.json {
         serde_json::to_string_pretty(&changes)? + "\n"
     } else {
