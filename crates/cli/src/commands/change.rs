@@ -3,7 +3,7 @@
 //! A target is a server by its address, with the service, or service and group, before it where
 //! several have it; a group by service and name; or, for maintenance, a service by its name.
 
-use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use anyhow::{bail, ensure};
 use loadline_core::{state::State, time::Duration};
@@ -92,7 +92,8 @@ pub(crate) struct Scaler {
     /// SERVICE/GROUP
     target: String,
 
-    /// From 0, which drains the group, to 1, all of its capacity
+    /// 0, which drains the group, or from 0.1 to 1, all of its capacity
+    #[arg(value_parser = scaler_of)]
     scaler: f64,
 
     #[command(flatten)]
@@ -162,6 +163,12 @@ pub(crate) fn scaler(args: &Scaler) -> anyhow::Result<ExitCode> {
     let target = Target::find(&args.target, &args.place.place.state()?)?;
     ensure!(matches!(target, Target::Group { .. }), "name a group: SERVICE/GROUP");
     change(&args.place, &target, &json!({ "scaler": args.scaler }))
+}
+
+/// The part of a capacity that a file may say, too.
+fn scaler_of(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|it| *it == 0.0 || (0.1..=1.0).contains(it));
+    number.ok_or_else(|| "0, or a number from 0.1 to 1".to_owned())
 }
 
 /// Changes a server by the first of these bodies, a service by the second.
@@ -283,16 +290,31 @@ impl Target {
     }
 
     fn path(&self) -> String {
+        let part = |name: &String| encoded(name);
         match self {
-            Self::Service { service } => format!("/api/services/{service}"),
-            Self::Group { service, group } => format!("/api/services/{service}/groups/{group}"),
+            Self::Service { service } => format!("/api/services/{}", part(service)),
+            Self::Group { service, group } => {
+                format!("/api/services/{}/groups/{}", part(service), part(group))
+            }
             Self::Server { service, group, address } => {
-                // A Unix socket has a path.
-                let address = address.replace('/', "%2F");
+                let [service, group, address] = [service, group, address].map(part);
                 format!("/api/services/{service}/groups/{group}/servers/{address}")
             }
         }
     }
+}
+
+/// A part of the path of a URL. A Unix socket may have any name.
+fn encoded(name: &str) -> String {
+    let mut part = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            part.push(char::from(byte));
+        } else {
+            let _ = write!(part, "%{byte:02X}");
+        }
+    }
+    part
 }
 
 const AFTER_HELP: &str = "\
@@ -306,8 +328,8 @@ Examples:
   loadline scaler web/us-central1 1 --token-file admin.token
 
 A change lasts until the next reload or restart, also while a server is not on its list: it comes
-back as it was left, and `activate` finds it meanwhile, too. Exit codes: 0 done, 2 there is no such
-target, or the admin interface cannot be reached or refused.";
+back as it was left, and `activate` finds it meanwhile, too. Exit codes: 0 done, 1 wrong usage, 2
+there is no such target, or the admin interface cannot be reached or refused.";
 
 #[cfg(test)]
 mod tests {
@@ -347,6 +369,27 @@ mod tests {
         let there = drained("10.0.0.2:80");
         assert_eq!(found("10.0.0.2:80", &there).unwrap(), "web/eu/10.0.0.2:80", "it is one");
         assert!(found("10.9.9.9:80", &there).is_err());
+    }
+
+    #[test]
+    fn a_unix_socket_of_any_name_is_a_part_of_a_url() {
+        let path = |address: &str| {
+            let (service, group) = ("web".to_owned(), "eu".to_owned());
+            Target::Server { service, group, address: address.to_owned() }.path()
+        };
+        assert_eq!(path("10.0.0.1:80"), "/api/services/web/groups/eu/servers/10.0.0.1:80");
+        assert_eq!(
+            path("unix:/run/a b?#100%.sock"),
+            "/api/services/web/groups/eu/servers/unix:%2Frun%2Fa%20b%3F%23100%25.sock"
+        );
+    }
+
+    #[test]
+    fn a_scaler_is_0_or_from_a_tenth_to_1() {
+        assert_eq!([scaler_of("0"), scaler_of("0.1"), scaler_of("1")], [Ok(0.0), Ok(0.1), Ok(1.0)]);
+        for wrong in ["0.05", "1.5", "-1", "NaN", "half"] {
+            assert!(scaler_of(wrong).unwrap_err().contains("from 0.1 to 1"), "{wrong}");
+        }
     }
 
     #[test]
