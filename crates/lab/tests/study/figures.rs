@@ -138,6 +138,73 @@ fn at_ten_times_the_speed_times_grow_and_the_knee_stays() {
     assert_eq!(number(&figures[2]), 12.5);
 }
 
+/// The knee of a study, over runs at 10/s and 20/s of repetitions with these means.
+fn knee(figures: &str, repeats: &[[f64; 2]]) -> StudyFigure {
+    let study = study(figures, Mode::Full);
+    let repeats = (1..).zip(repeats);
+    let runs = |(repeat, means): (u32, &[f64; 2])| {
+        [run("loadline", 10, repeat, means[0]), run("loadline", 20, repeat, means[1])]
+    };
+    let record = judged(&study, repeats.flat_map(runs).collect());
+    lab(&record).figures[2].clone()
+}
+
+#[test]
+fn a_curve_that_begins_at_the_level_does_not_reach_it_at_its_first_value() {
+    let figures = AVERAGES.replace("\"2 * at_10\"", "400");
+    let figure = knee(&figures, &[[500.0, 2500.0]]);
+    assert_eq!((figure.measured, figure.finding), (None, StudyFinding::Fail));
+    assert_eq!(figure.reason, "already at the level at 10, the lowest value with a valid run");
+}
+
+#[test]
+fn where_a_curve_begins_is_not_known_with_its_lower_runs_invalid() {
+    let study = study(&AVERAGES.replace("\"2 * at_10\"", "400"), Mode::Full);
+    let busy = StudyPhase { faults: vec!["steal".into()], ..run("loadline", 5, 1, 100.0) };
+    let record = judged(&study, vec![busy, run("loadline", 10, 1, 500.0)]);
+    assert_eq!(findings(&record)["knee"], StudyFinding::Invalid);
+}
+
+#[test]
+fn a_curve_is_of_the_runs_and_the_values_that_its_figure_says() {
+    let level = AVERAGES.replace("\"2 * at_10\"", "1000");
+    let with = |key: &str| level.replace("along =", &format!("{key}\nalong ="));
+    let repeats = [[500.0, 2500.0], [900.0, 900.0]];
+    assert_eq!(number(&knee(&with("run = 1"), &repeats)), 12.5);
+    assert_eq!(knee(&with("run = 2"), &repeats).reason, "it does not reach 1000");
+    // From 900 to 2500 it is at 1000 after a sixteenth.
+    assert_eq!(number(&knee(&with("of = \"max\""), &repeats)), 10.625);
+    let only = knee(&with("at = { rate = 20 }"), &repeats);
+    assert_eq!(only.reason, "already at the level at 20, the lowest value with a valid run");
+}
+
+#[test]
+fn a_level_of_a_rate_is_held_against_rates_at_the_published_speed() {
+    let figures = AVERAGES
+        .replace("\"2 * at_10\"", "10")
+        .replace("take = \"mean_ms\"\nalong", "take = \"achieved_per_s\"\nalong");
+    let study = study(&figures, Mode::Quick);
+    let achieved = |rate, achieved: f64| {
+        let mut run = run("loadline", rate, 1, 1.0);
+        run.readings.insert("achieved_per_s".into(), Reading::Number(achieved));
+        run
+    };
+    let record = judged(&study, vec![achieved(10, 50.0), achieved(20, 150.0)]);
+    // 5/s and 15/s, at the tenth of the speed.
+    assert_eq!(number(&lab(&record).figures[2]), 15.0);
+}
+
+#[test]
+fn a_band_on_what_was_not_run_any_more_judges_nothing() {
+    let study = study(AVERAGES, Mode::Full);
+    let why = Some("interrupted".to_owned());
+    let left_out = StudyPhase { skipped: true, failed: why, ..run("loadline", 10, 1, 0.0) };
+    let record = judged(&study, vec![run("loadline", 20, 1, 2500.0), left_out]);
+    let shown = [StudyFinding::Shown; 3];
+    assert_eq!(["at_10", "at_20", "knee"].map(|name| findings(&record)[name]), shown);
+    assert!(lab(&record).figures[1].reason.contains("interrupted"));
+}
+
 #[test]
 fn an_invalid_run_is_in_no_figure() {
     let study = study(AVERAGES, Mode::Full);

@@ -26,6 +26,8 @@ pub(super) struct Found {
     pub(super) reading: Option<Reading>,
     pub(super) runs: u64,
     pub(super) invalid: u64,
+    /// Whether a value of `along` has invalid runs only.
+    pub(super) has_gap: bool,
     /// Why each run that gave nothing did not.
     pub(super) failures: Vec<String>,
     pub(super) reason: String,
@@ -113,7 +115,9 @@ impl<'b> FigureEvaluator<'b> {
         (figure.target, figure.finding, reason) = held;
         if !reason.is_empty() {
             figure.reason = reason;
-            if self.any_lacks_valid_runs(&band::names(&band), &figure.row, 0) {
+            if self.any_is_skipped(&band::names(&band), &figure.row) {
+                figure.finding = StudyFinding::Shown;
+            } else if self.any_lacks_valid_runs(&band::names(&band), &figure.row, 0) {
                 figure.finding = StudyFinding::Invalid;
             }
         }
@@ -164,20 +168,24 @@ impl<'b> FigureEvaluator<'b> {
         };
         match &entry.phase {
             Some(phase) => skipped(&phase.value),
-            None => self.names(entry).iter().any(|name| {
-                let (name, row) = name.split_once('@').unwrap_or((name, row));
-                let entry = self.entry(name.trim_start_matches("published."));
-                self.rows.iter().any(|one| one.name == row && one.skipped.is_some())
-                    || entry.is_some_and(|entry| self.is_skipped(entry, row))
-            }),
+            None => self.any_is_skipped(&self.names(entry), row),
         }
+    }
+
+    fn any_is_skipped(&self, names: &[String], row: &str) -> bool {
+        names.iter().any(|name| {
+            let (name, row) = name.split_once('@').unwrap_or((name, row));
+            let entry = self.entry(name.trim_start_matches("published."));
+            self.rows.iter().any(|one| one.name == row && one.skipped.is_some())
+                || entry.is_some_and(|entry| self.is_skipped(entry, row))
+        })
     }
 
     /// Whether invalid runs are why a figure is not known: its own, or those of a figure that it is
     /// worked out from.
     fn lacks_valid_runs(&self, entry: &FigureEntry, row: &str, depth: usize) -> bool {
         let found = self.find(entry, row, depth);
-        let own = found.runs == 0 && found.invalid > 0;
+        let own = found.has_gap || found.runs == 0 && found.invalid > 0;
         found.reading.is_none()
             && (own || self.any_lacks_valid_runs(&self.names(entry), row, depth))
     }
@@ -218,26 +226,20 @@ impl<'b> FigureEvaluator<'b> {
                 _ => Found { reason: "it is no number".to_owned(), ..found },
             };
         }
-        if let (Some(along), Some(reaches)) = (&entry.along, &entry.reaches) {
+        if let Some(reaches) = &entry.reaches {
             let level = formula(&reaches.value.0);
             let level =
                 level.map(|level| level.value(&|name: &str| self.value(name, row, depth + 1)));
             let mut found = match level {
-                Some(Ok(level)) => self.reaches(entry, row, &along.value, level),
+                Some(Ok(level)) => self.reaches(entry, row, level),
                 Some(Err(reason)) => Found { reason, ..Found::default() },
                 None => Found::default(),
             };
             found.failures.extend(self.failures_of(&self.names(entry), row, depth));
             return found;
         }
-        let at = |run: &StudyPhase| {
-            let fits = |(name, value): &(At<String>, At<Word>)| {
-                run.at.get(&name.value) == Some(&value.value.0)
-            };
-            entry.at.iter().all(fits) && entry.run.is_none_or(|number| run.repeat == number)
-        };
-        let of = entry.of.as_ref().map_or("mean", |of| &of.value);
-        self.taken(text(&entry.phase), row, &at, text(&entry.take), of, &entry.unit)
+        let at = |run: &StudyPhase| is_of(run, entry);
+        self.taken(text(&entry.phase), row, &at, text(&entry.take), of(entry), &entry.unit)
     }
 
     /// What a path finds in the valid runs of a phase, as one reading.
@@ -288,29 +290,35 @@ impl<'b> FigureEvaluator<'b> {
 
     /// Where the curve over the variable `along` first reaches a level, by straight lines between
     /// its points.
-    fn reaches(&self, entry: &FigureEntry, row: &str, along: &str, level: f64) -> Found {
-        let phase = text(&entry.phase);
+    fn reaches(&self, entry: &FigureEntry, row: &str, level: f64) -> Found {
+        let (phase, along, take) = (text(&entry.phase), text(&entry.along), text(&entry.take));
         let mut values: Vec<(f64, String)> = self.values_of(phase, along);
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut sum, mut last) = (Found::default(), None);
+        let (mut sum, mut last) = (Found::default(), None::<(f64, f64)>);
         for (x, word) in values {
-            let at = |run: &StudyPhase| run.at.get(along) == Some(&word);
-            // The level is a time as a rule, whatever the unit of the variable.
-            let unit = text(&entry.take).rsplit('_').next().unwrap_or_default();
-            let found = self.taken(phase, row, &at, text(&entry.take), "mean", unit);
+            let at = |run: &StudyPhase| run.at.get(along) == Some(&word) && is_of(run, entry);
+            let found = self.taken(phase, row, &at, take, of(entry), unit_of(take));
             sum.runs += found.runs;
             sum.invalid += found.invalid;
+            sum.has_gap |= found.runs == 0 && found.invalid > 0;
             sum.failures.extend(found.failures);
             let Some(Reading::Number(y)) = found.reading else { continue };
-            if y >= level {
-                let x = match last {
-                    Some((x0, y0)) if y > y0 => x0 + (x - x0) * (level - y0) / (y - y0),
-                    _ => x,
-                };
-                sum.reading = Some(Reading::Number(x));
-                return sum;
+            if y < level {
+                last = Some((x, y));
+                continue;
             }
-            last = Some((x, y));
+            match last {
+                Some((x0, y0)) => {
+                    let x = x0 + (x - x0) * (level - y0) / (y - y0);
+                    sum.reading = Some(Reading::Number(x));
+                }
+                None => {
+                    sum.reason = format!(
+                        "already at the level at {word}, the lowest value with a valid run"
+                    );
+                }
+            }
+            return sum;
         }
         sum.reason = format!("it does not reach {}", band::figure(level, ""));
         sum
@@ -352,6 +360,27 @@ fn is_over_rows(entry: &FigureEntry) -> bool {
         let names = formula.names();
         !names.is_empty() && names.iter().all(|name| name.contains('@'))
     })
+}
+
+/// Whether a run is one that the figure is about.
+fn is_of(run: &StudyPhase, entry: &FigureEntry) -> bool {
+    let fits =
+        |(name, value): &(At<String>, At<Word>)| run.at.get(&name.value) == Some(&value.value.0);
+    entry.at.iter().all(fits) && entry.run.is_none_or(|number| run.repeat == number)
+}
+
+/// How several readings become one.
+fn of(entry: &FigureEntry) -> &str {
+    entry.of.as_ref().map_or("mean", |of| &of.value)
+}
+
+/// The unit that a path ends in. That of a figure along a variable is the variable's.
+fn unit_of(take: &str) -> &str {
+    match take.rsplit_once('_') {
+        Some((rate, "s")) if rate.ends_with("_per") => "/s",
+        Some((_, unit)) => unit,
+        None => "",
+    }
 }
 
 /// One reading of several; words by their first.
