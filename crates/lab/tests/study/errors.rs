@@ -75,6 +75,20 @@ fn hosts_that_cannot_be_on_an_ethernet_so_are_told_where_they_say_it() {
 }
 
 #[test]
+fn a_figure_of_a_phase_that_its_rows_do_not_have_is_told() {
+    let text = SMALLEST
+        .replace("[host.client]", "[row.near]\n[row.far]\n[host.client]")
+        .replace("repeat = 2", "rows = [\"far\"]")
+        .replace("unit = \"ms\"", "rows = [\"near\"]");
+    let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
+    let line = text[..text.find("phase = ").unwrap()].matches('\n').count() + 1;
+    let message = "no row of this figure has the phase `first-byte` - rows with it are far";
+    assert_eq!(told(&errors), format!("{line}: {message}\n"));
+    let both = text.replace("rows = [\"near\"]", "rows = [\"near\", \"far\"]");
+    assert!(Study::parse("study.toml", &both, Mode::Full).is_ok());
+}
+
+#[test]
 fn what_is_missing_is_told_where_it_should_stand() {
     let cases = [
         ("name = \"web\"\n", "`name` is missing here"),

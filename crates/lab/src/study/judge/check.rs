@@ -5,7 +5,7 @@ use loadline_spanned::{At, Problems, Span, known};
 
 use super::{band, formula};
 use crate::study::{
-    file::{CheckEntry, FigureEntry, File},
+    file::{CheckEntry, FigureEntry, File, PhaseEntry},
     formula::Formula,
     read::Study,
 };
@@ -100,6 +100,7 @@ impl Checker<'_> {
         match (&entry.phase, &entry.compute) {
             (Some(phase), None) => {
                 self.phase(phase);
+                self.common_row(phase, &entry.rows);
                 if entry.take.is_none() {
                     let help = "write `take = \"response.mean_ms\"`: a path in the record";
                     self.problems.error(here, "`take` is missing here", "here", help);
@@ -237,6 +238,25 @@ impl Checker<'_> {
         let names = self.file.phase.iter().filter_map(|entry| entry.value.name.as_ref());
         let names: Vec<&str> = names.map(|name| name.value.as_str()).collect();
         self.one_of("phase", &phase.value, &phase.span, &names);
+    }
+
+    /// Notes a figure of a phase that no row has with it.
+    fn common_row(&mut self, phase: &At<String>, rows: &[At<String>]) {
+        let named =
+            |entry: &&PhaseEntry| entry.name.as_ref().is_some_and(|name| name.value == phase.value);
+        let phases: Vec<_> = self.file.phase.iter().map(|at| &at.value).filter(named).collect();
+        let has = |row: &At<String>| {
+            phases.iter().any(|phase| {
+                phase.rows.is_empty() || phase.rows.iter().any(|own| own.value == row.value)
+            })
+        };
+        if phases.is_empty() || rows.is_empty() || rows.iter().any(has) {
+            return;
+        }
+        let own = phases.iter().flat_map(|phase| &phase.rows).map(|row| row.value.as_str());
+        let message = format!("no row of this figure has the phase `{}`", phase.value);
+        let help = format!("rows with it are {}", own.collect::<Vec<_>>().join(", "));
+        self.problems.error(&phase.span, message, "here", help);
     }
 
     fn one_of(&mut self, what: &str, name: &str, span: &Span, names: &[&str]) {
