@@ -60,7 +60,11 @@ fn hold(study: &Study, figure: &StudyFigure, measured: Option<Reading>) -> Simul
         held.reason.clone_from(&figure.reason);
         return held;
     };
-    let band = entry.map_or(Band::Share(AVERAGES), |entry| band_of(study, entry));
+    let band = entry.map_or(Band::Share(AVERAGES), |entry| band_of(study, entry, &figure.row));
+    if matches!(&band, Band::Step(steps) if steps.is_empty()) {
+        held.reason = "its phase runs for no steps that are numbers".to_owned();
+        return held;
+    }
     held.band = match band {
         Band::Share(share) => format!("{:.0} %", share * 100.0),
         Band::Step(_) => "the same step".to_owned(),
@@ -86,9 +90,9 @@ fn named(figure: &StudyFigure) -> SimulatedFigure {
     }
 }
 
-fn band_of(study: &Study, entry: &FigureEntry) -> Band {
+fn band_of(study: &Study, entry: &FigureEntry, row: &str) -> Band {
     if let (Some(along), Some(phase)) = (&entry.along, &entry.phase) {
-        return Band::Step(steps(study, &phase.value, &along.value));
+        return Band::Step(steps(study, (&phase.value, row), &along.value));
     }
     let take = entry.take.as_ref().map_or("", |take| &take.value);
     let of = entry.of.as_ref().map_or("", |of| &of.value);
@@ -96,16 +100,16 @@ fn band_of(study: &Study, entry: &FigureEntry) -> Band {
     Band::Share(if is_tail { PERCENTILES } else { AVERAGES })
 }
 
-/// The values that a phase runs for.
-fn steps(study: &Study, phase: &str, along: &str) -> Vec<f64> {
+/// The values that a phase of a row runs for.
+fn steps(study: &Study, (phase, row): (&str, &str), along: &str) -> Vec<f64> {
     let phases = study.file.phase.iter().map(|at| &at.value);
-    let mut named = phases.filter(|one| one.name.as_ref().is_some_and(|it| it.value == phase));
-    let Some(entry) = named.next() else { return Vec::new() };
-    let sweep = match study.is_quick() && !entry.quick.sweep.is_empty() {
-        true => &entry.quick.sweep,
-        false => &entry.sweep,
-    };
-    let values = sweep.iter().find(|(name, _)| name.value == along);
+    let mut own = phases.filter(|one| {
+        let has_row = one.rows.is_empty() || one.rows.iter().any(|it| it.value == row);
+        has_row && one.name.as_ref().is_some_and(|it| it.value == phase)
+    });
+    let Some(entry) = own.next() else { return Vec::new() };
+    let quick = entry.quick.sweep.iter().filter(|_| study.is_quick());
+    let values = quick.chain(&entry.sweep).find(|(name, _)| name.value == along);
     let values = values.into_iter().flat_map(|(_, values)| &values.value);
     let mut steps: Vec<f64> = values.filter_map(|word| word.0.parse().ok()).collect();
     steps.sort_by(f64::total_cmp);
@@ -149,6 +153,50 @@ const TAILS: [&str; 6] = ["p50", "p90", "p95", "p99", "max", "min"];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::Mode;
+
+    const TWO_ROWS: &str = r#"
+title = "Two rows"
+[row.one]
+[row.other]
+[host.a]
+[[phase]]
+name = "load"
+rows = ["one"]
+host = "a"
+for = { rate = [5, 10, 20], users = [1, 2] }
+quick = { for = { users = [1] } }
+run = ["true", "{rate}", "{users}"]
+[[phase]]
+name = "load"
+rows = ["other"]
+host = "a"
+for = { rate = [7], policy = ["random"] }
+run = ["true", "{rate}", "{policy}"]
+"#;
+
+    #[test]
+    fn steps_are_those_of_the_row_and_not_lost_where_quick_replaces_another_variable() {
+        let study = |mode| Study::parse("two.toml", TWO_ROWS, mode).unwrap();
+        let of = |mode, row, along| steps(&study(mode), ("load", row), along);
+        assert_eq!(of(Mode::Quick, "one", "rate"), [5.0, 10.0, 20.0]);
+        assert_eq!(of(Mode::Quick, "one", "users"), [1.0]);
+        assert_eq!(of(Mode::Full, "one", "users"), [1.0, 2.0]);
+        assert_eq!(of(Mode::Full, "other", "rate"), [7.0]);
+    }
+
+    #[test]
+    fn what_runs_for_no_steps_is_not_compared() {
+        let figure = "[[figure]]\nname = \"knee\"\nphase = \"load\"\ntake = \"a\"\n\
+                      along = \"policy\"\nreaches = 1\n";
+        let study = Study::parse("two.toml", &(TWO_ROWS.to_owned() + figure), Mode::Full).unwrap();
+        let measured = Some(Reading::Number(1.0));
+        let (name, row) = ("knee".to_owned(), "other".to_owned());
+        let figure = StudyFigure { name, row, measured, ..StudyFigure::default() };
+        let held = hold(&study, &figure, Some(Reading::Number(99.0)));
+        assert_eq!(held.agreement, Agreement::NotCompared);
+        assert!(held.reason.contains("no steps"), "{}", held.reason);
+    }
 
     #[test]
     fn both_agree_within_the_share_or_at_the_same_step() {
