@@ -320,6 +320,83 @@ fn a_program_that_does_not_start_is_code_2_with_its_last_words() {
     assert!(told.contains("`web` did not start") && told.contains("fxed"), "{told}");
 }
 
+/// The record in the folder of a run, and whether its report is there.
+fn record(out: &Path) -> Value {
+    assert!(out.join("report.html").is_file());
+    serde_json::from_slice(&fs::read(out.join("record.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn what_was_measured_before_a_program_that_does_not_start_is_kept() {
+    let rows = "[row.first]\nvalues = { kind = \"fixed\" }\n[row.second]\n\
+                values = { kind = \"fxed\" }\n[row.third]\nvalues = { kind = \"fixed\" }\n";
+    let study = TEN_MS
+        .replace("[host.client]", &format!("{rows}[host.client]"))
+        .replace("\"worker\", \"fixed\"", "\"worker\", \"{kind}\"");
+    let (output, out) = run("second-row", &study, &[]);
+    if refused(&output) {
+        return;
+    }
+    let (told, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{told}{errors}");
+    assert!(errors.contains("`web` did not start"), "{errors}");
+    assert!(told.contains("PASS first: time to first byte"), "{told}");
+    assert!(told.contains("SKIPPED third (`web` did not start"), "{told}");
+    let record = record(&out);
+    let rows = record["lab"]["rows"].as_array().unwrap();
+    let skipped: Vec<_> = rows.iter().map(|row| row["skipped"].is_string()).collect();
+    assert_eq!(skipped, [false, true, true]);
+    assert!(record["lab"]["figures"][0]["measured"].is_number(), "{record}");
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured_and_does_not_wait_for_what_waits() {
+    let study = TEN_MS.replace(
+        "[limits]",
+        r#"
+[[phase]]
+name = "pause"
+before = [{ wait = "10m" }]
+[[phase]]
+name = "later"
+host = "client"
+run = ["{loadline}", "ttfb", "http://{server.address}/", "-n", "5", "--json", "--quiet"]
+[[figure]]
+name = "later"
+phase = "later"
+take = "targets.0.time.min_ms"
+at_most = "2 * ttfb"
+[limits]"#,
+    );
+    let folder = folder("interrupted");
+    let file = folder.join("interrupted.toml");
+    fs::write(&file, study).unwrap();
+    let out = folder.join("run");
+    let mut command = loadline(&["lab", "run", file.to_str().unwrap()]);
+    let command = command.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let told: Vec<_> = lines.by_ref().take_while(|line| !line.contains("pause, run 1")).collect();
+    let began = std::time::Instant::now();
+    // It has ended by itself where there is no lab here.
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+    let last: Vec<_> = lines.collect();
+    let mut output = child.wait_with_output().unwrap();
+    output.stderr = [told, last].concat().join("\n").into_bytes();
+    if refused(&output) {
+        return;
+    }
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+    let (told, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{told}{errors}");
+    assert!(errors.contains("interrupted"), "{errors}");
+    assert!(told.contains("PASS loadline: time to first byte"), "{told}");
+    let figures = &record(&out)["lab"]["figures"];
+    assert_eq!(figures[0]["finding"], "shown", "{figures}");
+    assert_eq!(figures[0]["reason"], "interrupted", "{figures}");
+}
+
 #[test]
 fn the_study_of_a_new_user_runs_as_it_is() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab/three-regions.toml");

@@ -172,7 +172,8 @@ impl Child {
         ended.unwrap_or_default() + &said
     }
 
-    fn wait_until_end(&mut self, limit: Duration) -> Result<Option<Exit>, HostError> {
+    /// Waits for its end, for so long at most.
+    pub(crate) fn wait_until_end(&mut self, limit: Duration) -> Result<Option<Exit>, HostError> {
         if self.exit.is_none() {
             let failed = |source| HostError::Failed {
                 host: self.line.host().to_owned(),

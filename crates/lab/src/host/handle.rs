@@ -165,7 +165,7 @@ impl Host {
     ) -> Result<(), HostError> {
         let until = clock::now() + limit;
         loop {
-            if let (Reply::Listening(true), _) = self.line.ask(&Request::Listening { port }, &[])? {
+            if self.listens(port)? {
                 return Ok(());
             }
             if server.try_wait()?.is_some() || clock::now() >= until {
@@ -175,6 +175,15 @@ impl Host {
             }
             thread::sleep(LOOK_AGAIN.to_std());
         }
+    }
+
+    /// Whether some program of this host listens on a TCP port.
+    ///
+    /// # Errors
+    /// [`HostError::Gone`].
+    pub fn listens(&self, port: u16) -> Result<bool, HostError> {
+        let (reply, _) = self.line.ask(&Request::Listening { port }, &[])?;
+        Ok(matches!(reply, Reply::Listening(true)))
     }
 
     /// A UDP socket of this host, bound to one of its addresses or to any.

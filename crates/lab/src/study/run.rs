@@ -23,8 +23,10 @@ use std::{
     path::{Path, PathBuf},
     slice::from_ref,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
+use loadline_core::time::Duration;
 use loadline_measure::record::{StudyDelay, StudyPhase, StudyRow};
 
 pub use environment::{find_program, tool_version};
@@ -93,6 +95,17 @@ pub enum Event {
     },
 }
 
+/// What was measured of a study.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// Its circumstances.
+    pub conditions: Conditions,
+    /// Every run, in the order they were made; those that an early end left out are skipped.
+    pub phases: Vec<StudyPhase>,
+    /// Why it was not run to its end; none where it was.
+    pub ended_early: Option<RunError>,
+}
+
 /// Why a study was not run to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -147,19 +160,19 @@ pub fn steps(study: &Study, rows: &[String]) -> usize {
 }
 
 /// Runs the rows of a study, one after another. Ends early, leaving no process, when `stop` is
-/// set.
+/// set, there is no lab, or a row that is no peer cannot be run; what was measured by then is kept.
 ///
 /// A row whose hosts are on an Ethernet is left out where this user may not make one.
 ///
 /// # Errors
-/// [`RunError`] where there is no lab, a row that is no peer cannot be run, or there is none but
-/// those that take rights which this user lacks.
+/// [`RunError`] where it ended early and nothing was measured, or where there are no rows but those
+/// that take rights which this user lacks.
 pub fn run(
     study: &Study,
     setup: &Setup,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event),
-) -> Result<(Conditions, Vec<StudyPhase>), RunError> {
+) -> Result<Measured, RunError> {
     let started = clock::now();
     folder::begin(&setup.folder, study)?;
     let mut conditions = Conditions {
@@ -169,10 +182,11 @@ pub fn run(
         ..Conditions::default()
     };
     let (mut phases, mut told) = (Vec::new(), BTreeSet::new());
-    let mut forbidden = None;
+    let (mut forbidden, mut ended_early) = (None, None::<RunError>);
     for row in study.rows() {
         let mut row = row.clone();
         let mut reason = left_out(study, setup, &row);
+        reason = reason.or_else(|| ended_early.as_ref().map(RunError::to_string));
         if let (None, Err(error)) = (&reason, may_run(study, &row)) {
             reason = Some(error.to_string());
             forbidden = Some(error);
@@ -184,26 +198,37 @@ pub fn run(
             continue;
         }
         let (conditions, told) = (&mut conditions, &mut told);
-        let mut begun = RowRun { study, setup, stop, tell, conditions, told };
-        match begun.run_until_valid(&row) {
-            Ok(own) => phases.extend(own),
-            Err(error @ (RunError::Interrupted | RunError::Lab(LabError::Refused(_)))) => {
-                return Err(error);
-            }
-            Err(error) if row.peer.is_some() => {
+        let own = Vec::new();
+        let mut begun = RowRun { study, setup, stop, tell, conditions, told, phases: own };
+        let failed = begun.run_until_valid(&row).err();
+        let own = begun.phases;
+        match failed {
+            Some(error) if row.peer.is_some() && !ends_all(&error) => {
                 let reason = error.to_string();
                 tell(Event::Skipped { title: row.title.clone(), reason: reason.clone() });
                 row.skipped = Some(reason);
             }
-            Err(error) => return Err(error),
+            failed => {
+                row.skipped = failed.as_ref().filter(|_| own.is_empty()).map(RunError::to_string);
+                phases.extend(own);
+                ended_early = failed;
+            }
         }
         conditions.rows.push(row);
     }
     conditions.elapsed_s = clock::now().since(started).as_secs_f64();
-    match forbidden {
-        Some(error) if conditions.rows.iter().all(|row| row.skipped.is_some()) => Err(error.into()),
-        _ => Ok((conditions, phases)),
+    match (ended_early, forbidden) {
+        (Some(error), _) if phases.iter().all(|phase| phase.skipped) => Err(error),
+        (None, Some(error)) if conditions.rows.iter().all(|row| row.skipped.is_some()) => {
+            Err(error.into())
+        }
+        (ended_early, _) => Ok(Measured { conditions, phases, ended_early }),
     }
+}
+
+/// Whether no further row can be run after this, whichever row it was.
+fn ends_all(error: &RunError) -> bool {
+    matches!(error, RunError::Interrupted | RunError::Lab(LabError::Refused(_)))
 }
 
 /// Whether this user has the rights that the lab of a row takes.
@@ -241,48 +266,51 @@ struct RowRun<'r> {
     conditions: &'r mut Conditions,
     /// What the labs of rows before it did without.
     told: &'r mut BTreeSet<String>,
+    /// Its runs so far.
+    phases: Vec<StudyPhase>,
 }
 
 impl RowRun<'_> {
     /// All runs of a row: again while it lacks valid ones, as often as the setup allows. Those that
     /// are valid count, whichever time they were made.
-    fn run_until_valid(&mut self, row: &StudyRow) -> Result<Vec<StudyPhase>, RunError> {
-        let mut phases = Vec::new();
+    fn run_until_valid(&mut self, row: &StudyRow) -> Result<(), RunError> {
         for time in 0..=self.setup.again {
             let title = row.title.clone();
             (self.tell)(match time {
                 0 => Event::Row { title },
                 _ => Event::Again { title, steps: steps(self.study, from_ref(&row.name)) },
             });
-            phases.extend(self.run(&row.name)?);
-            if !self.study.lacks_valid_runs(time as usize + 1, &phases) {
+            self.run(&row.name)?;
+            if !self.study.lacks_valid_runs(time as usize + 1, &self.phases) {
                 break;
             }
         }
-        Ok(phases)
+        Ok(())
     }
 
-    fn run(&mut self, row: &str) -> Result<Vec<StudyPhase>, RunError> {
-        let (plan, folder) = prepare(self.study, self.setup, row)?;
+    fn run(&mut self, row: &str) -> Result<(), RunError> {
+        let (plan, folder) = prepare(self.study, self.setup, row, self.stop)?;
         let (lab, delays) = self.start_true(&plan)?;
         // Somebody may want to look; where the name is taken this lab goes on without one.
         let _announced = lab.announce(self.study.short_name(), self.study.title());
         self.note(&lab);
         self.tell_what_is_missing(&lab);
-        let mut site = RunningRow { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
+        let (plan, folder, stop) = (&plan, &folder, self.stop);
+        let mut site = RunningRow { lab, plan, folder, stop, running: BTreeMap::new() };
         site.start_all()?;
-        let phases = self.phases(&plan, &mut site, &delays)?;
-        site.end()?;
+        let ended = self.steps(plan, &mut site, &delays);
         self.conditions.delays.extend(delays);
-        Ok(phases)
+        ended?;
+        site.end()
     }
 
     /// A lab whose delays are as they should be; the last of a few where none is.
     fn start_true(&self, plan: &Plan) -> Result<(Lab, Vec<StudyDelay>), RunError> {
         let mut tries = 1;
         loop {
+            check_stop(self.stop)?;
             let lab = start(self.setup, plan)?;
-            let delays = delay::measure(&lab, plan)?;
+            let delays = delay::measure(&lab, plan, self.stop)?;
             let is_off = |step: &Step| delay::fault(&delays, &step.tolerance).is_some();
             if tries == LABS_MAX || !plan.steps.iter().any(is_off) {
                 return Ok((lab, delays));
@@ -291,38 +319,48 @@ impl RowRun<'_> {
         }
     }
 
-    fn phases(
+    fn steps(
         &mut self,
         plan: &Plan,
         site: &mut RunningRow<'_>,
         delays: &[StudyDelay],
-    ) -> Result<Vec<StudyPhase>, RunError> {
-        let mut phases = Vec::new();
+    ) -> Result<(), RunError> {
         for (number, step) in plan.steps.iter().enumerate() {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(RunError::Interrupted);
-            }
-            (self.tell)(Event::Step { title: format!("{}: {}", plan.row, step.title()) });
-            let mut phase = self.step(site, step, number + 1)?;
+            let ran = self.step(site, step, number + 1);
+            let mut phase = ran.inspect_err(|error| self.skip(plan, number, error))?;
             phase.faults.extend(delay::fault(delays, &step.tolerance));
             let fault = phase.failed.iter().chain(&phase.faults).next().cloned();
             (self.tell)(Event::Done { fault });
             if step.command.is_some() {
-                phases.push(phase);
+                self.phases.push(phase);
             }
         }
-        Ok(phases)
+        Ok(())
     }
 
     fn step(
-        &self,
+        &mut self,
         site: &mut RunningRow<'_>,
         step: &Step,
         number: usize,
     ) -> Result<StudyPhase, RunError> {
+        check_stop(self.stop)?;
+        (self.tell)(Event::Step { title: format!("{}: {}", site.plan.row, step.title()) });
         match missing(self.study, &step.needs) {
             Some(missing) => Ok(phase::not_run(site.plan, step, missing)),
-            None => phase::run(site, step, number, self.stop),
+            None => phase::run(site, step, number),
+        }
+    }
+
+    /// Notes the steps from this one on as not run, but for those that an earlier time made.
+    fn skip(&mut self, plan: &Plan, from: usize, why: &RunError) {
+        for step in plan.steps.iter().skip(from).filter(|step| step.command.is_some()) {
+            let is_it = |run: &StudyPhase| {
+                (&run.phase, &run.at, run.repeat) == (&step.phase, &step.at, step.repeat)
+            };
+            if !self.phases.iter().any(is_it) {
+                self.phases.push(phase::not_run(plan, step, why.to_string()));
+            }
         }
     }
 
@@ -351,7 +389,12 @@ impl RowRun<'_> {
 const LABS_MAX: u32 = 3;
 
 /// The plan of a row, its folder and its files.
-fn prepare(study: &Study, setup: &Setup, row: &str) -> Result<(Plan, RowFolder), RunError> {
+fn prepare(
+    study: &Study,
+    setup: &Setup,
+    row: &str,
+    stop: &AtomicBool,
+) -> Result<(Plan, RowFolder), RunError> {
     let folder = RowFolder::make(&setup.folder, row)?;
     let places = Places {
         loadline: setup.program.display().to_string(),
@@ -361,7 +404,7 @@ fn prepare(study: &Study, setup: &Setup, row: &str) -> Result<(Plan, RowFolder),
     let plan = study.plan(row, &places);
     folder.write_files(&plan)?;
     for command in &plan.prepare {
-        folder.prepare(command)?;
+        folder.prepare(command, stop)?;
     }
     Ok((plan, folder))
 }
@@ -372,6 +415,30 @@ fn start(setup: &Setup, plan: &Plan) -> Result<Lab, RunError> {
     let options = Options { program, machines: plan.machines.clone(), ..Options::default() };
     Ok(Lab::start(&plan.topology, &options)?)
 }
+
+/// Ends what is under way where the study is to end.
+fn check_stop(stop: &AtomicBool) -> Result<(), RunError> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(RunError::Interrupted),
+        false => Ok(()),
+    }
+}
+
+/// Sleeps, unless the study is to end.
+fn sleep(time: Duration, stop: &AtomicBool) -> Result<(), RunError> {
+    let until = clock::now() + time;
+    loop {
+        check_stop(stop)?;
+        let left = until.since(clock::now());
+        if left == Duration::ZERO {
+            return Ok(());
+        }
+        thread::sleep(left.min(STOPS_WITHIN).to_std());
+    }
+}
+
+/// An interrupt is answered this soon.
+const STOPS_WITHIN: Duration = Duration::from_millis(50);
 
 /// A failure of the file system, with what was to be done.
 fn file_error(what: &str, path: &Path) -> impl FnOnce(std::io::Error) -> RunError {

@@ -12,7 +12,7 @@ use loadline_report::digits;
 
 use super::{
     find, folder, present, print,
-    run::{measure, own_folder},
+    run::{code_of, measure, own_folder},
 };
 
 /// Answer the load balancer assignment's eight questions from measurements
@@ -57,12 +57,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let program = env::current_exe().context("cannot find the binary that runs")?;
     let rows = vec![ROW.to_owned()];
     let setup = Setup { program, folder: out.clone(), rows, seed: args.seed, again: 1 };
-    let record = measure(&study, &setup, args.quiet)?;
+    let (record, ended_early) = measure(&study, &setup, args.quiet)?;
     let code = present::exit_code(&study, &record);
     let text = answers(&record);
     let json = folder::write(&out, &text, record)?;
     print(if args.json { &json } else { &text })?;
-    Ok(code)
+    code_of(ended_early, code)
 }
 
 /// All questions with both answers.

@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 use loadline_lab::{
     host::LabError,
-    study::{self, Mode, RunError, Setup, Study},
+    study::{self, Measured, Mode, RunError, Setup, Study},
 };
 use loadline_measure::record::StudyRecord;
 
@@ -74,14 +74,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let program = env::current_exe().context("cannot find the binary that runs")?;
     let (seed, again) = (args.seed, args.again);
     let setup = Setup { program, folder: folder.clone(), rows, seed, again };
-    let mut record = match measure(&study, &setup, args.quiet) {
+    let (mut record, ended_early) = match measure(&study, &setup, args.quiet) {
         Err(error) if lacks_rights(&error) => {
             report_error(&error);
             return Ok(ExitCode::from(EXIT_RIGHTS));
         }
         measured => measured?,
     };
-    if args.sim {
+    if args.sim && ended_early.is_none() {
         simulate::beside(&study, &setup.rows, seed, &mut record);
     }
     let differs = simulate::simulation_of(&record).is_some_and(|it| !simulate::agrees(it));
@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         false => present::exit_code(&study, &record),
     };
     let text = present::text(&record) + &present::agreement(&record);
-    if let Some(file) = &args.markdown {
+    // A page for the documentation tells of whole studies only.
+    if let (Some(file), None) = (&args.markdown, &ended_early) {
         folder::write_markdown(file, &study, &record)?;
     }
     let json = folder::write(&folder, &text, record)?;
@@ -99,17 +100,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         print(&format!("{text}\nReport: {}\n", folder.join("report.html").display()))?;
     }
-    Ok(code)
+    code_of(ended_early, code)
 }
 
-/// Runs a study as it is set up and judges it.
-pub(super) fn measure(study: &Study, setup: &Setup, quiet: bool) -> anyhow::Result<StudyRecord> {
+/// The exit code of a study, or why it was not run to its end.
+pub(super) fn code_of(ended: Option<RunError>, code: ExitCode) -> anyhow::Result<ExitCode> {
+    ended.map_or(Ok(code), |error| Err(error).context(NOT_TO_ITS_END))
+}
+
+/// Runs a study as it is set up and judges it; also why it was not run to its end, where it was not
+/// and something was measured by then.
+pub(super) fn measure(
+    study: &Study,
+    setup: &Setup,
+    quiet: bool,
+) -> anyhow::Result<(StudyRecord, Option<RunError>)> {
     let progress = Progress::start(study::steps(study, &setup.rows), quiet);
     let measured =
         until_signalled(|stop| study::run(study, setup, stop, &mut |event| progress.tell(&event)));
     progress.finish();
-    let (conditions, phases) = measured?.context("the study was not run to its end")?;
-    Ok(study::judge(study, conditions, phases))
+    let Measured { conditions, phases, ended_early } = measured?.context(NOT_TO_ITS_END)?;
+    Ok((study::judge(study, conditions, phases), ended_early))
 }
 
 /// Whether it failed for want of rights, so that nothing can be said of the study.
@@ -151,6 +162,7 @@ pub(super) fn own_folder(study: &Study) -> PathBuf {
     Path::new("lab-runs").join(format!("{}-{}", study.short_name(), since.as_secs()))
 }
 
+const NOT_TO_ITS_END: &str = "the study was not run to its end";
 /// As test harnesses understand it: skipped.
 const EXIT_RIGHTS: u8 = 77;
 
@@ -167,7 +179,9 @@ A line a figure: PASS or FAIL name measured (what it has to be); NOT-REPRODUCED 
 INVALID where all its runs were (the generator, the machine's host or the router stood in the way);
 SKIPPED for the row of a peer that is not installed. Peers are shown and never judged.
 
+What was measured before Ctrl-C or a failure is in the folder too, the rest is skipped.
+
 Exit codes: 0 no verdict is FAIL, 1 wrong usage or study, 2 failed while running (no namespaces,
-a program that does not start), 3 a verdict is FAIL, or none that the study asks for could be
-given, 77 its hosts are on an Ethernet, which takes rights that this user lacks, 98 no verdict is
-FAIL, but some figure has only invalid runs.";
+a program that does not start) or interrupted, 3 a verdict is FAIL, or none that the study asks for
+could be given, 77 its hosts are on an Ethernet, which takes rights that this user lacks, 98 no
+verdict is FAIL, but some figure has only invalid runs.";

@@ -1,11 +1,11 @@
 //! The lab's own probe: what round trips take before there is any load.
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::{collections::BTreeSet, net::SocketAddr, sync::atomic::AtomicBool};
 
 use loadline_core::time::Duration;
 use loadline_measure::record::StudyDelay;
 
-use super::RunError;
+use super::{RunError, check_stop};
 use crate::{
     host::{HostError, Lab},
     study::plan::Plan,
@@ -13,10 +13,15 @@ use crate::{
 };
 
 /// Round trips between hosts, one pair for each distance of the plan.
-pub(super) fn measure(lab: &Lab, plan: &Plan) -> Result<Vec<StudyDelay>, RunError> {
+pub(super) fn measure(
+    lab: &Lab,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Vec<StudyDelay>, RunError> {
     let mut seen = BTreeSet::new();
     let mut delays = Vec::new();
     for link in &plan.topology.links {
+        check_stop(stop)?;
         let quiet = link.loss.as_ppm() == 0 && link.jitter == Duration::ZERO;
         if link.from < link.to && quiet && seen.insert(link.delay) {
             delays.extend(between(lab, plan, [link.from, link.to], link.delay * 2)?);

@@ -5,10 +5,13 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::AtomicBool,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::{RunError, environment::find_program, file_error};
+use loadline_core::time::Duration;
+
+use super::{RunError, environment::find_program, file_error, sleep};
 use crate::study::{
     Study,
     plan::{Content, Plan},
@@ -69,20 +72,37 @@ impl RowFolder {
         Ok(())
     }
 
-    /// Runs a command on the real machine, in this folder.
-    pub(super) fn prepare(&self, command: &[String]) -> Result<(), RunError> {
+    /// Runs a command on the real machine, in this folder; kills it where the study is to end.
+    pub(super) fn prepare(&self, command: &[String], stop: &AtomicBool) -> Result<(), RunError> {
         let failed = |why: String| RunError::Command { command: command.join(" "), why };
         let Some((program, arguments)) = command.split_first() else { return Ok(()) };
         let path = find_program(program).ok_or_else(|| failed("it is not installed".to_owned()))?;
-        let output = Command::new(path)
+        let before = self.read("logs", PREPARE).len();
+        let mut child = Command::new(path)
             .args(arguments)
             .current_dir(&self.0)
             .stdin(Stdio::null())
-            .output()
+            .stdout(Stdio::null())
+            .stderr(self.log("logs", PREPARE)?)
+            .spawn()
             .map_err(|error| failed(error.to_string()))?;
-        match output.status.success() {
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(|error| failed(error.to_string()))? {
+                break status;
+            }
+            if let Err(error) = sleep(LOOK_AGAIN, stop) {
+                // It fails only where it has ended by now.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        match status.success() {
             true => Ok(()),
-            false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+            false => {
+                let said = self.read("logs", PREPARE);
+                Err(failed(said.get(before..).unwrap_or_default().trim().to_owned()))
+            }
         }
     }
 
@@ -108,3 +128,8 @@ impl RowFolder {
         fs::write(&path, text).map_err(file_error("write", &path))
     }
 }
+
+/// What commands on the real machine said of errors.
+const PREPARE: &str = "prepare.err";
+/// An end is seen so late at most.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -4,10 +4,10 @@ use std::{
     collections::BTreeMap,
     net::IpAddr,
     sync::atomic::{AtomicBool, Ordering},
-    thread, time,
+    thread,
 };
 
-use super::{RunError, Setup, folder, prepare, programs::RunningRow, start};
+use super::{RunError, STOPS_WITHIN, Setup, folder, prepare, programs::RunningRow, start};
 use crate::study::Study;
 
 /// A lab that is held: what people need to know of it.
@@ -37,11 +37,12 @@ pub fn hold(
         return Err(RunError::NoSuchRow { row: row.to_owned(), known: known.join(", ") });
     }
     folder::begin(&setup.folder, study)?;
-    let (plan, folder) = prepare(study, setup, row)?;
+    let (plan, folder) = prepare(study, setup, row, stop)?;
     let lab = start(setup, &plan)?;
     let announced = lab.announce(study.short_name(), study.title());
     let _announced = announced.map_err(|error| super::programs::failed("announce it", &error))?;
-    let mut site = RunningRow { lab, plan: &plan, folder: &folder, running: BTreeMap::new() };
+    let (plan, folder) = (&plan, &folder);
+    let mut site = RunningRow { lab, plan, folder, stop, running: BTreeMap::new() };
     site.start_all()?;
     let hosts = site.lab.hosts().iter();
     tell(&Held {
@@ -55,10 +56,7 @@ pub fn hold(
         notes: site.lab.notes().to_vec(),
     });
     while !stop.load(Ordering::Relaxed) {
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(STOPS_WITHIN.to_std());
     }
     site.end()
 }
-
-/// An interrupt is answered this soon.
-const LOOK_AGAIN: time::Duration = time::Duration::from_millis(50);

@@ -1,11 +1,7 @@
 //! One run of one phase: its command, what runs beside it, what is done meanwhile, and what the
 //! machine did to it.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicBool, Ordering},
-    thread, time,
-};
+use std::{collections::BTreeMap, thread, time};
 
 use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
@@ -14,7 +10,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    RunError,
+    RunError, check_stop,
     folder::unix_ms,
     meter::Meter,
     programs::{GRACE, RunningRow},
@@ -38,7 +34,6 @@ pub(super) fn run(
     site: &mut RunningRow<'_>,
     step: &Step,
     number: usize,
-    stop: &AtomicBool,
 ) -> Result<StudyPhase, RunError> {
     step.before.iter().try_for_each(|verb| site.act(verb))?;
     let mut phase = named(site.plan, step);
@@ -46,7 +41,7 @@ pub(super) fn run(
     let meter = Meter::begin(&site.lab)?;
     let started = clock::now();
     phase.started_unix_ms = unix_ms();
-    let Ended { exit, missed } = commands(site, step, &file, stop)?;
+    let Ended { exit, missed } = commands(site, step, &file)?;
     phase.elapsed_s = clock::now().since(started).as_secs_f64();
     let metered = meter.end(&site.lab)?;
     phase.steal_share = metered.health.steal.as_f64();
@@ -110,7 +105,6 @@ fn commands<'s>(
     site: &mut RunningRow<'_>,
     step: &'s Step,
     file: &str,
-    stop: &AtomicBool,
 ) -> Result<Ended<'s>, RunError> {
     let mut beside = Vec::new();
     for (name, command) in &step.beside {
@@ -137,9 +131,7 @@ fn commands<'s>(
         if over {
             break;
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted);
-        }
+        check_stop(site.stop)?;
         thread::sleep(rest(started, next.map(|action| action.at)));
     }
     if let (Some(child), None) = (&mut child, exit) {

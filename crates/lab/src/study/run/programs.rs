@@ -1,12 +1,12 @@
 //! What runs on the hosts of a row, and what is done to it.
 
-use std::{collections::BTreeMap, thread, time};
+use std::{collections::BTreeMap, sync::atomic::AtomicBool};
 
 use loadline_core::time::Duration;
 use loadline_linux::clock;
 use serde_json::json;
 
-use super::{RunError, environment::find_program, folder::RowFolder};
+use super::{RunError, check_stop, environment::find_program, folder::RowFolder, sleep};
 use crate::{
     host::{Child, Host, Lab, LabError, Output, Program as HostProgram, Signal},
     study::plan::{Command, Plan, Program, Ready, Verb},
@@ -17,6 +17,8 @@ pub(super) struct RunningRow<'s> {
     pub(super) lab: Lab,
     pub(super) plan: &'s Plan,
     pub(super) folder: &'s RowFolder,
+    /// Set where the study is to end.
+    pub(super) stop: &'s AtomicBool,
     pub(super) running: BTreeMap<String, Child>,
 }
 
@@ -71,26 +73,39 @@ impl RunningRow<'_> {
         let host = self.host(&program.command.host)?;
         match &program.ready {
             Ready::AtOnce => Ok(()),
-            Ready::After(time) => {
-                thread::sleep(time.to_std());
-                Ok(())
-            }
+            Ready::After(time) => sleep(*time, self.stop),
             Ready::Port(port) => {
-                let listens = host.wait_listening(child, *port, program.within);
-                listens.map_err(|error| self.not_started(program, &error.to_string()))
+                let why = format!("nobody listens at port {port} of host `{}`", host.name());
+                self.wait_until(|| Ok(host.listens(*port)?), program, child, &why)
             }
             Ready::Line(text) => {
-                let until = clock::now() + program.within;
-                while !self.said(&program.name, before).contains(text) {
-                    if child.try_wait()?.is_some() || clock::now() >= until {
-                        let why = format!("it does not say `{text}`");
-                        return Err(self.not_started(program, &why));
-                    }
-                    thread::sleep(LOOK_AGAIN);
-                }
-                Ok(())
+                let why = format!("it does not say `{text}`");
+                let said = || Ok(self.said(&program.name, before).contains(text));
+                self.wait_until(said, program, child, &why)
             }
         }
+    }
+
+    /// Waits until a program is ready, as long as it may take; `why` it is not where it never is.
+    fn wait_until(
+        &self,
+        is_ready: impl Fn() -> Result<bool, RunError>,
+        program: &Program,
+        child: &mut Child,
+        why: &str,
+    ) -> Result<(), RunError> {
+        let until = clock::now() + program.within;
+        while !is_ready()? {
+            if let Some(exit) = child.try_wait()? {
+                return Err(self.not_started(program, &format!("{why}; it ended {exit}")));
+            }
+            if clock::now() >= until {
+                let why = format!("{why} after {}", program.within);
+                return Err(self.not_started(program, &why));
+            }
+            sleep(LOOK_AGAIN, self.stop)?;
+        }
+        Ok(())
     }
 
     /// What a program said since its output was this long, and all of its errors.
@@ -129,10 +144,7 @@ impl RunningRow<'_> {
                 }
                 Ok(())
             }
-            Verb::Wait(time) => {
-                thread::sleep(time.to_std());
-                Ok(())
-            }
+            Verb::Wait(time) => sleep(*time, self.stop),
             Verb::Run(command) => self.run(command),
         }
     }
@@ -158,13 +170,22 @@ impl RunningRow<'_> {
     fn run(&self, command: &Command) -> Result<(), RunError> {
         let name = "actions";
         let mut child = self.spawn(command, "logs", name)?;
-        let exit = child.wait_with_deadline(ACTION)?;
-        if exit.success() {
-            return Ok(());
-        }
-        let errors = self.folder.read("logs", &format!("{name}.err"));
-        let last = errors.lines().last().unwrap_or_default();
-        let why = format!("it ended {exit}; {last}");
+        let until = clock::now() + ACTION;
+        let exit = loop {
+            let exit = child.wait_until_end(LOOK_AGAIN)?;
+            if exit.is_some() || clock::now() >= until {
+                break exit;
+            }
+            check_stop(self.stop)?;
+        };
+        let why = match exit {
+            Some(exit) if exit.success() => return Ok(()),
+            Some(exit) => {
+                let errors = self.folder.read("logs", &format!("{name}.err"));
+                format!("it ended {exit}; {}", errors.lines().last().unwrap_or_default())
+            }
+            None => format!("it has not ended within {ACTION}"),
+        };
         Err(RunError::Command { command: command.arguments.join(" "), why })
     }
 
@@ -223,6 +244,6 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// A command of an action is short.
 const ACTION: Duration = Duration::from_secs(60);
 /// Between two looks at an output.
-const LOOK_AGAIN: time::Duration = time::Duration::from_millis(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// What is told of a program's last words.
 const LAST_LINES: usize = 8;
