@@ -151,7 +151,7 @@ impl Engine {
         let _ = rustix::io::read(&*self.bell, &mut rung);
         while let Ok(command) = self.inbox.try_recv() {
             match command {
-                Command::Change(link) => self.forwarder.change(link),
+                Command::Change(link) => self.forwarder.change(clock::now(), link),
                 Command::Compensate(one_way) => self.forwarder.compensate(one_way),
                 // The asker may have given up.
                 Command::Report(answer) => drop(answer.send(self.counters())),

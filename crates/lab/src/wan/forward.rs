@@ -91,19 +91,19 @@ impl Forwarder {
             unroutable: 0,
             malformed: 0,
         };
-        topology.links.iter().for_each(|link| this.change(*link));
+        topology.links.iter().for_each(|link| this.change(Instant::ZERO, *link));
         this
     }
 
-    /// Makes `spec`, which must have been checked, what goes between its hosts from now on.
-    pub(super) fn change(&mut self, spec: LinkSpec) {
+    /// Makes `spec`, which must have been checked, what goes between its hosts from `now` on.
+    pub(super) fn change(&mut self, now: Instant, spec: LinkSpec) {
         let ends = self.hosts[spec.from].slow_up || self.hosts[spec.to].slow_down;
         let number = self.number(spec.from, spec.to);
         let path = self.links[number].get_or_insert_with(|| {
             let counters = LinkCounters { from: spec.from, to: spec.to, ..LinkCounters::default() };
             Box::new(Path { link: Link::new(spec, self.seed), cuts: false, counters })
         });
-        path.link.change(spec);
+        path.link.change(now, spec);
         path.cuts = ends || path.link.tells_packets_apart();
     }
 

@@ -52,12 +52,12 @@ impl Link {
         }
     }
 
-    /// From now on this; packets that come now may pass those under way.
-    pub(super) fn change(&mut self, spec: LinkSpec) {
+    /// From `now` on this; packets that come then may pass those under way.
+    pub(super) fn change(&mut self, now: Instant, spec: LinkSpec) {
         self.spec = spec;
         self.last_due = Instant::ZERO;
         match (&mut self.shaper, spec.limit) {
-            (Some(shaper), Some(limit)) => shaper.change(limit),
+            (Some(shaper), Some(limit)) => shaper.change(now, limit),
             (shaper, limit) => *shaper = limit.map(Shaper::new),
         }
     }
@@ -215,9 +215,9 @@ mod tests {
     fn a_changed_link_applies_at_once() {
         let mut link = Link::new(plain(), 0);
         assert_eq!(link.carry(at(0), PACKET, Duration::ZERO), PacketFate::Due(at(55_000)));
-        link.change(LinkSpec { delay: millis(1), ..plain() });
+        link.change(at(100), LinkSpec { delay: millis(1), ..plain() });
         assert_eq!(link.carry(at(100), PACKET, Duration::ZERO), PacketFate::Due(at(1_100)));
-        link.change(LinkSpec { loss: Ratio::ONE, ..plain() });
+        link.change(at(200), LinkSpec { loss: Ratio::ONE, ..plain() });
         assert_eq!(link.carry(at(200), PACKET, Duration::ZERO), PacketFate::Lost);
     }
 

@@ -29,8 +29,10 @@ impl Shaper {
         Self { limit, free: Instant::ZERO }
     }
 
-    /// From now on this limit; what waits keeps the time it would have taken.
-    pub(super) fn change(&mut self, limit: Limit) {
+    /// From `now` on this limit: who comes waits for the bytes that waited then, at the new rate.
+    pub(super) fn change(&mut self, now: Instant, limit: Limit) {
+        let waiting = Bytes::new(carried(self.limit.rate, self.free.since(now)));
+        self.free = now + time_for(limit.rate, waiting);
         self.limit = limit;
     }
 
@@ -95,6 +97,28 @@ mod tests {
         assert_eq!(shaper.admit(at(0), PACKET), None);
         assert_eq!(shaper.admit(at(119), PACKET), None);
         assert_eq!(shaper.admit(at(120), PACKET), Some(at(360)));
+    }
+
+    #[test]
+    fn a_link_that_gets_faster_takes_packets_again_as_soon_as_the_new_rate_makes_room() {
+        let mut shaper = shaper(1, 100_000);
+        // 99 kB, which take 792 ms at the old rate and 7.92 at the new one.
+        let admitted = (0..100).filter(|_| shaper.admit(at(0), PACKET).is_some()).count();
+        assert_eq!(admitted, 66);
+        let limit = Limit { rate: BitRate::new(100_000_000), ..shaper.limit };
+        shaper.change(at(0), limit);
+        assert_eq!(shaper.admit(at(1_000), PACKET), Some(at(8_040)));
+    }
+
+    #[test]
+    fn a_link_that_gets_slower_takes_longer_for_what_waits() {
+        let mut shaper = shaper(100, 10_000);
+        let admitted = (0..10).filter(|_| shaper.admit(at(0), PACKET).is_some()).count();
+        assert_eq!(admitted, 6);
+        let limit = Limit { rate: BitRate::new(1_000_000), ..shaper.limit };
+        shaper.change(at(0), limit);
+        assert_eq!(shaper.admit(at(0), PACKET), None);
+        assert_eq!(shaper.admit(at(12_000), PACKET), Some(at(84_000)));
     }
 
     #[test]

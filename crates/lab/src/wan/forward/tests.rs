@@ -68,7 +68,7 @@ fn an_anycast_address_is_answered_by_the_nearest_and_by_another_when_that_is_fur
     let mut forwarder = Forwarder::new(&three_hosts());
     forwarder.offer(at(0), 0, &packet(DE, ANYCAST, 100), 0);
     assert_eq!(all_due(&mut forwarder), [(at(600), 1)]);
-    forwarder.change(LinkSpec::new(0, 1, micros(60_000)));
+    forwarder.change(at(0), LinkSpec::new(0, 1, micros(60_000)));
     forwarder.offer(at(0), 0, &packet(DE, ANYCAST, 100), 0);
     assert_eq!(all_due(&mut forwarder), [(at(55_000), 2)]);
 }
@@ -241,7 +241,8 @@ proptest! {
             *first = [0x45, 0x60, *first][usize::from(version)];
         }
         let mut forwarder = Forwarder::new(&three_hosts());
-        forwarder.change(LinkSpec { loss: Ratio::ppm(1), ..LinkSpec::new(0, 1, micros(1)) });
+        let lossy = LinkSpec { loss: Ratio::ppm(1), ..LinkSpec::new(0, 1, micros(1)) };
+        forwarder.change(at(0), lossy);
         forwarder.offer(at(0), 0, &frame, link);
         all_due(&mut forwarder);
     }
