@@ -251,10 +251,10 @@ impl<'c, 's> Panel<'c, 's> {
 
     fn draw_y(&self, axis: &Axis<'_>) -> Result<(), DrawError> {
         let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0).fixed();
-        for &tick in &axis.ticks {
+        for (&tick, text) in axis.ticks.iter().zip(ticks::labels(&axis.ticks)) {
             let ends = vec![(0.0, tick), (self.x_end, tick)];
             self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
-            self.label((0.0, tick), &ticks::label(tick), number)?;
+            self.label((0.0, tick), &text, number)?;
         }
         if axis.title.is_empty() {
             return Ok(());
@@ -270,8 +270,8 @@ impl<'c, 's> Panel<'c, 's> {
             return Ok(());
         }
         let number = Label::new(INK, HPos::Center, VPos::Top).shifted(0, 8);
-        for &tick in axis.ticks.iter() {
-            self.label((tick, 0.0), &ticks::label(tick), number.fixed())?;
+        for (&tick, text) in axis.ticks.iter().zip(ticks::labels(&axis.ticks)) {
+            self.label((tick, 0.0), &text, number.fixed())?;
         }
         let middle = f64::midpoint(0.0, self.x_end);
         let below = number.shifted(0, 10 + 2 * self.canvas.letter - 6);

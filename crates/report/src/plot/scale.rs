@@ -76,9 +76,7 @@ impl Scale {
     /// Marks: where they stand and what they say; some say nothing.
     pub(crate) fn marks(&self) -> Vec<(f64, String)> {
         match self {
-            Self::Even { ticks, .. } => {
-                ticks.iter().map(|tick| (*tick, ticks::label(*tick))).collect()
-            }
+            Self::Even { ticks, .. } => ticks.iter().copied().zip(ticks::labels(ticks)).collect(),
             Self::Powers { from, to } => powers(*from, *to),
             Self::Nines { end } => nines(*end),
         }

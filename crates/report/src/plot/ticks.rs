@@ -18,14 +18,35 @@ pub(crate) fn ticks(top: f64, wanted: usize) -> Vec<f64> {
     (0..=count).map(|index| index as f64 * step).collect()
 }
 
-/// A tick as text, without a fraction that says nothing.
-pub(crate) fn label(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+/// Ticks as texts that tell them apart, without a fraction that says nothing: `0.02`, `15e-4`.
+pub(crate) fn labels(ticks: &[f64]) -> Vec<String> {
+    let step = match ticks {
+        [first, second, ..] => second - first,
+        _ => 1.0,
+    };
+    // The step has one digit that matters; its logarithm may be off by a rounding.
+    let decimals = (-(step.log10() + 1e-9).floor()).max(0.0) as usize;
+    ticks.iter().map(|tick| label(*tick, decimals)).collect()
 }
+
+fn label(value: f64, decimals: usize) -> String {
+    if decimals > MOST_DECIMALS && value != 0.0 {
+        return format!("{:.0}e-{decimals}", value * 10f64.powi(decimals as i32));
+    }
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// More find no room beside an axis.
+const MOST_DECIMALS: usize = 3;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -49,8 +70,23 @@ mod tests {
 
     #[test]
     fn labels_say_no_more_than_needed() {
-        assert_eq!(label(100.0), "100");
-        assert_eq!(label(0.5), "0.5");
-        assert_eq!(label(0.0), "0");
+        assert_eq!(labels(&[0.0, 50.0, 100.0]), ["0", "50", "100"]);
+        assert_eq!(labels(&[0.0, 0.5, 1.0]), ["0", "0.5", "1"]);
+        assert_eq!(labels(&ticks(0.004, 4)), ["0", "0.001", "0.002", "0.003", "0.004"]);
+        assert_eq!(labels(&ticks(0.0015, 3)), ["0", "5e-4", "10e-4", "15e-4"]);
+        assert_eq!(labels(&[0.0]), ["0"]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_tick_of_a_small_or_large_axis_is_told_by_its_label(
+            power in -6.0f64..6.0, wanted in 1usize..12,
+        ) {
+            let all = ticks(10f64.powf(power), wanted);
+            for (tick, label) in all.iter().zip(labels(&all)) {
+                let told: f64 = label.parse().unwrap();
+                prop_assert!((told - tick).abs() <= 1e-9 * tick, "{} for {}", label, tick);
+            }
+        }
     }
 }
