@@ -1,8 +1,8 @@
 //! Lines over a common x axis, in one chart or in several above each other.
 //!
 //! Charts above each other share their time: what happened at once stands in one column, so the
-//! eye finds what gave way first. Each chart has its own y axis and names its lines in a row above
-//! it, which wraps; a line is broken where it has no value.
+//! eye finds what gave way first. Each chart has its own y axis and names its lines in rows above
+//! it, which add to its height where they are many; a line is broken where it has no value.
 
 use plotters::{
     element::{PathElement, Rectangle},
@@ -15,7 +15,7 @@ use plotters::{
 use super::{
     DrawError, INK, PlotError, Tone,
     panel::{Axis, Frame, Label, Panel, Stroke},
-    picture::{Canvas, Picture},
+    picture::{Canvas, Picture, size},
     scale::Scale,
 };
 
@@ -84,25 +84,46 @@ pub(crate) struct Line {
 impl Lines {
     /// The picture.
     pub(crate) fn draw(&self) -> Result<Picture, PlotError> {
-        let heights = match self.charts.len() {
-            0 | 1 => (400, 340),
-            more => (56 + 168 * more as i32, 56 + 152 * more as i32),
-        };
-        Picture::draw_in(&self.title, self.description.clone(), heights, |canvas| {
+        Picture::draw_in(&self.title, self.description.clone(), self.heights(), |canvas| {
             self.paint(canvas)
         })
     }
 
+    /// Of the wide picture and of the narrow one.
+    fn heights(&self) -> (i32, i32) {
+        let (wide, narrow) = match self.charts.len() {
+            0 | 1 => (400, 340),
+            more => (56 + 168 * more as i32, 56 + 152 * more as i32),
+        };
+        (wide + self.more_height(false), narrow + self.more_height(true))
+    }
+
     fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
         let x = self.x_scale(if canvas.narrow { 4 } else { 8 });
-        let foot = 7 * canvas.letter / 2;
-        let each = (canvas.height - foot) / self.charts.len().max(1) as i32;
-        (0..).zip(&self.charts).try_for_each(|(index, chart)| {
-            let last = index + 1 == self.charts.len() as i32;
-            let bottom = (index + 1) * each - if last { 0 } else { canvas.letter / 2 };
-            let span = (index * each, bottom);
-            self.paint_chart(canvas, chart, &x, span, last)
+        let spans = self.spans(canvas.height, canvas.narrow);
+        (1..).zip(self.charts.iter().zip(spans)).try_for_each(|(number, (chart, span))| {
+            self.paint_chart(canvas, chart, &x, span, number == self.charts.len())
         })
+    }
+
+    /// What names add to the height of a picture, beyond the rows that it has room for.
+    fn more_height(&self, narrow: bool) -> i32 {
+        self.charts.iter().map(|chart| chart.more_height(narrow)).sum()
+    }
+
+    /// Where each chart begins with its title and names, and where its x axis is.
+    fn spans(&self, height: i32, narrow: bool) -> Vec<(i32, i32)> {
+        let (_, letter) = size(narrow);
+        let foot = 7 * letter / 2;
+        let count = self.charts.len();
+        let each = (height - foot - self.more_height(narrow)) / count.max(1) as i32;
+        let mut begin = 0;
+        let span = |(number, chart): (usize, &Chart)| {
+            let top = begin;
+            begin += each + chart.more_height(narrow);
+            (top, begin - if number == count { 0 } else { letter / 2 })
+        };
+        (1..).zip(&self.charts).map(span).collect()
     }
 
     fn paint_chart(
@@ -110,25 +131,18 @@ impl Lines {
         canvas: &Canvas<'_>,
         chart: &Chart,
         x: &Scale,
-        (top, bottom): (i32, i32),
+        span: (i32, i32),
         last: bool,
     ) -> Result<(), DrawError> {
         let y = chart.y_scale();
-        let entries = legend(canvas, chart, top);
-        let rows = entries.last().map_or(0, |entry| entry.row + 1);
-        let row = canvas.letter + 5;
-        let frame = Frame {
-            left: 56,
-            right: canvas.width - 14,
-            top: top + row * (rows + 1) + canvas.letter,
-            bottom,
-        };
+        let top = span.0;
+        let frame = chart.frame(span, canvas.narrow);
         let bare = |end| Axis { title: "", ticks: Vec::new(), end };
         let panel = Panel::new(canvas, frame, &bare(x.end()), &bare(y.end()))?;
         let ink = Label::new(INK, HPos::Left, VPos::Top);
         panel.label_at((4, top + 2), &format!("{}{}", chart.title, y.note()), ink)?;
-        for entry in &entries {
-            draw_entry(canvas, &panel, entry)?;
+        for entry in legend(chart, top, canvas.narrow) {
+            draw_entry(canvas, &panel, &entry)?;
         }
         for (at, text) in y.marks() {
             panel.mark_y(at, &text)?;
@@ -170,6 +184,22 @@ impl Lines {
 }
 
 impl Chart {
+    /// Rows of names above it.
+    fn rows(&self, narrow: bool) -> i32 {
+        legend(self, 0, narrow).last().map_or(0, |entry| entry.row + 1)
+    }
+
+    fn more_height(&self, narrow: bool) -> i32 {
+        row_height(narrow) * (self.rows(narrow) - USUAL_ROWS).max(0)
+    }
+
+    /// Where it lies, below its title and names.
+    fn frame(&self, (top, bottom): (i32, i32), narrow: bool) -> Frame {
+        let (width, letter) = size(narrow);
+        let top = top + row_height(narrow) * (self.rows(narrow) + 1) + letter;
+        Frame { left: 56, right: width - 14, top, bottom }
+    }
+
     fn y_scale(&self) -> Scale {
         if self.kind == Kind::Stacked {
             let top = self.layers().iter().flatten().map(|point| point.1).fold(0.0, f64::max);
@@ -239,27 +269,31 @@ struct Entry<'c> {
     filled: bool,
 }
 
-/// Names in rows that fit the canvas, below the title of the chart. One line needs no name
+/// Names in rows that fit the picture, below the title of the chart. One line needs no name
 /// beside the title.
-fn legend<'c>(canvas: &Canvas<'_>, chart: &'c Chart, top: i32) -> Vec<Entry<'c>> {
+fn legend(chart: &Chart, top: i32, narrow: bool) -> Vec<Entry<'_>> {
     if chart.lines.len() < 2 && chart.lines.iter().all(|line| line.name.is_empty()) {
         return Vec::new();
     }
+    let (room, letter) = size(narrow);
     let (mut left, mut row) = (LEGEND_LEFT, 0);
-    let height = canvas.letter + 5;
-    let entry = |line: &'c Line| {
-        let text = shortened(&line.name, if canvas.narrow { 30 } else { 44 });
+    let mut entries = Vec::with_capacity(chart.lines.len());
+    for line in &chart.lines {
+        let text = shortened(&line.name, if narrow { 30 } else { 44 });
         // Letters of the usual fonts are a little over half as wide as they are high.
-        let width = SWATCH + 6 + text.chars().count() as i32 * canvas.letter * 58 / 100 + 14;
-        if left > LEGEND_LEFT && left + width > canvas.width {
+        let width = SWATCH + 6 + text.chars().count() as i32 * letter * 58 / 100 + 14;
+        if left > LEGEND_LEFT && left + width > room {
             (left, row) = (LEGEND_LEFT, row + 1);
         }
-        let y = top + 2 + (row + 1) * height + canvas.letter / 2;
-        let entry = Entry { line, text, left, row, y, filled: chart.kind == Kind::Stacked };
+        let y = top + 2 + (row + 1) * row_height(narrow) + letter / 2;
+        entries.push(Entry { line, text, left, row, y, filled: chart.kind == Kind::Stacked });
         left += width;
-        entry
-    };
-    chart.lines.iter().map(entry).collect()
+    }
+    entries
+}
+
+fn row_height(narrow: bool) -> i32 {
+    size(narrow).1 + 5
 }
 
 fn draw_entry(
@@ -302,6 +336,8 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 const LEGEND_LEFT: i32 = 6;
 /// The length of a line's sample beside its name.
 const SWATCH: i32 = 16;
+/// So many rows of names are in the height of a chart.
+const USUAL_ROWS: i32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -362,6 +398,36 @@ mod tests {
                 let text = format!("load line {:.1}/s", at(mark));
                 prop_assert!(picture.svg().contains(&text), "{} is missing", text);
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn charts_of_many_runs_are_upright_and_as_high_as_those_of_two(
+            names in prop::collection::vec("[a-z]{1,60}", 1..60), charts in 1usize..4,
+        ) {
+            let all: Vec<_> = names.iter().map(|name| line(name, &[(0.0, 1.0)])).collect();
+            let chart = || Chart { lines: all.clone(), ..Chart::default() };
+            let lines = lines((0..charts).map(|_| chart()).collect());
+            for (narrow, height) in [(false, lines.heights().0), (true, lines.heights().1)] {
+                for (chart, span) in lines.charts.iter().zip(lines.spans(height, narrow)) {
+                    let frame = chart.frame(span, narrow);
+                    prop_assert!(frame.top + 80 < frame.bottom, "{:?}", frame);
+                    prop_assert!(frame.bottom < height);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_names_of_sixty_runs_are_all_there_and_do_not_overlap() {
+        let name = |n: usize| format!("run {n} of the comparison, with a long name");
+        let all = (0..60).map(|n| line(&name(n), &[(0.0, 1.0), (1.0, n as f64)])).collect();
+        let chart = Chart { title: "rate".into(), lines: all, kind: Kind::Even };
+        let picture = lines(vec![chart]).draw().unwrap();
+        assert_eq!(overlapping(&picture), []);
+        for n in 0..60 {
+            assert!(picture.svg().contains(&name(n)), "{n}");
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Panel<'c, 's> {
 }
 
 /// Where the plot area lies on the canvas, in pixels.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) left: i32,
     pub(crate) right: i32,

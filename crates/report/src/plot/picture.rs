@@ -84,25 +84,30 @@ impl Picture {
         heights: (i32, i32),
         paint: impl Fn(&Canvas<'_>) -> Result<(), DrawError>,
     ) -> Result<Self, PlotError> {
-        let render = |size, narrow| {
-            let svg = render(size, narrow, &paint)
+        let render = |height, narrow| {
+            let svg = render(height, narrow, &paint)
                 .map_err(|source| PlotError { title: title.to_owned(), source })?;
             Ok(named(&svg, title, &description))
         };
-        let wide = render((WIDE.0, heights.0), false)?;
-        let narrow = render((NARROW.0, heights.1), true)?;
+        let wide = render(heights.0, false)?;
+        let narrow = render(heights.1, true)?;
         Ok(Self { title: title.to_owned(), description, wide, narrow })
     }
 }
 
+/// How wide a picture is, and how high its letters are.
+pub(crate) fn size(narrow: bool) -> (i32, i32) {
+    if narrow { (NARROW.0, 12) } else { (WIDE.0, 14) }
+}
+
 fn render(
-    (width, height): (i32, i32),
+    height: i32,
     narrow: bool,
     paint: impl Fn(&Canvas<'_>) -> Result<(), DrawError>,
 ) -> Result<String, DrawError> {
+    let (width, letter) = size(narrow);
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, (width as u32, height as u32)).into_drawing_area();
-    let letter = if narrow { 12 } else { 14 };
     let texts = RefCell::default();
     let canvas = Canvas { root, width, height, letter, narrow, texts };
     paint(&canvas)?;
