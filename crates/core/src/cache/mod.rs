@@ -6,8 +6,8 @@
 //! stored or used that a server did not mean for everybody.
 //!
 //! # How a proxy drives them
-//! The proxy owns the store, the sockets and the clock. `now` is a [`UnixTime`] that it derives
-//! from a monotonic clock, so that ages never run backwards. For each request:
+//! The proxy owns the store, the sockets and the clock. `now` is a [`UnixTime`], by the wall clock:
+//! what is stored survives the process, on disk. For each request:
 //!
 //! 1. **Which requests.** A method that is not `GET` or `HEAD`, or a `GET` with content, is
 //!    forwarded ([`Forward::Method`], [`Forward::Bypass`]) and its response handed to step 6. From
@@ -15,8 +15,7 @@
 //!    them; what is forwarded is also what the rules see.
 //! 2. **Look up.** [`primary_key`] finds the variants of a resource. Each was stored with its
 //!    [`Vary`] (of its stored fields) and the [`Vary::secondary_key`] that the request which
-//!    brought it had; a variant is selected if `vary.secondary_key(request)` equals it, otherwise
-//!    if [`prefers_language`]. Of several that fit, the one with the newest [`Metadata::received`].
+//!    brought it had; a variant is selected if `vary.secondary_key(request)` equals it.
 //! 3. **Decide.** [`decide`] with what was found, the request's [`Wishes`] and
 //!    [`Situation::Available`].
 //!    - [`Decision::Fresh`], [`Decision::Stale`]: step 4; with `revalidate`, and if there is
@@ -42,7 +41,7 @@
 //!      [`Decision::Fail`] passes the failure on.
 //!    - 304 to a validation: if [`is_about`] what is stored, [`freshen`] it and respond as in
 //!      step 4. If it is not, the stored response is dropped and the request sent again without
-//!      conditions. [`freshened_by_304`] names the other variants that are freshened with it.
+//!      conditions.
 //!    - the response to a request for a slice: good if it [`brings`] that.
 //!    - anything else is passed to the client, whose own conditions and range are applied to a
 //!      200 as in step 4, and
@@ -114,7 +113,6 @@ pub use tags::{TAG_LENGTH_MAX, TAGS_MAX, is_for_the_cache, tags};
 pub use targeted::CDN_CACHE_CONTROL;
 pub use unkeyed::changes_unkeyed;
 pub use validation::{
-    Effect, Freshened, effect_of_head, freshen, freshened_by_304, has_validator, is_about,
-    validating_fields,
+    Effect, Freshened, effect_of_head, freshen, has_validator, is_about, validating_fields,
 };
-pub use vary::{Vary, prefers_language};
+pub use vary::Vary;

@@ -54,24 +54,6 @@ pub fn is_about(not_modified: Fields<'_>, stored: Fields<'_>) -> bool {
     new.is_none() || new == stored.single("last-modified")
 }
 
-/// Which of the responses stored for a key a 304 freshens (RFC 9111 section 4.3.4): all with its
-/// strong tag; otherwise the newest with its weak tag or date; without a validator the only one
-/// there is. `stored` is each response's fields and metadata; the result is positions in it.
-#[must_use]
-pub fn freshened_by_304(not_modified: Fields<'_>, stored: &[(Fields<'_>, Metadata)]) -> Vec<usize> {
-    let has_validator = has_validator(not_modified);
-    let fitting = |&at: &usize| is_about(not_modified, stored[at].0);
-    let all = (0..stored.len()).filter(fitting);
-    let tag = not_modified.single("etag").map(EntityTag::parse);
-    if tag.is_some_and(|tag| !tag.weak && tag.is_valid()) {
-        return all.collect();
-    }
-    if has_validator {
-        return all.max_by_key(|&at| stored[at].1.received).into_iter().collect();
-    }
-    if stored.len() == 1 { all.collect() } else { Vec::new() }
-}
-
 /// What the response to a `HEAD` does to the stored response to a `GET`: RFC 9111 section 4.3.5.
 #[must_use]
 pub fn effect_of_head(head: &Response<'_>, status: u16, stored: Fields<'_>) -> Effect {

@@ -6,9 +6,8 @@
 //! list, only white space at commas and the division in lines do not count.
 
 use alloc::{boxed::Box, format, vec::Vec};
-use core::cmp::Reverse;
 
-use super::field::{Fields, members, parts, unquote};
+use super::field::{Fields, parts, unquote};
 
 /// What a response says in `Vary`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +33,7 @@ impl Vary {
     }
 
     /// The secondary key of a request for a response with this `Vary`; `None` if it has none.
-    /// Two requests select the same response if and only if their keys are equal, but for
-    /// [`prefers_language`].
+    /// Two requests select the same response if and only if their keys are equal.
     #[must_use]
     pub fn secondary_key(&self, request: Fields<'_>) -> Option<Vec<u8>> {
         let Self::Fields(names) = self else { return None };
@@ -53,26 +51,6 @@ impl Vary {
             }
         }
         Some(key)
-    }
-}
-
-/// Whether a response with `Vary: Accept-Language` and nothing else is in the language that the
-/// request wants most, so that it may be used though its secondary key is another: RFC 9111
-/// section 4.1 leaves to caches how they know that a field of a request matches.
-#[must_use]
-pub fn prefers_language(request: Fields<'_>, response: Fields<'_>) -> bool {
-    let by_language = Vary::of(response) == Vary::Fields([b"accept-language".to_vec()].into());
-    let Some(language) = response.single("content-language") else { return false };
-    if !by_language || members(language).count() != 1 {
-        return false;
-    }
-    let mut wanted: Vec<(u16, &[u8])> = request.list("accept-language").map(weighted).collect();
-    wanted.sort_by_key(|&(weight, _)| Reverse(weight));
-    match wanted[..] {
-        // One that is wanted as much could be what the server chooses.
-        [(first, _), (second, _), ..] if first == second => false,
-        [(weight, name), ..] => weight > 0 && name.eq_ignore_ascii_case(language),
-        [] => false,
     }
 }
 
@@ -232,23 +210,6 @@ mod tests {
         ));
         assert!(same("Accept", &["Accept: a/b;v=1, c/d;q=0.5"], &["Accept: c/d; q=0.500,a/b;v=1"]));
         assert!(!same("Accept", &["Accept: a/b;q=2"], &["Accept: a/b"]));
-    }
-
-    #[test]
-    fn the_language_wanted_most_selects_a_response_in_it() {
-        let response = lines(&["Vary: Accept-Language", "Content-Language: de"]);
-        let prefers = |value: &str| {
-            let field = Field::new(b"Accept-Language", value.as_bytes());
-            prefers_language(Fields(&[field]), Fields(&response))
-        };
-        assert!(prefers("fr;q=0.5, de;q=1.0"));
-        assert!(prefers("DE"));
-        assert!(!prefers("fr, de;q=0.5"));
-        assert!(!prefers("fr, de"));
-        assert!(!prefers("de;q=0"));
-        let two = lines(&["Vary: Accept-Language, Cookie", "Content-Language: de"]);
-        let wanted = lines(&["Accept-Language: de"]);
-        assert!(!prefers_language(Fields(&wanted), Fields(&two)));
     }
 
     proptest! {
