@@ -17,6 +17,7 @@ use crate::{
         pipe::{PIPE_BYTES, Pipe},
         socket::Socket,
     },
+    telemetry::reason::of_io,
 };
 
 /// One direction of a body.
@@ -35,6 +36,8 @@ pub(crate) struct Relay {
     moved: bool,
     /// Nothing more will be passed on, complete or not.
     over: bool,
+    /// Why splicing from the source failed. The kernel tells it once: a read then finds an end.
+    failed: Option<Reason>,
     /// Bytes passed on.
     pub(crate) bytes: u64,
     /// What is read goes into this as well.
@@ -118,6 +121,7 @@ impl Relay {
             pipe: None,
             bulk: false,
             moved: false,
+            failed: None,
             bytes: 0,
             copy: None,
         }
@@ -248,11 +252,14 @@ impl Relay {
             return Ahead::Payload;
         }
         buffers.pipes.give(pipe);
-        match moved {
-            Poll::Pending => Ahead::Nothing,
-            // The end, which is seen again after what came before it has been written.
-            Poll::Ready(_) => Ahead::Unknown,
+        if moved.is_pending() {
+            return Ahead::Nothing;
         }
+        // The end, which is seen again after what came before it has been written.
+        if let Poll::Ready(Err(error)) = moved {
+            self.failed = Some(of_io(&error));
+        }
+        Ahead::Unknown
     }
 
     /// Writes what is in memory, then what is in the pipe.
@@ -304,7 +311,7 @@ impl Relay {
         buffers: &Buffers,
         from: &mut Peer,
     ) -> Result<(), Broken> {
-        self.moved = true;
+        (self.moved, self.failed) = (true, None);
         let mut payload = Vec::new();
         let progress = if self.plain {
             self.body.feed_data(buffer.filled(), |piece| payload.extend_from_slice(piece))
@@ -338,7 +345,10 @@ impl Relay {
 
     fn end(&mut self, gone: Gone) -> Result<(), Broken> {
         match gone {
-            Gone::Closed => self.body.end_of_stream().map_err(|_| Broken::Source(Reason::Closed)),
+            Gone::Closed => match self.failed {
+                Some(reason) => Err(Broken::Source(reason)),
+                None => self.body.end_of_stream().map_err(|_| Broken::Source(Reason::Closed)),
+            },
             Gone::Broken(_) | Gone::Expired => Err(Broken::Source(gone.reason())),
         }
     }

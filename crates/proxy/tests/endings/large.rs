@@ -1,18 +1,22 @@
 //! Bodies large enough to be spliced: every byte in its place, both ways, again and again.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     net::TcpStream,
-    sync::mpsc,
+    sync::{Mutex, mpsc},
     thread,
     time::Duration,
 };
 
 use loadline_core::decide::ending::Ending;
+use socket2::SockRef;
 
 use crate::support::{Proxy, Scripted, head};
 
 const SIZE: usize = 3_000_001;
+
+/// So much is spliced.
+const PIECE: usize = 128 << 10;
 
 /// Bytes of which no two neighbourhoods are alike.
 fn pattern() -> Vec<u8> {
@@ -68,6 +72,35 @@ fn a_large_answer_that_breaks_off_is_cut_after_what_came() {
     proxy.expect(Ending::ServerCut, 1);
 }
 
+/// The kernel tells of a reset once: to whoever moves bytes past the proxy, or to whoever reads.
+#[test]
+fn a_large_answer_without_a_length_is_cut_where_its_server_resets_the_connection() {
+    let (went, goes) = mpsc::channel();
+    let goes = Mutex::new(goes);
+    let server = Scripted::new(move |mut stream, _| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        for _ in 0..3 {
+            stream.write_all(&pattern()[..PIECE]).unwrap();
+            goes.lock().unwrap().recv().unwrap();
+        }
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    for _ in 0..5 {
+        let mut client = proxy.connect();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        head(&mut client).unwrap();
+        for _ in 0..3 {
+            client.read_exact(&mut vec![0; PIECE]).unwrap();
+            went.send(()).unwrap();
+        }
+        let error = client.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    proxy.expect(Ending::ServerCut, 5);
+}
+
 /// A client that takes nothing has the kernel of the proxy hold little for it: a thousand of them
 /// would else hold all the memory that the machine gives to TCP.
 #[test]
@@ -76,7 +109,7 @@ fn a_server_cannot_send_what_the_client_does_not_take() {
     let server = Scripted::new(move |mut stream, _| {
         head(&mut stream);
         // What this side holds is not the proxy's.
-        socket2::SockRef::from(&stream).set_send_buffer_size(32 << 10).unwrap();
+        SockRef::from(&stream).set_send_buffer_size(32 << 10).unwrap();
         stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
         let size = 64 << 20;
         write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n").unwrap();
