@@ -382,7 +382,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 self.refused = Some(error);
                 return Err(Reason::ClientBad);
             }
-            Poll::Ready(Err(Broken::Sink)) => self.upload.abandon(),
+            Poll::Ready(Err(Broken::Sink(_))) => self.upload.abandon(),
             // It may be long before the next bytes of the body come.
             Poll::Pending => buffers.trim_text(&mut self.exchange.request.text),
             Poll::Ready(Ok(())) => {}
@@ -534,7 +534,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Poll::Ready(Err(Broken::Source(reason))) => {
                 return Poll::Ready(Err(reason.during(Phase::Body)));
             }
-            Poll::Ready(Err(Broken::Sink)) => return Poll::Ready(Err(Reason::ClientGone)),
+            Poll::Ready(Err(Broken::Sink(_))) => return Poll::Ready(Err(Reason::ClientGone)),
             Poll::Ready(Err(Broken::Syntax(error))) => return Poll::Ready(Err(of_syntax(error))),
             Poll::Pending if client.socket.poll_reset(cx).is_ready() => {
                 return Poll::Ready(Err(Reason::ClientGone));

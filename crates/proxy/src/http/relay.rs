@@ -94,8 +94,8 @@ impl Download for Relay {
 pub(crate) enum Broken {
     /// The peer it comes from went away in the middle of it, and why.
     Source(Reason),
-    /// The peer it goes to went away.
-    Sink,
+    /// The peer it goes to went away, and why.
+    Sink(Reason),
     /// It breaks a rule.
     Syntax(ParseError),
 }
@@ -278,7 +278,7 @@ impl Relay {
                 None => to.poll_write(cx, buffer.filled()),
                 Some(_) => to.poll_write_more(cx, buffer.filled()),
             };
-            let count = ready!(written).map_err(|_| Broken::Sink)?;
+            let count = ready!(written).map_err(|error| Broken::Sink(of_io(&error)))?;
             buffer.consume(count);
             self.count(count, to)?;
         }
@@ -287,8 +287,8 @@ impl Relay {
                 self.pipe.take().into_iter().for_each(|pipe| buffers.pipes.give(pipe));
                 break;
             }
-            let count = ready!(to.poll_splice_out_of(cx, pipe)).map_err(|_| Broken::Sink)?;
-            self.count(count, to)?;
+            let count = ready!(to.poll_splice_out_of(cx, pipe));
+            self.count(count.map_err(|error| Broken::Sink(of_io(&error)))?, to)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -301,7 +301,7 @@ impl Relay {
         if before < TRUSTED && self.bytes >= TRUSTED {
             to.take_freely();
         }
-        if count == 0 { Err(Broken::Sink) } else { Ok(()) }
+        if count == 0 { Err(Broken::Sink(Reason::BrokenPipe)) } else { Ok(()) }
     }
 
     /// Takes the bytes of this body out of `buffer` and leaves what follows to `from`.

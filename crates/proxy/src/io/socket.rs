@@ -36,6 +36,7 @@ use crate::{
     http2::{Call, Stream, StreamFailure},
     http3,
     io::{hang_up::HangUp, pipe::Pipe},
+    listener::syscalls::unsent,
     store::FileReply,
     telemetry::meter::Meter,
     tls::{ClientTls, Tls},
@@ -460,6 +461,11 @@ impl Socket {
         }
         // Without it the peer sees an orderly end; nothing better is left to do.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_linger(Some(Duration::ZERO)));
+    }
+
+    /// Whether the peer may not have all that was sent to it: a reset would take it away.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.as_fd().is_some_and(|fd| unsent(&fd).is_ok_and(|bytes| bytes > 0))
     }
 
     /// Lets the kernel find out about a peer that has vanished, for connections without timeouts.

@@ -27,7 +27,7 @@ use loadline_core::{
     state::ServiceCounter,
     time::{Duration, Instant},
 };
-use tokio::task::spawn_local;
+use tokio::{task::spawn_local, time::sleep};
 
 use crate::{
     http::{
@@ -43,7 +43,12 @@ use crate::{
         handle::ConnectionGuard,
         proxy_protocol::{self, Ends},
     },
-    runtime::{random::hash, timer::Timer, view::View, worker::Worker},
+    runtime::{
+        random::hash,
+        timer::{TICK, Timer},
+        view::View,
+        worker::Worker,
+    },
     tcp::{
         client_hello::{self, Hello},
         tunnel::{End, Tunnel},
@@ -280,7 +285,10 @@ impl StreamSession {
         match ending {
             // An orderly end would make what was cut look whole.
             Ending::ClientGone => server.peer.socket.reset(),
-            Ending::ServerCut => self.client.socket.reset(),
+            Ending::ServerCut => {
+                drop(server);
+                self.cut().await;
+            }
             Ending::Complete => {
                 // Frees the place at the server while the client reads the last bytes.
                 drop(server);
@@ -320,6 +328,15 @@ impl StreamSession {
             }
         })
         .await
+    }
+
+    /// Resets the client's connection, once the client has what the server said before.
+    async fn cut(self) {
+        self.timer.arm(LINGER);
+        while self.client.socket.has_unsent() && !self.timer.has_expired() {
+            sleep(TICK).await;
+        }
+        self.client.socket.reset();
     }
 
     /// Reads what a client still sends to a server that has closed, and throws it away for a

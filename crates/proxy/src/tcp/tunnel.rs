@@ -28,6 +28,8 @@ pub(crate) struct Tunnel {
     pub(crate) down: Relay,
     /// On the peer that has said all.
     watch: Option<Box<HangUp>>,
+    /// The server reset its connection, which whoever wrote to it found out: a read finds an end.
+    is_reset: bool,
 }
 
 /// How a tunnel ends.
@@ -47,7 +49,7 @@ impl Tunnel {
         let (mut up, mut down) = (Relay::of_stream(), Relay::of_stream());
         up.begin_with(&mut client.rest, buffers);
         down.begin_with(&mut server.rest, buffers);
-        Self { up, down, watch: None }
+        Self { up, down, watch: None, is_reset: false }
     }
 
     /// Moves what can be moved; ready at the end.
@@ -59,8 +61,9 @@ impl Tunnel {
         server: &mut Peer,
     ) -> Poll<End> {
         let up = match poll_way(&mut self.up, cx, buffers, client, &mut server.socket) {
-            Poll::Ready(Err(Broken::Sink)) => {
+            Poll::Ready(Err(Broken::Sink(reason))) => {
                 self.up.abandon();
+                self.is_reset = reason == Reason::Reset && !self.down.is_over();
                 Poll::Ready(Ok(()))
             }
             up => up,
@@ -69,6 +72,7 @@ impl Tunnel {
         let end = match (up, down) {
             (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,
+            (_, Poll::Ready(Ok(()))) if self.is_reset => End::ServerBroken(Reason::StreamReset),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => End::Closed,
             (Poll::Ready(Ok(())), _) => {
                 ready!(client.socket.poll_broken(cx, &mut self.watch));

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{ErrorKind, Read as _, Write as _},
-    net::Shutdown,
+    net::{Shutdown, TcpStream},
     sync::{Arc, Barrier},
     thread,
     time::Instant,
@@ -103,6 +103,65 @@ fn what_a_server_said_last_arrives_although_its_client_goes_on_talking() {
     let mut client = proxy.connect();
     client.write_all(&[b'x'; 100_000]).unwrap();
     assert_eq!(exactly(&mut client, 6), "enough");
+    proxy.expect(Ending::ServerCut, 1);
+}
+
+/// Whoever writes to the server may be the one to whom the kernel tells that.
+#[test]
+fn a_server_that_resets_while_its_client_sends_has_not_ended_in_order() {
+    let cutting = server(|mut stream| {
+        exactly(&mut stream, 100_000);
+        reset(stream);
+    });
+    let proxy = Proxy::to(&[cutting]);
+    for _ in 0..20 {
+        let mut client = proxy.connect();
+        while client.write_all(&[b'x'; 5_000]).is_ok() {}
+    }
+    proxy.expect(Ending::ServerCut, 20);
+}
+
+/// The kernel tells of a reset once: to whoever moves bytes past the proxy, or to whoever reads.
+#[test]
+fn a_reset_behind_much_is_passed_on_as_one_both_ways() {
+    const PIECE: usize = 128 << 10;
+    fn send(stream: &mut TcpStream, meet: &Barrier) {
+        for _ in 0..3 {
+            stream.write_all(&pattern()[..PIECE]).unwrap();
+            meet.wait();
+        }
+    }
+    fn take(stream: &mut TcpStream, meet: &Barrier) {
+        for _ in 0..3 {
+            stream.read_exact(&mut vec![0; PIECE]).unwrap();
+            meet.wait();
+        }
+        let error = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    }
+    let meet = Arc::new(Barrier::new(2));
+    let at = meet.clone();
+    let sending = server(move |mut stream| {
+        send(&mut stream, &at);
+        reset(stream);
+    });
+    let proxy = Proxy::to(&[sending]);
+    (0..5).for_each(|_| take(&mut proxy.connect(), &meet));
+    proxy.expect(Ending::ServerCut, 5);
+
+    let ((told, heard), at) = (std::sync::mpsc::channel(), meet.clone());
+    let taking = server(move |mut stream| {
+        take(&mut stream, &at);
+        told.send(()).unwrap();
+    });
+    let proxy = Proxy::to(&[taking]);
+    for _ in 0..5 {
+        let mut client = proxy.connect();
+        send(&mut client, &meet);
+        reset(client);
+        heard.recv_timeout(PATIENCE).expect("a reset");
+    }
+    proxy.expect(Ending::ClientGone, 5);
 }
 
 #[test]

@@ -27,6 +27,7 @@ use crate::{
         peer::{Gone, Peer},
         socket::Socket,
     },
+    telemetry::reason::of_io,
 };
 
 /// A response body that is being compressed.
@@ -186,9 +187,9 @@ impl CompressedBody {
     fn poll_write(&mut self, cx: &mut Context<'_>, to: &mut Socket) -> Poll<Result<(), Broken>> {
         while self.written < self.output.len() {
             let written = to.poll_write(cx, &self.output[self.written..]);
-            let count = ready!(written).map_err(|_| Broken::Sink)?;
+            let count = ready!(written).map_err(|error| Broken::Sink(of_io(&error)))?;
             if count == 0 {
-                return Poll::Ready(Err(Broken::Sink));
+                return Poll::Ready(Err(Broken::Sink(Reason::BrokenPipe)));
             }
             self.written += count;
             self.bytes += count as u64;
