@@ -294,7 +294,14 @@ impl StreamSession {
                 drop(server);
                 self.linger().await;
             }
-            _ => {}
+            Ending::Idle => {
+                server.peer.socket.notify_close();
+                self.client.socket.notify_close();
+            }
+            _ => {
+                server.peer.socket.reset();
+                self.client.socket.reset();
+            }
         }
     }
 
@@ -320,7 +327,9 @@ impl StreamSession {
                 Poll::Ready(End::Closed) => Poll::Ready(Ok(Ending::Complete)),
                 Poll::Ready(End::ClientBroken) => Poll::Ready(Err(Reason::ClientGone)),
                 Poll::Ready(End::ServerBroken(_)) => Poll::Ready(Err(Reason::StreamReset)),
-                Poll::Pending if pass.listener.is_cut() || record.driver.is_cut() => {
+                Poll::Pending
+                    if pass.listener.is_cut() || record.driver.is_cut() || worker.is_stopped() =>
+                {
                     Poll::Ready(Err(Reason::DrainOver))
                 }
                 Poll::Pending if timer.has_expired() => Poll::Ready(silent(&tunnel)),

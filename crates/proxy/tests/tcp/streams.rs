@@ -16,7 +16,8 @@ use loadline_core::{
 };
 
 use crate::support::{
-    PATIENCE, Proxy, SHORT, echo, exactly, fleet, listening, reset, server, service, until_closed,
+    PATIENCE, Proxy, SHORT, echo, exactly, fleet, listening, nobody, reset, server, service,
+    until_closed,
 };
 
 const SIZE: usize = 5_000_001;
@@ -246,6 +247,32 @@ fn a_drain_lets_connections_end_until_its_deadline() {
     assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (1, 2));
     let over = staying.read(&mut [0]);
     assert!(matches!(over, Ok(0) | Err(_)), "{over:?}");
+}
+
+#[test]
+fn what_a_drain_cuts_is_reset_on_both_sides() {
+    let (told, heard) = std::sync::mpsc::channel();
+    let hearing = server(move |mut stream| {
+        exactly(&mut stream, 4);
+        stream.write_all(b"half").unwrap();
+        told.send(stream.read(&mut [0]).map_err(|error| error.kind())).unwrap();
+    });
+    let with = |weights: [u32; 2]| {
+        let mut service = service("db", &[hearing, nobody()]);
+        service.drain_timeout = Some(SHORT);
+        let servers = &mut service.groups[0].servers;
+        servers.iter_mut().zip(weights).for_each(|(server, weight)| server.weight = weight);
+        fleet(Protocol::Tcp, vec![service])
+    };
+    let proxy = Proxy::of(with([1, 0]));
+    let mut client = proxy.connect();
+    client.write_all(b"half").unwrap();
+    assert_eq!(exactly(&mut client, 4), "half");
+    proxy.runtime.reload(with([0, 1])).unwrap();
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+    proxy.expect(Ending::Drained, 1);
 }
 
 #[test]
