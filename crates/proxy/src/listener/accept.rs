@@ -156,7 +156,7 @@ pub(crate) async fn accept(
             Some(pass) => pass,
             None => {
                 count(&worker, &handle, |cells| &cells.held);
-                match enter(&worker, &handle, &listener, max).await {
+                match enter(&worker, &handle, &listener).await {
                     Some(pass) => pass,
                     None => break,
                 }
@@ -183,10 +183,9 @@ async fn enter(
     worker: &Worker,
     handle: &Arc<ListenerHandle>,
     listener: &Watched,
-    max: u32,
 ) -> Option<ConnectionGuard> {
     let mut asked = false;
-    while !worker.is_leaving(handle) {
+    while let Some(max) = worker.max_connections(handle) {
         if let Some(pass) = handle.try_enter(max) {
             return Some(pass);
         }

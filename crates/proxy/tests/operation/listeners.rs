@@ -14,7 +14,7 @@ use loadline_core::{
 use loadline_proxy::runtime::{ReloadError, Runtime};
 
 use crate::support::{
-    Client, anywhere, asked_anew, fleet, free, listener, server, tcp, wait_until_refused,
+    Client, anywhere, asked_anew, becomes, fleet, free, listener, server, tcp, wait_until_refused,
 };
 
 /// Asks at an address until this server answers: a reload comes into force with the next tick.
@@ -93,6 +93,27 @@ fn tunnels_live_through_any_number_of_reloads() {
         proxy.reload(fleet(std::slice::from_ref(&first), &servers)).unwrap();
         tunnel.echo(&format!("and back {round}"));
     }
+    proxy.stop(Duration::ZERO);
+}
+
+#[test]
+fn a_reload_that_raises_the_limit_of_a_full_listener_lets_in_who_waits_there() {
+    let (bound, servers) = (listener(anywhere(), 0), [server("one")]);
+    let of = |max_connections| {
+        let mut fleet = fleet(&[Listener { max_connections, ..bound.clone() }], &servers);
+        fleet.edge.threads = 1;
+        fleet
+    };
+    let proxy = Runtime::start(of(1)).unwrap();
+    let address = proxy.local_addrs()[0];
+    let mut tunnel = Client::to(address);
+    tunnel.upgrade();
+    let mut next = Client::to(address);
+    next.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    let held = || proxy.tallies().listeners.values().any(|listener| listener.held > 0);
+    assert!(becomes(held), "it waits for a place");
+    proxy.reload(of(2)).unwrap();
+    assert_eq!(next.answer().1, "one");
     proxy.stop(Duration::ZERO);
 }
 
