@@ -141,6 +141,11 @@ impl Socket {
         agreed
     }
 
+    /// Whether a peer with which TLS is not agreed on yet has sent something.
+    pub(crate) fn has_heard(&self) -> bool {
+        matches!(self, Self::Secure(_, tls) if tls.has_heard())
+    }
+
     /// What is known of a client with which TLS is agreed on; nothing where it came in clear.
     pub(crate) fn client_tls(&self) -> Option<ClientTls> {
         match self {

@@ -12,6 +12,7 @@
 
 use std::{
     future::poll_fn,
+    io,
     net::{IpAddr, SocketAddr},
     rc::Rc,
     task::{Poll, ready},
@@ -40,7 +41,7 @@ use crate::{
         socket::Socket,
     },
     listener::{
-        handle::ConnectionGuard,
+        handle::{ConnectionGuard, ListenerHandle},
         proxy_protocol::{self, Ends},
     },
     runtime::{
@@ -187,30 +188,46 @@ impl StreamSession {
 
     /// Waits for the client to agree to TLS.
     async fn agree(&mut self) -> Result<(), Unheard> {
-        let Self { client, timer, ends, pass, .. } = self;
-        poll_fn(|cx| {
+        let Self { worker, client, timer, pass, .. } = self;
+        let mut is_hurried = false;
+        let agreed = poll_fn(|cx| {
             let agreed = match client.socket.poll_handshake(cx) {
-                Poll::Pending if timer.has_waited_enough(&pass.listener) => {
-                    Err(Ending::ClientTimeout)
+                Poll::Pending if is_late(worker, timer, &pass.listener, &mut is_hurried) => {
+                    Err(io::ErrorKind::TimedOut.into())
                 }
-                agreed => ready!(agreed).map_err(|error| {
-                    tracing::debug!(client = %ends.source, %error, "no TLS");
-                    Ending::ClientBad
-                }),
+                agreed => ready!(agreed),
             };
             Poll::Ready(client.socket.handshaken(agreed))
-        })
-        .await
-        .map_err(Unheard::Ended)
+        });
+        agreed.await.map_err(|error| self.no_tls(&error))
+    }
+
+    /// What is told of a client with which TLS is not agreed on.
+    fn no_tls(&mut self, error: &io::Error) -> Unheard {
+        tracing::debug!(client = %self.ends.source, %error, "no TLS");
+        match error.kind() {
+            io::ErrorKind::TimedOut => Unheard::Ended(Ending::ClientTimeout),
+            _ if !self.client.socket.has_heard() => Unheard::Silent,
+            io::ErrorKind::InvalidData => {
+                self.record.reason = Some(Reason::ClientTls);
+                Unheard::Ended(Ending::ClientBad)
+            }
+            _ => Unheard::Ended(Ending::ClientGone),
+        }
     }
 
     /// Reads the first message of TLS, and leaves it for the server.
     async fn asked_name(&mut self) -> Result<Option<String>, Unheard> {
         let Self { worker, client, timer, ends, pass, .. } = self;
+        let mut is_hurried = false;
         loop {
-            timer.has_waited_enough(&pass.listener);
-            let read = client.fill(&worker.buffers, timer).await;
-            let buffer = read.map_err(|gone| match gone {
+            let read = poll_fn(|cx| match client.poll_fill(cx, &worker.buffers) {
+                Poll::Pending if is_late(worker, timer, &pass.listener, &mut is_hurried) => {
+                    Poll::Ready(Err(Gone::Expired))
+                }
+                read => read,
+            });
+            let buffer = read.await.map_err(|gone| match gone {
                 Gone::Closed | Gone::Broken(_) if client.rest.is_empty() => Unheard::Silent,
                 Gone::Closed | Gone::Broken(_) => Unheard::Ended(Ending::ClientGone),
                 Gone::Expired => Unheard::Ended(Ending::ClientTimeout),
@@ -476,6 +493,17 @@ impl Drop for Record {
             self.end(Ending::Drained);
         }
     }
+}
+
+/// Whether a client has taken too long for what it says first.
+fn is_late(
+    worker: &Worker,
+    timer: &Timer,
+    listener: &ListenerHandle,
+    is_hurried: &mut bool,
+) -> bool {
+    worker.hurry(timer, listener, is_hurried);
+    timer.has_waited_enough(listener) || listener.is_cut()
 }
 
 /// Who let the time pass: whoever does not take what is there for it, or nobody.

@@ -201,6 +201,7 @@ impl Tls {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
             taken => taken?,
         };
+        self.has_heard |= count > 0;
         if let Err(error) = self.connection.process_new_packets() {
             // The alert that says why, for the peer's log.
             let _ = self.connection.write_tls(&mut Wire { io, cx });

@@ -11,7 +11,8 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Fleet, ListenerTls, Protocol, ServerNames, ServerTls, TlsTerms},
+    fleet::{AccessLog, Fleet, ListenerTls, LogTarget, Protocol, ServerNames, ServerTls, TlsTerms},
+    time::Duration,
 };
 use rustls::{
     ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned,
@@ -22,7 +23,7 @@ use rustls::{
 use crate::{
     authority::{Authority, read},
     support::{
-        PATIENCE, Proxy, SHORT, echo, exactly, fleet, nobody, server, service, until_closed,
+        PATIENCE, Proxy, SHORT, echo, exactly, fleet, nobody, reset, server, service, until_closed,
     },
 };
 
@@ -223,4 +224,42 @@ fn servers_of_bare_bytes_may_be_reached_by_tls_and_must_prove_their_name() {
     let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service]));
     assert_eq!(until_closed(&mut proxy.connect()), "");
     proxy.expect(Ending::TlsFailed, 1);
+}
+
+#[test]
+fn a_check_of_a_port_that_wants_tls_is_no_client_and_one_that_breaks_off_is_no_bad_one() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let mut fleet = ending(&authority, "db.test", echo("secret"));
+    let proxy = Proxy::of(fleet.clone());
+    drop(proxy.connect());
+    reset(proxy.connect());
+    let mut leaving = proxy.connect();
+    leaving.write_all(b"\x16\x03\x01").unwrap();
+    drop(leaving);
+    proxy.expect(Ending::ClientGone, 1);
+
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let proxy = Proxy::of(fleet);
+    let mut stranger = proxy.connect();
+    stranger.write_all(b"hello, is there anybody?\r\n").unwrap();
+    // An alert, then the end, which may be a reset.
+    let _ = stranger.read_to_end(&mut Vec::new());
+    proxy.expect(Ending::ClientBad, 1);
+    proxy.runtime.stop(Duration::from_secs(1));
+    let log = fs::read_to_string(&path).unwrap();
+    assert!(log.contains("TLS handshake with the client failed"), "{log}");
+}
+
+#[test]
+fn a_connection_over_tls_on_which_nothing_happens_ends_with_a_close_notify() {
+    let authority = Authority::new();
+    let mut fleet = ending(&authority, "db.test", echo("hello"));
+    fleet.listeners[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let config = authority.client(&[&TLS13], None);
+    // Without a close_notify this is an unexpected end.
+    assert_eq!(until_closed(&mut client(proxy.address, &config, "db.test")), "hello");
+    proxy.expect(Ending::Idle, 1);
 }

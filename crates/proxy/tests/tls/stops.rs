@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use loadline_core::time::Duration;
+use loadline_core::{fleet::Protocol, time::Duration};
 use loadline_proxy::{listener::inherited::Inherited, runtime::Bound};
 use rustls::version::TLS13;
 
@@ -48,7 +48,11 @@ fn a_client_that_has_said_nothing_holds_up_a_stop_for_a_second_alone() {
     let mut told = fleet(echo(None), None);
     told.listeners[0].accept_proxy = true;
     told.listeners[0].timeouts.head = Duration::from_secs(60);
-    for fleet in [https, told] {
+    let (mut tls, mut passed) = (https.clone(), told.clone());
+    tls.listeners[0].protocol = Protocol::Tls;
+    passed.listeners[0].protocol = Protocol::TlsPassthrough;
+    passed.listeners[0].accept_proxy = false;
+    for fleet in [https, told, tls, passed] {
         let (proxy, address) = start(fleet);
         let _silent = TcpStream::connect(address).unwrap();
         let taken_in = || proxy.tallies().listeners.values().any(|it| it.accepted > 0);

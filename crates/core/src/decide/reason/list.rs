@@ -237,6 +237,7 @@ reasons! {
     DrainOver: Drained = "cut when the time to drain was over",
     // The client.
     ClientBad: ClientBad = "invalid request",
+    ClientTls: ClientBad = "TLS handshake with the client failed",
     Unauthorized: Unauthorized = "no user and password, or wrong ones",
     NoToken: Unauthorized = "no token",
     TokenMalformed: Unauthorized = "token is malformed",
