@@ -55,7 +55,8 @@ fn of_tls(fleet: &Fleet) -> Vec<Fault> {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let now_s = now.as_secs().cast_signed();
             let certificates = keys.certificates(now_s).into_iter();
-            certificates.filter_map(|it| of_time(it, now_s)).collect()
+            let staples = keys.expired_staples(now_s).map(of_staple);
+            certificates.filter_map(|it| of_time(it, now_s)).chain(staples).collect()
         }
     }
 }
@@ -82,6 +83,16 @@ fn of_time(certificate: Certificate, now_s: i64) -> Option<Fault> {
     };
     let help = "clients refuse it: renew it, or set the clock of this machine".to_owned();
     Some(Fault { about: file, message, help, is_warning: true })
+}
+
+/// An OCSP response that is too old to be shown.
+fn of_staple(file: &str) -> Fault {
+    Fault {
+        about: file.to_owned(),
+        message: format!("the OCSP response `{file}` has expired"),
+        help: "clients get the certificate without it: have it renewed every day".to_owned(),
+        is_warning: true,
+    }
 }
 
 /// Sockets of HTTP/3 for which the kernel keeps fewer packets than is asked for: `most` bytes.

@@ -137,7 +137,11 @@ pub(super) fn for_clients(
     let keys = tls.certificates.iter().map(|it| certified(it, &provider));
     let keys: Vec<CertifiedKey> = keys.collect::<Result<_, _>>()?;
     let chains = tls.certificates.iter().zip(&keys);
-    let validities = chains.filter_map(|(it, key)| Validity::of(&it.chain, &key.cert)).collect();
+    let validities = chains.filter_map(|(it, key)| {
+        let staple = it.staple.as_deref().zip(key.ocsp.as_deref());
+        Some(Validity::of(&it.chain, &key.cert)?.stapled(staple))
+    });
+    let validities = validities.collect();
     let certificates = ByName::new(keys, issued);
     let verifier = tls.clients.as_ref().map(|check| clients(check, &provider)).transpose()?;
     let builder = ServerConfig::builder_with_provider(provider)

@@ -145,6 +145,11 @@ impl Keys {
         self.validities.values().cloned().chain(issued).map(|it| it.at(now_s)).collect()
     }
 
+    /// The files of OCSP responses that are too old at `now_s` seconds since 1970.
+    pub fn expired_staples(&self, now_s: i64) -> impl Iterator<Item = &str> {
+        self.validities.values().filter_map(move |it| it.expired_staple(now_s))
+    }
+
     /// These, and those of `before` that `fleet` alone needs.
     pub(crate) fn beside(mut self, before: &Self, fleet: &Fleet) -> Self {
         let listeners = fleet.listeners.iter().filter(|listener| listener.tls.is_some());

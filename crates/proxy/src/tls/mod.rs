@@ -5,6 +5,7 @@ mod config;
 mod issued;
 mod keys;
 mod names;
+mod ocsp;
 mod stream;
 mod unverified;
 mod validity;

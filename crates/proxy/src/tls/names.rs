@@ -22,16 +22,45 @@ use rustls::{
 };
 use webpki::EndEntityCert;
 
-use super::issued::{Issued, VALIDATION_PROTOCOL};
+use super::{
+    issued::{Issued, VALIDATION_PROTOCOL},
+    ocsp::next_update_s,
+};
 
 /// Certificates by the names they are for.
 #[derive(Debug)]
 pub(super) struct ByName {
-    first: Option<Arc<CertifiedKey>>,
+    first: Option<Arc<Stapled>>,
     /// Of one name those with keys of several kinds, such as ECDSA and RSA.
-    names: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    names: HashMap<String, Vec<Arc<Stapled>>>,
     issued: BTreeMap<String, Arc<Issued>>,
     refusals: Refusals,
+}
+
+/// A certificate of a file, with its OCSP response as long as that can be believed.
+#[derive(Debug)]
+struct Stapled {
+    key: Arc<CertifiedKey>,
+    /// How it is shown from then on, in seconds since 1970.
+    bare: Option<(i64, Arc<CertifiedKey>)>,
+}
+
+impl Stapled {
+    fn of(key: CertifiedKey) -> Self {
+        let until_s = key.ocsp.as_deref().and_then(next_update_s);
+        let bare = || Arc::new(CertifiedKey { ocsp: None, ..key.clone() });
+        Self { bare: until_s.map(|until_s| (until_s, bare())), key: Arc::new(key) }
+    }
+
+    fn shown(&self) -> Arc<CertifiedKey> {
+        let bare = self.bare.as_ref().filter(|(until_s, _)| now_s() >= *until_s);
+        bare.map_or(&self.key, |(_, bare)| bare).clone()
+    }
+}
+
+fn now_s() -> i64 {
+    let since = time::SystemTime::now().duration_since(time::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs().cast_signed()
 }
 
 /// Handshakes for names without a certificate, told of once a minute each.
@@ -49,11 +78,11 @@ impl ByName {
         issued: BTreeMap<String, Arc<Issued>>,
     ) -> Self {
         let mut names: HashMap<_, Vec<_>> = HashMap::new();
-        let certificates: Vec<_> = certificates.into_iter().map(Arc::new).collect();
+        let certificates: Vec<_> =
+            certificates.into_iter().map(|it| Arc::new(Stapled::of(it))).collect();
         for certificate in &certificates {
-            let Some(parsed) =
-                certificate.cert.first().and_then(|it| EndEntityCert::try_from(it).ok())
-            else {
+            let first = certificate.key.cert.first();
+            let Some(parsed) = first.and_then(|it| EndEntityCert::try_from(it).ok()) else {
                 continue;
             };
             for name in parsed.valid_dns_names() {
@@ -74,14 +103,18 @@ impl ByName {
         let issued = self.issued.get(name).and_then(|it| it.certificate());
         issued.or_else(|| {
             let known = self.names.get(name).or_else(wildcard)?;
-            let fits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(schemes).is_some();
-            known.iter().find(fits).or(known.first()).cloned()
+            let fits = |it: &&Arc<Stapled>| it.key.key.choose_scheme(schemes).is_some();
+            known.iter().find(fits).or(known.first()).map(|it| it.shown())
         })
     }
 
     /// For whoever asks for no name.
     fn first(&self) -> Option<Arc<CertifiedKey>> {
-        self.first.clone().or_else(|| self.issued.values().find_map(|it| it.certificate()))
+        self.of_file().or_else(|| self.issued.values().find_map(|it| it.certificate()))
+    }
+
+    fn of_file(&self) -> Option<Arc<CertifiedKey>> {
+        self.first.as_ref().map(|it| it.shown())
     }
 }
 
@@ -92,7 +125,7 @@ impl ResolvesServerCert for ByName {
             return self.issued.get(&asked?)?.validation();
         }
         let Some(asked) = asked else { return self.first() };
-        let found = self.find(&asked, hello.signature_schemes()).or_else(|| self.first.clone());
+        let found = self.find(&asked, hello.signature_schemes()).or_else(|| self.of_file());
         if found.is_none() {
             self.refusals.note(&asked);
         }
@@ -113,6 +146,29 @@ impl Refusals {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(handshakes) = told.note(now, &(), 1) {
             tracing::warn!(name, handshakes, "refused: there is no certificate for this name");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{crypto::aws_lc_rs::sign::any_supported_type, pki_types::PrivateKeyDer};
+
+    use super::*;
+    use crate::tls::ocsp::tests::good_until;
+
+    #[test]
+    fn an_ocsp_response_is_shown_until_it_is_too_old() {
+        let own = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+        let key = any_supported_type(&key).unwrap();
+        let mut key = CertifiedKey::new(vec![own.cert.der().clone()], key);
+        for (until, is_shown) in [("20200101000000Z", false), ("29990101000000Z", true)] {
+            key.ocsp = Some(good_until(&[Some(until)]));
+            let certificates = ByName::new(vec![key.clone()], BTreeMap::new());
+            for shown in [certificates.find("a.test", &[]), certificates.first()] {
+                assert_eq!(shown.unwrap().ocsp.is_some(), is_shown, "{until}");
+            }
         }
     }
 }

@@ -5,6 +5,8 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
+use super::ocsp::next_update_s;
+
 /// From when to when a certificate and the chain it is shown with can be believed.
 #[derive(Clone, Debug)]
 pub(super) struct Validity {
@@ -13,6 +15,8 @@ pub(super) struct Validity {
     /// Seconds since 1970.
     not_before_s: i64,
     not_after_s: i64,
+    /// The file of its OCSP response, and how long that can be believed.
+    staple: Option<(String, i64)>,
 }
 
 impl Validity {
@@ -30,7 +34,20 @@ impl Validity {
             names: names.valid_dns_names().map(str::to_owned).collect(),
             not_before_s,
             not_after_s,
+            staple: None,
         })
+    }
+
+    /// The same with an OCSP response of this file.
+    pub(super) fn stapled(self, staple: Option<(&str, &[u8])>) -> Self {
+        let until = |(file, response): (&str, &[u8])| Some((file.into(), next_update_s(response)?));
+        Self { staple: staple.and_then(until), ..self }
+    }
+
+    /// The file of its OCSP response, if that is too old at `now_s` seconds since 1970.
+    pub(super) fn expired_staple(&self, now_s: i64) -> Option<&str> {
+        let (file, until_s) = self.staple.as_ref()?;
+        (now_s >= *until_s).then_some(file)
     }
 
     /// As it is told at `now_s` seconds since 1970.

@@ -161,6 +161,24 @@ fn a_certificate_out_of_its_time_is_warned_of_by_check_and_serve_alike() {
 }
 
 #[test]
+fn an_ocsp_response_that_is_too_old_is_warned_of() {
+    let directory = site();
+    // Without a signature, and good until the second of January 2020.
+    let response = b"\x30\x5f\x0a\x01\x00\xa0\x5a\x30\x58\
+        \x06\x09\x2b\x06\x01\x05\x05\x07\x30\x01\x01\x04\x4b\x30\x49\x30\x42\
+        \xa2\x03\x04\x01\x07\x18\x0f20200101000000Z\x30\x2a\x30\x28\x30\x00\x80\x00\
+        \x18\x0f20200101000000Z\xa0\x11\x18\x0f20200102000000Z\x30\x00\x03\x01\x00";
+    fs::write(directory.path().join("old.ocsp"), response).unwrap();
+    let table = "[{ chain = \"site.pem\", key = \"site.pem\", ocsp = \"old.ocsp\" }]";
+    let text = RIGHT.replace("[\"site.pem\"]", table);
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    let words = ["a.toml:14:", "the OCSP response", "old.ocsp", "has expired"];
+    let faults = said.faults(0, &words);
+    assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+}
+
+#[test]
 fn an_address_of_another_machine_is_warned_of() {
     let directory = site();
     let text =
