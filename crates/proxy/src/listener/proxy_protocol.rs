@@ -85,10 +85,15 @@ pub(crate) fn write(into: &mut Vec<u8>, version: ProxyVersion, ends: Option<Ends
 }
 
 impl Ends {
+    /// The same ends: an address of version 4 that is written as one of version 6 is of version 4.
+    fn canonical(self) -> Self {
+        let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+        Self { source: canonical(self.source), destination: canonical(self.destination) }
+    }
+
     /// The same ends, both of one address family: of version 4 if they can be.
     fn of_one_family(self) -> Self {
-        let canonical = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
-        let (source, destination) = (canonical(self.source), canonical(self.destination));
+        let Self { source, destination } = self.canonical();
         if source.is_ipv4() == destination.is_ipv4() {
             return Self { source, destination };
         }
@@ -134,7 +139,7 @@ fn read_line(bytes: &[u8]) -> Result<Header, HeaderError> {
         Ok(SocketAddr::new(address, port(port_text)?))
     };
     let (source, destination) = (end(source, source_port)?, end(destination, destination_port)?);
-    Ok(Header::Whole { ends: Some(Ends { source, destination }), length })
+    Ok(Header::Whole { ends: Some(Ends { source, destination }.canonical()), length })
 }
 
 /// A number from 0 to 65535 without signs or leading zeros.
@@ -180,7 +185,8 @@ fn read_binary(bytes: &[u8]) -> Result<Header, HeaderError> {
 /// as good as none.
 fn addresses(family: u8, body: &[u8]) -> Result<Option<Ends>, HeaderError> {
     let (width, protocol) = match (family >> 4, family & 0x0f) {
-        (0, protocol @ 0..=2) => (0, protocol),
+        // Whatever addresses it has mean nothing (section 2.2).
+        (0, 0..=2) => return Ok(None),
         (1, protocol @ 0..=2) => (4, protocol),
         (2, protocol @ 0..=2) => (16, protocol),
         (3, protocol @ 0..=2) => (UNIX_PATH, protocol),
@@ -205,7 +211,7 @@ fn addresses(family: u8, body: &[u8]) -> Result<Option<Ends>, HeaderError> {
         source: SocketAddr::new(source, port(2 * width)),
         destination: SocketAddr::new(destination, port(2 * width + 2)),
     });
-    Ok(ends)
+    Ok(ends.map(Ends::canonical))
 }
 
 /// Extensions follow each other without a gap: a type, a length of two bytes, a value.

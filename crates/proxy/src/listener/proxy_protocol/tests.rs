@@ -58,6 +58,7 @@ fn extensions_are_skipped_whatever_they_are() {
 #[test]
 fn connections_that_no_tcp_client_can_have_speak_for_themselves() {
     assert_eq!(read(&binary(0x21, 0x00, &[])), whole(None, 16), "unspecified");
+    assert_eq!(read(&binary(0x21, 0x01, &FOUR)), whole(None, 28), "with addresses of nobody");
     assert_eq!(read(&binary(0x21, 0x31, &[b'/'; 216])), whole(None, 232), "a Unix socket");
     assert_eq!(read(&binary(0x21, 0x12, &FOUR)), whole(None, 28), "UDP");
     assert_eq!(read(&binary(0x20, 0x11, &[0xff; 5])), whole(None, 21), "LOCAL, not looked at");
@@ -84,7 +85,7 @@ fn what_is_written_is_what_is_read() {
             let told = ends(source, destination);
             let mut bytes = Vec::new();
             write(&mut bytes, version, Some(told));
-            assert_eq!(read(&bytes), whole(Some(told.of_one_family()), bytes.len()));
+            assert_eq!(read(&bytes), whole(Some(told), bytes.len()));
         }
         let mut bytes = Vec::new();
         write(&mut bytes, version, None);
@@ -158,4 +159,13 @@ fn a_binary_header_is_as_the_document_says_or_refused() {
     }
     let long = binary(0x21, 0x11, &[0; 4097]);
     assert_eq!(read(&long[..16]), Err(HeaderError::TooLong(4097)), "before it is read");
+}
+
+#[test]
+fn an_address_of_version_4_that_is_told_as_one_of_version_6_is_of_version_4() {
+    let line = b"PROXY TCP6 ::ffff:10.0.0.9 ::1 4 5\r\n";
+    assert_eq!(read(line), whole(Some(ends("10.0.0.9:4", "[::1]:5")), line.len()));
+    let mapped = [&[0; 10][..], &[0xff; 2], &[10, 0, 0, 9]].concat();
+    let header = binary(0x21, 0x21, &[&mapped[..], &mapped, &[0, 4, 0, 5]].concat());
+    assert_eq!(read(&header), whole(Some(ends("10.0.0.9:4", "10.0.0.9:5")), header.len()));
 }
