@@ -5,7 +5,8 @@
 //!                        '--> refused, and nothing has changed
 //! ```
 //! A listener that stays keeps its sockets, so no connection on its way is lost. One that speaks
-//! another protocol now keeps them too, with another handle: older connections go on as before.
+//! another protocol now keeps them too, with another handle: older connections go on as before. So
+//! does one that asks clients for other certificates.
 //! A new one is bound before anything changes, and listens when everything else has succeeded.
 //! Sockets can come with the process ([`Inherited`]), and can be passed on.
 
@@ -65,10 +66,32 @@ struct Closed {
 }
 
 /// What a connection is to the listener it came by; fixed when it is accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct ListenerMode {
     protocol: Protocol,
     accept_proxy: bool,
+    /// The authorities of clients' certificates, and whether every client has one.
+    clients: Option<(String, bool)>,
+}
+
+impl ListenerMode {
+    fn of(listener: &Listener) -> Self {
+        let Listener { protocol, accept_proxy, .. } = *listener;
+        let check = listener.tls.as_ref().and_then(|tls| tls.clients.as_ref());
+        let clients = check.map(|check| (check.authorities.clone(), check.required));
+        Self { protocol, accept_proxy, clients }
+    }
+
+    /// Whether connections go on where it becomes `next`: not those of clients that have not shown
+    /// the certificate that is asked for then.
+    fn is_kept_by(&self, next: &Self) -> bool {
+        let is_shown = match (&self.clients, &next.clients) {
+            (_, None) => true,
+            (None, Some((_, required))) => !required,
+            (Some((before, had)), Some((now, required))) => before == now && (*had || !required),
+        };
+        is_shown && (self.protocol, self.accept_proxy) == (next.protocol, next.accept_proxy)
+    }
 }
 
 /// What one worker is to accept connections from.
@@ -142,12 +165,11 @@ impl Listeners {
         let mut change = Change { entries: Vec::new(), opened: Vec::new() };
         for (index, (listener, key)) in listeners.iter().zip(ListenerKey::of(listeners)).enumerate()
         {
-            let Listener { protocol, accept_proxy, .. } = *listener;
-            let mode = ListenerMode { protocol, accept_proxy };
+            let mode = ListenerMode::of(listener);
             let known = self.entries.iter().find(|entry| entry.listener.key == key);
             let known = known.cloned();
-            if let Some(entry) = known.as_ref().filter(|entry| entry.mode == mode) {
-                change.entries.push(entry.clone());
+            if let Some(entry) = known.as_ref().filter(|entry| entry.mode.is_kept_by(&mode)) {
+                change.entries.push(Entry { mode, ..entry.clone() });
                 continue;
             }
             let (address, sockets, quic) = match known {
@@ -159,7 +181,7 @@ impl Listeners {
                 }
             };
             let quic = quic.or_else(|| self.quic(key, address, inherited));
-            let quic = quic.filter(|_| protocol == Protocol::Https);
+            let quic = quic.filter(|_| mode.protocol == Protocol::Https);
             if listener.serves_http3() {
                 open_quic(quic.as_deref());
             }

@@ -131,6 +131,32 @@ fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
 }
 
 #[test]
+fn who_came_without_a_certificate_has_one_more_request_answered_once_one_is_required() {
+    let authority = Authority::new();
+    let fleet = fleet(echo(None), with(vec![authority.sign(&["a.test"])]));
+    let asking = |required| {
+        let mut fleet = fleet.clone();
+        fleet.listeners[0].tls.as_mut().unwrap().clients =
+            Some(ClientCheck { authorities: authority.file(), required, subject_header: None });
+        fleet
+    };
+    let (proxy, address) = start(fleet.clone());
+    let nameless = authority.client(&[&TLS13], None);
+    let known = authority.client(&[&TLS13], Some(&authority.sign(&["client.test"])));
+    let mut kept = connect(address, &nameless, "a.test");
+    ask(&mut kept, b"").unwrap();
+    proxy.reload(asking(false)).unwrap();
+    assert!(!ask(&mut kept, b"").unwrap().contains("Connection: close"), "it need not have one");
+    proxy.reload(asking(true)).unwrap();
+    let answer = ask(&mut kept, b"").unwrap();
+    assert!(answer.contains("Connection: close"), "{answer}");
+    assert!(ask(&mut kept, b"").is_err());
+    let becomes = (0..1_000).any(|_| ask(&mut connect(address, &nameless, "a.test"), b"").is_err());
+    assert!(becomes, "clients without a certificate still come in");
+    ask(&mut connect(address, &known, "a.test"), b"").unwrap();
+}
+
+#[test]
 fn a_reload_reads_the_certificates_again_and_a_broken_file_changes_nothing() {
     let (old, new) = (Authority::new(), Authority::new());
     let certificate = old.sign(&["a.test"]);
