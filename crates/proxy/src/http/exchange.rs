@@ -37,7 +37,7 @@ use crate::{
         request::Request,
         route::Route,
     },
-    http2::{Link, Target},
+    http2::Link,
     io::peer::{Peer, client_gone},
     listener::{
         handle::ListenerHandle,
@@ -387,13 +387,7 @@ impl<'a> Exchange<'a> {
         let open = |streams: &Rc<Cell<usize>>| {
             let max = route.max_connections(place);
             let slot = worker.pools.slot(&worker.shared, place.server, max)?;
-            let target = Target {
-                address: place.address,
-                tls: route.service_context().tls.clone(),
-                timeouts: route.settings().timeouts,
-                longest_head: worker.view().longest_head(),
-            };
-            Some(Link::open(target, slot, &worker.timers, streams))
+            Some(Link::open(route.target(worker, place), slot, &worker.timers, streams))
         };
         let (call, reused) = worker.links.call(place.server, open)?;
         Some(Connection::shared(call, reused))

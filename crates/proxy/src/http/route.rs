@@ -9,6 +9,7 @@ use loadline_core::{
 
 use crate::{
     http::driver::Place,
+    http2::Target,
     runtime::{
         view::{ServiceContext, View},
         worker::Worker,
@@ -67,6 +68,19 @@ impl Route {
         let Some(service) = found else { return false };
         *self = Self { view, service };
         true
+    }
+
+    /// Where a connection to the server at this place goes that others will use too, and so is made
+    /// as the plan now in force says.
+    pub(crate) fn target(&self, worker: &Worker, place: &Place) -> Target {
+        let mut now = self.clone();
+        now.renew(worker);
+        Target {
+            address: place.address,
+            tls: now.service_context().tls.clone(),
+            timeouts: now.settings().timeouts,
+            longest_head: now.view.longest_head(),
+        }
     }
 
     /// Where it failed if it failed at this place, or at none.

@@ -3,10 +3,20 @@
 //! A request keeps its view from its head to its end, so that indices into the plan stay true
 //! whatever is published meanwhile.
 
-use std::{borrow::Cow, cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    collections::{BTreeSet, HashMap},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
 
 use loadline_core::{
-    decide::plan::{Plan, ServicePlan},
+    decide::{
+        ledger::ServerId,
+        plan::{Plan, ServicePlan},
+    },
     fleet::{
         ClientTimeouts, ErrorPages, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener,
         PolicyKind, QuicCongestion, Service, Sticky, Store, UnderscoreHeaders,
@@ -55,6 +65,15 @@ pub(crate) struct Contexts {
     prewarmed: Vec<usize>,
     /// Whether servers of some service are told of clients by PROXY headers.
     introduces: bool,
+}
+
+/// Servers of services that a configuration has connected to otherwise than the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Outdated {
+    /// By other settings of TLS.
+    pub(crate) all: BTreeSet<ServerId>,
+    /// By these, or where connections carry many requests by what holds for as long as they last.
+    pub(crate) links: BTreeSet<ServerId>,
 }
 
 /// What goes with a service.
@@ -368,6 +387,29 @@ impl View {
     /// How requests for a service are decided.
     pub(crate) fn service(&self, index: usize) -> &ServicePlan {
         &self.services[index].plan
+    }
+
+    /// Servers to which connections of `before` are not to be used any more.
+    pub(crate) fn outdated(&self, before: &Self) -> Outdated {
+        let names = before.services.iter().enumerate();
+        let known: HashMap<&[u8], usize> = names.map(|(at, it)| (&*it.name, at)).collect();
+        let keep_alive = |view: &Self, at: usize| view.plan.fleet.services[at].timeouts.keep_alive;
+        let is_same_head = self.longest_head() == before.longest_head();
+        let mut outdated = Outdated::default();
+        for (index, service) in self.services.iter().enumerate() {
+            let Some(&at) = known.get(&*service.name) else { continue };
+            let is_alike =
+                Dialing::are_alike(before.services[at].tls.as_ref(), service.tls.as_ref());
+            let stays = is_same_head && keep_alive(self, index) == keep_alive(before, at);
+            if is_alike && stays {
+                continue;
+            }
+            let servers = service.plan.census.iter().flat_map(|group| &group.servers);
+            let servers = servers.map(|server| server.state.id());
+            outdated.links.extend(servers.clone());
+            outdated.all.extend(servers.filter(|_| !is_alike));
+        }
+        outdated
     }
 
     /// Servers to which connections are kept ready, with the indices of their services.

@@ -168,8 +168,10 @@ impl Worker {
             // Nobody comes or leaves but by another configuration.
             if before.plan.configuration != current.plan.configuration {
                 self.buffers.fit(current.longest_head());
-                self.pools.keep_only(current.plan.staying());
-                self.links.keep_only(current.plan.staying());
+                let outdated = current.outdated(&before);
+                let staying = || current.plan.staying();
+                self.pools.keep_only(staying().filter(|id| !outdated.all.contains(id)));
+                self.links.keep_only(staying().filter(|id| !outdated.links.contains(id)));
             }
         }
         current.clone()

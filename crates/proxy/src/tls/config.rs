@@ -3,7 +3,7 @@
 //! One configuration serves all workers: session tickets that one core issued are good on every
 //! other. Tickets are sealed with keys that rustls changes every six hours.
 
-use std::{collections::BTreeMap, fs, io, sync::Arc};
+use std::{cell::OnceCell, collections::BTreeMap, fs, io, sync::Arc};
 
 use loadline_core::fleet::{
     Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion, acme::Challenge,
@@ -178,6 +178,7 @@ pub(super) fn for_clients(
 pub(super) fn for_servers(
     tls: &ServerTls,
     protocols: &[&str],
+    system: &SystemRoots,
 ) -> Result<(Arc<ClientConfig>, Option<Validity>), TlsError> {
     let provider = provider(&tls.terms)?;
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -185,10 +186,10 @@ pub(super) fn for_servers(
         .map_err(TlsError::Together)?;
     let builder = if tls.verify {
         let roots = match &tls.authorities {
-            Some(path) => authorities(path)?,
-            None => system_authorities()?,
+            Some(path) => Arc::new(authorities(path)?),
+            None => system.get()?,
         };
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
         let verifier = verifier.build().map_err(|error| TlsError::File {
             what: "authorities",
             path: tls.authorities.clone().unwrap_or_default(),
@@ -330,6 +331,20 @@ fn authorities(path: &str) -> Result<RootCertStore, TlsError> {
         })?;
     }
     Ok(roots)
+}
+
+/// The authorities of this machine, which are read once for all services that trust them.
+#[derive(Debug, Default)]
+pub(super) struct SystemRoots(OnceCell<Arc<RootCertStore>>);
+
+impl SystemRoots {
+    fn get(&self) -> Result<Arc<RootCertStore>, TlsError> {
+        if let Some(roots) = self.0.get() {
+            return Ok(roots.clone());
+        }
+        let roots = Arc::new(system_authorities()?);
+        Ok(self.0.get_or_init(|| roots).clone())
+    }
 }
 
 fn system_authorities() -> Result<RootCertStore, TlsError> {

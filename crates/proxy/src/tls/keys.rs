@@ -3,10 +3,16 @@
 //! They are loaded as a whole, before any of them is put in force: a file that cannot be used
 //! refuses a start or a reload, and changes nothing.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use loadline_core::{
     fleet::{Fleet, HttpVersion, Listener, ServerTls, Service, TlsTerms, acme::Acme},
+    rules::Authentication,
     state::Certificate,
 };
 use rustls::{
@@ -15,8 +21,9 @@ use rustls::{
 };
 
 use super::{
-    config::{TlsError, for_clients, for_servers},
+    config::{SystemRoots, TlsError, for_clients, for_servers},
     issued::Issued,
+    stream::Tls,
     validity::Validity,
 };
 
@@ -41,6 +48,16 @@ pub(crate) struct Dialing {
     name: Option<ServerName<'static>>,
     /// Else for those that were written with a host name.
     hosts: Arc<BTreeMap<SocketAddr, ServerName<'static>>>,
+    /// What all that follows from; the same after a reload that changes nothing of it.
+    settings: Arc<Settings>,
+}
+
+/// What connections to the servers of a service are made by.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Settings {
+    tls: ServerTls,
+    /// What servers are offered by ALPN.
+    protocols: &'static [&'static str],
 }
 
 impl Keys {
@@ -81,8 +98,15 @@ impl Keys {
                 Err(fault) => faults.push(fault),
             }
         }
-        for service in &fleet.services {
-            match Dialing::of(service) {
+        let (roots, nameless) = (SystemRoots::default(), without_http(fleet));
+        for (index, service) in fleet.services.iter().enumerate() {
+            let protocols: &[&str] = match service.http_version {
+                HttpVersion::Http11 if nameless.contains(&index) => &[],
+                HttpVersion::Http11 => &["http/1.1"],
+                HttpVersion::Http2 => &["h2"],
+            };
+            let known = before.services.get(&service.name);
+            match Dialing::of(service, protocols, (&roots, known)) {
                 Ok(None) => {}
                 Ok(Some((dialing, validity))) => {
                     keys.services.insert(service.name.clone(), dialing);
@@ -187,8 +211,27 @@ const fn alpn(listener: &Listener) -> &'static [&'static str] {
     }
 }
 
+/// The services, by their indices, that only connections reach whose bytes mean nothing here: their
+/// servers may speak anything, and refuse who asks for HTTP (RFC 7301, section 3.2).
+fn without_http(fleet: &Fleet) -> BTreeSet<usize> {
+    let is_http = |it: &&Listener| it.protocol.is_http();
+    let http = fleet.listeners.iter().filter(is_http).flat_map(|it| {
+        let asked = it.authentication.as_ref().and_then(Authentication::service);
+        let own = (!it.routes_only).then_some(it.service);
+        it.routes.services().chain(asked).chain(own)
+    });
+    let http: BTreeSet<usize> = http.collect();
+    let others = fleet.listeners.iter().filter(|it| !is_http(it));
+    let named = others.flat_map(|it| it.names.services().chain([it.service]));
+    named.filter(|index| !http.contains(index)).collect()
+}
+
 impl Dialing {
-    fn of(service: &Service) -> Result<Option<(Self, Option<Validity>)>, TlsError> {
+    fn of(
+        service: &Service,
+        protocols: &'static [&'static str],
+        (roots, before): (&SystemRoots, Option<&Self>),
+    ) -> Result<Option<(Self, Option<Validity>)>, TlsError> {
         let Some(tls) = &service.tls else { return Ok(None) };
         let named = |name: &str| {
             ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name {
@@ -209,18 +252,39 @@ impl Dialing {
                 return Err(TlsError::TwoNames { service: service.name.clone(), names });
             }
         }
-        let protocol = match service.http_version {
-            HttpVersion::Http11 => "http/1.1",
-            HttpVersion::Http2 => "h2",
-        };
-        let (config, validity) = for_servers(tls, &[protocol])?;
-        Ok(Some((Self { config, name, hosts: Arc::new(hosts) }, validity)))
+        let (config, validity) = for_servers(tls, protocols, roots)?;
+        let settings = Settings { tls: tls.clone(), protocols };
+        let known = before.map(|it| &it.settings).filter(|known| ***known == settings);
+        let settings = known.cloned().unwrap_or_else(|| Arc::new(settings));
+        Ok(Some((Self { config, name, hosts: Arc::new(hosts), settings }, validity)))
+    }
+
+    /// Begins TLS with the server at `address`.
+    ///
+    /// # Errors
+    /// What rustls finds wrong with the configuration.
+    pub(crate) fn begin(&self, address: SocketAddr) -> io::Result<Box<Tls>> {
+        let (config, name) = self.to(address);
+        let tls = Tls::client(config, name).map_err(io::Error::other)?;
+        Ok(tls.made_by(&self.settings))
+    }
+
+    /// Whether a connection was made by the same settings.
+    pub(crate) fn has_made(&self, tls: &Tls) -> bool {
+        tls.settings().is_some_and(|made_by| Arc::ptr_eq(made_by, &self.settings))
+    }
+
+    /// Whether connections are made alike, be it in clear.
+    pub(crate) fn are_alike(one: Option<&Self>, other: Option<&Self>) -> bool {
+        let settings = |it: Option<&Self>| it.map(|it| Arc::as_ptr(&it.settings));
+        settings(one) == settings(other)
     }
 
     /// For any server whose certificate this machine trusts.
     pub(crate) fn verified() -> Result<Self, TlsError> {
-        let (config, _) = for_servers(&ServerTls::default(), &["http/1.1"])?;
-        Ok(Self { config, name: None, hosts: Arc::default() })
+        let roots = SystemRoots::default();
+        let (config, _) = for_servers(&ServerTls::default(), &["http/1.1"], &roots)?;
+        Ok(Self { config, name: None, hosts: Arc::default(), settings: Arc::default() })
     }
 
     /// The configuration alone.
@@ -237,7 +301,8 @@ impl Dialing {
             certificate: None,
             terms: TlsTerms::default(),
         };
-        Ok(Self { config: for_servers(&tls, &[])?.0, name: None, hosts: Arc::default() })
+        let (config, _) = for_servers(&tls, &[], &SystemRoots::default())?;
+        Ok(Self { config, name: None, hosts: Arc::default(), settings: Arc::default() })
     }
 
     /// The configuration, and the name that the server at `address` has to prove.

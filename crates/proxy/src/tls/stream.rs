@@ -17,7 +17,7 @@ use rustls::{
     pki_types::ServerName,
 };
 
-use super::client::ClientTls;
+use super::{client::ClientTls, keys::Settings};
 use crate::io::socket::Io;
 
 /// One side of a TLS connection.
@@ -28,6 +28,10 @@ pub(crate) struct Tls {
     owed: usize,
     /// The kernel has taken some of that.
     has_begun: bool,
+    /// The peer has sent something.
+    has_heard: bool,
+    /// By which settings a connection to a server was made.
+    settings: Option<Arc<Settings>>,
 }
 
 impl Tls {
@@ -36,8 +40,7 @@ impl Tls {
     /// # Errors
     /// What rustls finds wrong with the configuration.
     pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Box<Self>, rustls::Error> {
-        let connection = Connection::Server(ServerConnection::new(config)?);
-        Ok(Box::new(Self { connection, owed: 0, has_begun: false }))
+        Ok(Self::over(Connection::Server(ServerConnection::new(config)?)))
     }
 
     /// The side of a client that asks for `name`.
@@ -48,8 +51,27 @@ impl Tls {
         config: Arc<ClientConfig>,
         name: ServerName<'static>,
     ) -> Result<Box<Self>, rustls::Error> {
-        let connection = Connection::Client(ClientConnection::new(config, name)?);
-        Ok(Box::new(Self { connection, owed: 0, has_begun: false }))
+        Ok(Self::over(Connection::Client(ClientConnection::new(config, name)?)))
+    }
+
+    fn over(connection: Connection) -> Box<Self> {
+        Box::new(Self { connection, owed: 0, has_begun: false, has_heard: false, settings: None })
+    }
+
+    /// Notes by which settings it is made.
+    pub(super) fn made_by(mut self: Box<Self>, settings: &Arc<Settings>) -> Box<Self> {
+        self.settings = Some(settings.clone());
+        self
+    }
+
+    /// By which settings it was made; none of a client's.
+    pub(super) const fn settings(&self) -> Option<&Arc<Settings>> {
+        self.settings.as_ref()
+    }
+
+    /// Whether the peer has sent something.
+    pub(crate) const fn has_heard(&self) -> bool {
+        self.has_heard
     }
 
     /// What is known of a client with which TLS is agreed on; nothing of a server.

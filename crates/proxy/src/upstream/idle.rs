@@ -18,7 +18,7 @@ use loadline_core::time::{Duration, Instant};
 
 use crate::{
     io::socket::{Io, Socket},
-    tls::Tls,
+    tls::{Dialing, Tls},
     upstream::pool::Slot,
 };
 
@@ -60,6 +60,16 @@ impl Kept {
         now < self.until && self.idle.is_quiet()
     }
 
+    /// Whether it may carry a message where connections are made with `tls`.
+    pub(crate) fn is_good(&mut self, tls: Option<&Dialing>) -> bool {
+        let is_same = match (&self.idle.tls, tls) {
+            (None, None) => true,
+            (Some(made), Some(tls)) => tls.has_made(made),
+            _ => false,
+        };
+        is_same && self.idle.is_quiet()
+    }
+
     pub(crate) fn into_parts(self) -> (Socket, Slot, bool) {
         (self.idle.into(), self.slot, self.large)
     }
@@ -91,14 +101,15 @@ impl Common {
         self.count.store(kept.len(), Relaxed);
     }
 
-    /// A kept connection that is good for use, if there is one; from now on this worker's.
-    pub(crate) fn take(&self) -> Option<Kept> {
+    /// A kept connection that is good for use with `tls`, if there is one; from now on this
+    /// worker's.
+    pub(crate) fn take(&self, tls: Option<&Dialing>) -> Option<Kept> {
         if self.count.load(Relaxed) == 0 {
             return None;
         }
         let mut kept = self.lock();
-        let quiet = |(whose, mut it): (_, Kept)| it.idle.is_quiet().then_some((whose, it));
-        let taken = iter::from_fn(|| kept.pop()).find_map(quiet);
+        let good = |(whose, mut it): (_, Kept)| it.is_good(tls).then_some((whose, it));
+        let taken = iter::from_fn(|| kept.pop()).find_map(good);
         self.count.store(kept.len(), Relaxed);
         drop(kept);
         let (whose, mut taken) = taken?;

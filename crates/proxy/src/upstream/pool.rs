@@ -29,7 +29,7 @@ use crate::{
     io::{peer::Peer, socket::Socket},
     runtime::shared::Shared,
     store::FileReply,
-    tls::{Dialing, Tls},
+    tls::Dialing,
     upstream::{
         idle::{Common, Kept},
         unix,
@@ -63,8 +63,7 @@ impl Connection {
         };
         let mut socket = Socket::raw(stream);
         if let Some(tls) = tls {
-            let (config, name) = tls.to(address);
-            socket = socket.over(Tls::client(config, name).map_err(io::Error::other)?);
+            socket = socket.over(tls.begin(address)?);
         }
         let (peer, slot) = (Peer::new(socket), Some(slot));
         Ok(Self { peer, reused: false, large: false, read_proxy_header: false, slot })
@@ -98,9 +97,7 @@ impl Connection {
     /// # Errors
     /// What rustls finds wrong with the configuration.
     pub(crate) fn secured(self, address: SocketAddr, tls: &Dialing) -> io::Result<Self> {
-        let (config, name) = tls.to(address);
-        let tls = Tls::client(config, name).map_err(io::Error::other)?;
-        Ok(Self { peer: Peer::new(self.peer.socket.over(tls)), ..self })
+        Ok(Self { peer: Peer::new(self.peer.socket.over(tls.begin(address)?)), ..self })
     }
 }
 
@@ -156,20 +153,26 @@ impl Pools {
         Self { pools: RefCell::new(Vec::new()), known, swept: Cell::new(0) }
     }
 
-    /// A kept connection that is good for use, if there is one.
-    pub(crate) fn take(&self, shared: &Shared, server: ServerId) -> Option<Connection> {
+    /// A kept connection that is good for use, if there is one. Those that were made by other
+    /// settings of TLS than `tls`, before a reload, are closed.
+    pub(crate) fn take(
+        &self,
+        shared: &Shared,
+        server: ServerId,
+        tls: Option<&Dialing>,
+    ) -> Option<Connection> {
         self.know(shared, server);
-        self.last(server)
+        self.last(server, tls)
     }
 
     /// The connection that was kept last.
-    fn last(&self, server: ServerId) -> Option<Connection> {
+    fn last(&self, server: ServerId, tls: Option<&Dialing>) -> Option<Connection> {
         let mut pools = self.pools.borrow_mut();
         let pool = pools.get_mut(server.index())?.as_mut()?;
         // What is common has carried answers; where there is any, the worker's own has not.
-        let taken = pool.common.take().or_else(|| {
+        let taken = pool.common.take(tls).or_else(|| {
             let mut own = std::iter::from_fn(|| pool.kept.pop());
-            own.find_map(|mut kept| kept.idle.is_quiet().then_some(kept))
+            own.find_map(|mut kept| kept.is_good(tls).then_some(kept))
         });
         let (socket, slot, large) = taken?.into_parts();
         let (peer, slot) = (Peer::new(socket), Some(slot));
@@ -343,11 +346,11 @@ mod tests {
         let connection = Connection::open(address, None, slot).unwrap();
         let _accepted = listener.accept().unwrap();
         pools.keep((id, false), connection, Instant::ZERO + Duration::from_secs(1));
-        let connection = pools.last(id).expect("kept");
+        let connection = pools.last(id, None).expect("kept");
         assert!(connection.reused);
         pools.keep((id, false), connection, Instant::ZERO + Duration::from_secs(1));
         pools.sweep(Instant::ZERO + Duration::from_secs(1));
-        assert!(pools.last(id).is_none());
+        assert!(pools.last(id, None).is_none());
     }
 
     #[test]
@@ -369,7 +372,10 @@ mod tests {
         pools.warmed((id, false), Ok(fresh), after(1));
         assert_eq!(pools.lacking(id, 2, after(9)), 0);
         pools.sweep(after(5));
-        assert!(pools.last(id).is_some_and(|it| it.large), "the one with the larger window first");
+        assert!(
+            pools.last(id, None).is_some_and(|it| it.large),
+            "the one with the larger window first"
+        );
         assert_eq!(pools.lacking(id, 2, after(9)), 1, "one that is in use is not ready");
     }
 
@@ -384,7 +390,7 @@ mod tests {
         pools.keep_only([id].into_iter());
         assert_eq!(open.load(Relaxed), 1);
         pools.keep_only([].into_iter());
-        assert!(pools.last(id).is_none());
+        assert!(pools.last(id, None).is_none());
         assert_eq!(open.load(Relaxed), 0, "its slot is free");
     }
 
@@ -397,7 +403,7 @@ mod tests {
         let (mut accepted, _) = listener.accept().unwrap();
         accepted.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n").unwrap();
         pools.keep((id, false), connection, LATER);
-        assert!(pools.last(id).is_none());
+        assert!(pools.last(id, None).is_none());
         assert_eq!(open.load(Relaxed), 0, "its slot is free");
     }
 }

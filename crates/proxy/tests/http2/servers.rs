@@ -542,3 +542,18 @@ fn a_head_that_is_too_long_is_told_as_that() {
     proxy.expect(Ending::ServerHeadTooLarge, 3);
     assert_eq!(server.connections(), 1);
 }
+
+#[test]
+fn a_reload_that_changes_how_long_connections_are_kept_holds_for_the_next_request() {
+    let server = showing();
+    let (proxy, mut fleet) = (server.proxy(), server.fleet());
+    let ask = || say(&proxy, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    ask();
+    proxy.runtime.reload(fleet.clone()).unwrap();
+    (0..20).for_each(|_| assert!(ask().starts_with("HTTP/1.1 200 OK\r\n")));
+    assert_eq!(server.connections(), 1, "nothing has changed");
+    fleet.services[0].timeouts.keep_alive = SHORT;
+    proxy.runtime.reload(fleet).unwrap();
+    let is_answered = || ask().starts_with("HTTP/1.1 200 OK\r\n");
+    wait_until(|| is_answered() && server.connections() > 1, "a new connection");
+}

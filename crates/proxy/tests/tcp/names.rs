@@ -29,9 +29,16 @@ use crate::{
 
 /// A server with a certificate for `name` that says it and sends one line back.
 fn secured(authority: &Authority, name: &'static str) -> SocketAddr {
+    speaking(authority, name, &[])
+}
+
+/// The same, of which clients that ask for protocols have to ask for one of these.
+fn speaking(authority: &Authority, name: &'static str, protocols: &[&str]) -> SocketAddr {
     let (chain, key) = read(&authority.sign(&[name]));
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
-    let config = Arc::new(config.unwrap());
+    let mut config = config.unwrap();
+    config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+    let config = Arc::new(config);
     server(move |stream| {
         let connection = ServerConnection::new(config.clone()).unwrap();
         let mut stream = StreamOwned::new(connection, stream);
@@ -205,7 +212,9 @@ fn a_client_without_tls_does_not_get_in_where_it_is_asked_for() {
 #[test]
 fn servers_of_bare_bytes_may_be_reached_by_tls_and_must_prove_their_name() {
     let authority = Authority::new();
-    let mut service = service("db", &[nobody(), secured(&authority, "db.test")]);
+    // It refuses who asks for HTTP.
+    let database = speaking(&authority, "db.test", &["postgresql"]);
+    let mut service = service("db", &[nobody(), database]);
     let tls = ServerTls {
         authorities: Some(authority.file()),
         verify: true,

@@ -2,8 +2,11 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    sync::{Arc, mpsc::channel},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
     thread,
     time::Duration as StdDuration,
 };
@@ -17,8 +20,11 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::{
     authority::{Authority, read},
-    support::{ask, echo, fleet, serve, start},
+    support::{ask, echo, fleet, message, serve, start},
 };
+
+/// Longer than anything takes that goes right.
+const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
 /// A server with a certificate for this name, and the TLS that fits it.
 fn secured(authority: &Authority, name: &str) -> (Fleet, ServerTls) {
@@ -89,6 +95,71 @@ fn a_server_that_cannot_prove_its_name_gets_no_request() {
     assert_eq!(status(fleet.clone(), stranger), "502");
     let unverified = ServerTls { verify: false, name: None, ..tls };
     assert_eq!(status(fleet, unverified), "200");
+}
+
+/// A server that takes one connection, says which requests come, and answers when it is told to.
+fn taking_one(config: ServerConfig) -> (SocketAddr, Receiver<()>, Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let ((came, comes), (go, goes)) = (channel(), channel());
+    thread::spawn(move || {
+        let (tcp, _) = listener.accept().unwrap();
+        let mut stream = StreamOwned::new(ServerConnection::new(config.into()).unwrap(), tcp);
+        while message(&mut stream).is_ok() && came.send(()).is_ok() && goes.recv().is_ok() {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+        }
+    });
+    (address, comes, go)
+}
+
+#[test]
+fn a_reload_that_has_servers_verified_ends_connections_that_were_made_without() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    fleet.services[0].tls = Some(ServerTls { verify: false, ..tls.clone() });
+    let (proxy, address) = start(fleet.clone());
+    let mut client = TcpStream::connect(address).unwrap();
+    assert!(ask(&mut client, b"").unwrap().starts_with("HTTP/1.1 200"));
+    fleet.services[0].tls = Some(ServerTls { authorities: Some(other.file()), ..tls });
+    proxy.reload(fleet).unwrap();
+    let mut refused = || ask(&mut client, b"").unwrap().starts_with("HTTP/1.1 502");
+    assert!((0..1_000).any(|_| refused()), "the server is never verified");
+}
+
+#[test]
+fn a_connection_that_carries_a_request_at_a_reload_is_kept_if_tls_stays_as_it_is() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    for stays in [true, false] {
+        let (_, tls) = secured(&authority, "server.test");
+        let (chain, key) = read(&authority.sign(&["server.test"]));
+        let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+        let (server, came, go) = taking_one(config.unwrap());
+        let mut fleet = fleet(server, None);
+        fleet.services[0].tls = Some(tls.clone());
+        let (proxy, address) = start(fleet.clone());
+        let asking = thread::spawn(move || {
+            let mut client = TcpStream::connect(address).unwrap();
+            assert!(ask(&mut client, b"").unwrap().starts_with("HTTP/1.1 200"));
+            client
+        });
+        came.recv_timeout(PATIENCE).unwrap();
+        let authorities = if stays { tls.authorities.clone() } else { Some(other.file()) };
+        fleet.services[0].tls = Some(ServerTls { authorities, ..tls });
+        let next = fleet.listeners[0].max_connections + 1;
+        fleet.listeners[0].max_connections = next;
+        proxy.reload(fleet).unwrap();
+        while proxy.handle().plan().fleet.listeners[0].max_connections != next {
+            thread::yield_now();
+        }
+        go.send(()).unwrap();
+        let mut client = asking.join().unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        // It may be gone already.
+        let _ = go.send(());
+        let answer = ask(&mut client, b"").unwrap_or_default();
+        assert_eq!(answer.starts_with("HTTP/1.1 200"), stays, "{answer}");
+        assert_eq!(came.try_recv().is_ok(), stays, "whether the server was asked over it");
+    }
 }
 
 #[test]

@@ -53,7 +53,9 @@ impl Exchange<'_> {
         let local = store.and_then(|store| self.local(store, signed));
         local.or_else(|| {
             let takes = std::mem::take(takes_kept);
-            takes.then(|| self.worker.pools.take(&self.worker.shared, place.server)).flatten()
+            let (pools, tls) =
+                (&self.worker.pools, self.driver.route.service_context().tls.as_ref());
+            takes.then(|| pools.take(&self.worker.shared, place.server, tls)).flatten()
         })
     }
 }
