@@ -24,6 +24,9 @@ pub(crate) fn key(typed: &str, names: &[&str]) -> String {
     if let Some(note) = here.and_then(|here| places::note(typed, here)) {
         return format!("{note}; {}", expected(None, names));
     }
+    if here.is_some_and(|here| here.ends_with("_headers")) && meant(typed, names).is_none() {
+        return format!("write set = {{ {typed} = \"...\" }}; {}", expected(None, names));
+    }
     let place = nearest_place(typed, here);
     match place {
         Some(place) if here.is_some_and(|here| place.tables.contains(&here)) => {
@@ -91,7 +94,8 @@ fn is_below(table: &str, other: &str) -> bool {
 }
 
 /// The table that has `typed`, or what it means elsewhere, and by which key: one below `here`
-/// before others, then the one that is the shortest to write.
+/// before one above it, then the one that is the shortest to write. Of others there may be only
+/// one, and what is below it.
 fn table_with<'a>(
     typed: &'a str,
     here: Option<&str>,
@@ -101,8 +105,13 @@ fn table_with<'a>(
     let ours = foreign::meanings(typed).map(|(ours, _)| ours);
     [typed].into_iter().chain(ours).find_map(|key| {
         let having = tables.iter().filter(|(table, keys)| !table.is_empty() && keys.contains(&key));
-        let nearest = having.min_by_key(|(table, _)| (!is_below(table, here), table.len()));
-        nearest.map(|(table, _)| (key, table.as_str()))
+        let having: Vec<&str> = having.map(|(table, _)| table.as_str()).collect();
+        let distance =
+            |table: &&&str| (!is_below(table, here), !is_below(here, table), table.len());
+        let nearest = *having.iter().min_by_key(distance)?;
+        let is_near = is_below(nearest, here) || is_below(here, nearest);
+        let is_alone = || having.iter().all(|it| *it == nearest || is_below(it, nearest));
+        (is_near || is_alone()).then_some((key, nearest))
     })
 }
 
@@ -214,12 +223,78 @@ mod tests {
             ("listener", "lb_policy", of("policy", "service.NAME")),
             ("service.NAME", "lb_policy", here("policy")),
         ];
+        all_begin(cases);
+    }
+
+    fn all_begin<S: AsRef<str>>(cases: impl IntoIterator<Item = (&'static str, &'static str, S)>) {
         let wrong = cases.into_iter().filter_map(|(table, typed, start)| {
             let help = help(table, typed);
-            (!help.starts_with(&start)).then(|| format!("{typed} in {table:?}: {help:.120}"))
+            let is_right = help.starts_with(start.as_ref());
+            (!is_right).then(|| format!("{typed} in {table:?}: {help:.120}"))
         });
         let wrong: Vec<String> = wrong.collect();
         assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn a_word_for_headers_leads_to_those_of_its_direction() {
+        const ROUTE: &str = "listener.routes";
+        all_begin([
+            (ROUTE, "response_headers", "did you mean `answer_headers`: answer_headers = { set"),
+            (ROUTE, "add_header", "did you mean `answer_headers`"),
+            (ROUTE, "proxy_set_header", "did you mean `request_headers`: request_headers = { set"),
+            (ROUTE, "headers", "routes change headers: request_headers or answer_headers"),
+            ("listener", "headers", "routes change headers"),
+            ("listener", "response_headers", "`answer_headers` is a key of `listener.routes`: "),
+            ("service.NAME", "host_header", "`request_headers` is a key of `listener.routes`: "),
+            ("service.NAME.health", "host_header", "did you mean `host`"),
+            ("service.NAME.health", "headers", "of the headers of a check the host alone"),
+            ("listener.routes.request_headers", "Host", "write set = { Host = \"...\" }; expected"),
+            ("listener.routes.request_headers", "sett", "did you mean `set`"),
+            ("listener.routes.answer_headers", "Server", "write set = { Server = \"...\" }"),
+        ]);
+    }
+
+    #[test]
+    fn an_everyday_word_is_not_led_to_a_table_of_something_else() {
+        const ROUTE: &str = "listener.routes";
+        const SERVER: &str = "service.NAME.group.servers";
+        all_begin([
+            (ROUTE, "allow", "did you mean `source`: source = \"10.0.0.0/8\", and deny = 403"),
+            ("listener", "allow", "`source` is a key of `listener.routes`: source = "),
+            (ROUTE, "ip", "did you mean `source`"),
+            (SERVER, "ip", "did you mean `address`"),
+            (ROUTE, "whitelist", "did you mean `source`"),
+            ("listener", "ip_allow_list", "`source` is a key of `listener.routes`"),
+            (ROUTE, "from", "did you mean `source`"),
+            (ROUTE, "client", "did you mean `source`"),
+            ("listener.timeouts", "client", "did you mean `head`"),
+            (ROUTE, "status", "did you mean `answer`: answer = { status = 503"),
+            (ROUTE, "body", "did you mean `answer`"),
+            (ROUTE, "response", "did you mean `answer`"),
+            (ROUTE, "return", "did you mean `answer`: answer = { status = 503 }, or redirect"),
+            ("service.NAME.health", "status", "a response with 2xx or 3xx passes"),
+            ("service.NAME.maintenance", "status", "clients of a service in maintenance get 503"),
+            ("listener.routes.limit", "status", "a request above the limit gets 429"),
+            (ROUTE, "prefix", "did you mean `path`: path = \"/api/\""),
+            (ROUTE, "match", "did you mean `path`: path = \"/api/\""),
+            (ROUTE, "path_regex", "did you mean `path`: path = \"~"),
+            ("listener.routes.redirect", "prefix", "the path is changed by `rewrite`"),
+            ("listener.routes.redirect", "to", "a whole URL is `location`"),
+            ("listener.routes.redirect", "url", "a whole URL is `location`"),
+            ("listener.routes.redirect", "port", "the port stands in `host`"),
+            (ROUTE, "weights", "did you mean `split`: split = { web = 95, canary = 5 }"),
+            (ROUTE, "weighted_clusters", "did you mean `split`"),
+            (ROUTE, "canary", "did you mean `split`"),
+            ("service.NAME.group", "weight", "`weight` is a key of `service.NAME.group.servers`"),
+            ("listener", "websocket", "a WebSocket passes without a key of its own"),
+            ("service.NAME", "websocket", "a WebSocket passes without a key of its own"),
+            ("service.NAME", "path", "`path` is a key of `listener.routes`: path = \"/api/\""),
+            ("service.NAME.health", "path", "did you mean `http`"),
+            ("cache", "path", "`path` is a key of `cache.disk`"),
+            ("service.NAME", "users_file", "expected one of"),
+            ("", "bind", "expected one of"),
+        ]);
     }
 
     #[test]

@@ -130,7 +130,87 @@ pub(super) const PLACES: &[Place] = &[
         &["listener.routes"],
         &["path"],
         "path = \"/api/\"",
-        &["path-prefix", "pathprefix", "path-beg", "uri-prefix"],
+        &["path", "path-prefix", "pathprefix", "path-beg", "uri-prefix", "prefix", "match"],
+    ),
+    place(
+        &["cache.disk"],
+        &["path"],
+        "disk = { path = \"/var/cache/loadline\", size = \"20GiB\" }",
+        &["path"],
+    ),
+    place(
+        &["listener.routes"],
+        &["path"],
+        "path = \"~/users/[0-9]+\"",
+        &["path-regex", "path-regexp", "path-reg", "uri-regex"],
+    ),
+    place(
+        &["listener.routes"],
+        &["source"],
+        "source = \"10.0.0.0/8\", and deny = 403 in a route after it",
+        &[
+            "allow",
+            "allowlist",
+            "allow-list",
+            "allowed-ips",
+            "ip",
+            "ips",
+            "ip-allow-list",
+            "ip-allowlist",
+            "ip-whitelist",
+            "whitelist",
+            "from",
+            "client",
+            "client-ip",
+            "remote-ip",
+            "source-ip",
+            "source-ranges",
+        ],
+    ),
+    place(&["service.NAME.group.servers"], &["address"], "", &["ip", "ips"]),
+    place(
+        &["listener.routes"],
+        &["answer"],
+        "answer = { status = 503, body = \"back soon\" }",
+        &["status", "body", "respond", "response", "static-response", "direct-response"],
+    ),
+    place(
+        &["listener.routes"],
+        &["answer"],
+        "answer = { status = 503 }, or redirect = { location = \"https://www.example.com/\" }",
+        &["return"],
+    ),
+    place(
+        &["listener.routes"],
+        &["split"],
+        "split = { web = 95, canary = 5 }",
+        &["weights", "weight", "weighted-clusters", "weighted-services", "canary"],
+    ),
+    place(
+        &["service.NAME.group.servers"],
+        &["weight"],
+        "{ address = \"10.0.0.1:80\", weight = 5 }",
+        &["weights", "weight"],
+    ),
+    place(
+        &["listener.routes"],
+        &["request_headers"],
+        "request_headers = { set = { Host = \"www.example.com\" } }",
+        &[
+            "host-header",
+            "host-rewrite",
+            "upstream-host",
+            "proxy-set-header",
+            "set-header",
+            "set-headers",
+            "header-up",
+        ],
+    ),
+    place(
+        &["listener.routes"],
+        &["answer_headers"],
+        "answer_headers = { set = { X-Frame-Options = \"DENY\" } }",
+        &["response-headers", "response-header", "add-header", "add-headers", "header-down"],
     ),
     place(
         &["listener.routes"],
@@ -179,9 +259,51 @@ pub(super) const NOTES: &[(&str, &[&str], &str)] = &[
         &["type", "protocol", "kind", "mode"],
         "the kind of a check is its key: http = \"/\", tcp = true",
     ),
+    (
+        "service.NAME.health",
+        &["status", "expected-status", "expect-status", "success-codes", "codes", "matcher"],
+        "a response with 2xx or 3xx passes",
+    ),
+    (
+        "service.NAME.health",
+        &["header", "headers", "http-headers"],
+        "of the headers of a check the host alone can be set: host = \"www.example.com\"",
+    ),
+    ("service.NAME.maintenance", STATUS, "clients of a service in maintenance get 503"),
+    ("listener.routes.limit", STATUS, "a request above the limit gets 429"),
+    (
+        "listener.routes.redirect",
+        &["port"],
+        "the port stands in `host`: host = \"www.example.com:8443\"",
+    ),
+    (
+        "listener.routes.redirect",
+        &["to", "url", "uri", "target"],
+        "a whole URL is `location`: location = \"https://www.example.com/\"",
+    ),
+    (
+        "listener.routes.redirect",
+        &["path", "prefix", "regex"],
+        "the path is changed by `rewrite`: rewrite = { prefix = \"/a/\", to = \"/b/\" }",
+    ),
+    ("listener.routes", &["headers"], HEADERS_CHANGED),
+    ("listener", &["header", "headers"], HEADERS_CHANGED),
+    ("service.NAME", &["header", "headers"], HEADERS_CHANGED),
+    ("listener", WEBSOCKET, WEBSOCKET_PASSES),
+    ("listener.routes", WEBSOCKET, WEBSOCKET_PASSES),
+    ("service.NAME", WEBSOCKET, WEBSOCKET_PASSES),
     ("cache", KEPT, KEPT_BY),
     ("listener.routes.cache", KEPT, KEPT_BY),
 ];
+
+const STATUS: &[&str] = &["status", "code", "status-code"];
+
+const HEADERS_CHANGED: &str = "routes change headers: request_headers or answer_headers = { set = \
+                               { NAME = \"...\" } }; `header` of a route is a condition";
+
+const WEBSOCKET: &[&str] = &["websocket", "websockets", "upgrade", "upgrade-configs"];
+
+const WEBSOCKET_PASSES: &str = "a WebSocket passes without a key of its own";
 
 const KEPT: &[&str] = &["ttl", "max-age", "expires", "default-ttl", "valid", "proxy-cache-valid"];
 
