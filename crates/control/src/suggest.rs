@@ -4,6 +4,7 @@
 mod elsewhere;
 mod foreign;
 mod places;
+mod tables;
 
 use loadline_spanned::{FileKind, expected, nearest};
 
@@ -22,6 +23,10 @@ impl FileKind for Configuration {
 
     fn key(typed: &str, names: &[&str]) -> String {
         elsewhere::key(typed, names)
+    }
+
+    fn table(path: &[&str]) -> Option<&'static str> {
+        tables::short(path)
     }
 }
 

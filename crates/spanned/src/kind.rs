@@ -20,4 +20,11 @@ pub trait FileKind {
     fn key(typed: &str, names: &[&str]) -> String {
         Self::known(typed, names)
     }
+
+    /// How the key to which these keys lead, from the top of the file on, may be written as a
+    /// table; none where that is not known.
+    #[must_use]
+    fn table(_path: &[&str]) -> Option<&'static str> {
+        None
+    }
 }

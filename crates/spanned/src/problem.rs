@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt, sync::Arc};
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Severity, SourceCode};
 
-use crate::{kind::FileKind, place::Span};
+use crate::{kind::FileKind, place::Span, read::NOT_TOML};
 
 /// A file that errors point into.
 #[derive(Clone, Debug)]
@@ -69,6 +69,17 @@ impl FileErrors {
     #[must_use]
     pub fn errors(&self) -> &[FileError] {
         &self.errors
+    }
+
+    /// The same with what `help` says, by name and text, of a file that is not TOML.
+    #[must_use]
+    pub fn with_syntax_help(mut self, help: impl Fn(&str, &str) -> Option<String>) -> Self {
+        for error in self.errors.iter_mut().filter(|it| it.message.starts_with(NOT_TOML)) {
+            if let Some(help) = help(error.text.name(), error.text.inner()) {
+                error.help = help;
+            }
+        }
+        self
     }
 }
 

@@ -99,7 +99,8 @@ fn read_tree<K: FileKind, T: DeserializeOwned>(
         }
         // What is wrong with the rest of a list out of which something was cut is its own doing.
         if !problems.is_damaged(&place) {
-            let complaint = complaint::<K>(error.message());
+            let found = Found { path: tree.path(&place), text: text_at(texts, &place) };
+            let complaint = complaint::<K>(error.message(), &found);
             problems.error(&place, complaint.message, "this", complaint.help);
         }
         problems.damage(cut(&mut tree.root, &place)?);
@@ -134,8 +135,28 @@ fn cut(node: &mut Spanned<DeValue<'_>>, place: &Span) -> Option<Span> {
     }
 }
 
+/// What stands where an error is.
+struct Found<'a> {
+    /// The keys that lead there.
+    path: Vec<&'a str>,
+    text: &'a str,
+}
+
+/// What is written at a place of texts that follow each other, a byte between them.
+fn text_at<'t>(texts: &[&'t str], place: &Span) -> &'t str {
+    let mut start = 0;
+    for text in texts {
+        if place.start <= start + text.len() {
+            let inside = place.start - start..place.end.saturating_sub(start);
+            return text.get(inside).unwrap_or_default();
+        }
+        start += text.len() + 1;
+    }
+    ""
+}
+
 /// What serde's message says, in our words.
-fn complaint<K: FileKind>(message: &str) -> Complaint {
+fn complaint<K: FileKind>(message: &str, at: &Found<'_>) -> Complaint {
     if let Some(complaint) = Complaint::from_carried(message) {
         return complaint;
     }
@@ -149,10 +170,18 @@ fn complaint<K: FileKind>(message: &str) -> Complaint {
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
     {
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
-        let help = other_type(found, &expected).unwrap_or_else(|| K::REFERENCE.to_owned());
+        let help = as_table::<K>(&expected, at).or_else(|| other_type(found, &expected));
+        let help = help.unwrap_or_else(|| K::REFERENCE.to_owned());
         return Complaint::new(format!("expected {expected}, found {found}"), help);
     }
     Complaint::new(message, K::REFERENCE)
+}
+
+/// How to write the table that is expected; none for `[[name]]`, which has a bracket too many.
+fn as_table<K: FileKind>(expected: &str, at: &Found<'_>) -> Option<String> {
+    let is_wanted = expected.contains("a table") && !at.text.starts_with("[[");
+    let example = K::table(&at.path).filter(|_| is_wanted)?;
+    Some(format!("write a table, like {example}"))
 }
 
 /// How to write a value of which `found` is the wrong type, where that is plain.
@@ -173,7 +202,9 @@ fn other_type(found: &str, expected: &str) -> Option<String> {
         _ if is_number && !example.is_empty() => {
             Some(format!("write it as text with its unit, like {example}"))
         }
-        ("a list", "a table") => Some("a table is written `[name]`, with one bracket".to_owned()),
+        ("a list", "a table") => Some(
+            "a table is written `[name]`, with one bracket, or in braces: `{ ... }`".to_owned(),
+        ),
         ("a table", _) if expected.starts_with("a list") => {
             Some("each entry of a list is written `[[name]]`, with two brackets".to_owned())
         }
@@ -202,7 +233,7 @@ fn note_syntax(text: &str, start: usize, error: &Error, problems: &mut Problems)
     };
     let help = syntax_help(message, expected, line);
     let span = start + span.start..start + span.end;
-    problems.error(&span, format!("not TOML: {message}"), "here", help);
+    problems.error(&span, format!("{NOT_TOML}{message}"), "here", help);
 }
 
 fn syntax_help(message: &str, expected: Option<&str>, line: &str) -> String {
@@ -257,6 +288,9 @@ fn is_key(text: &str) -> bool {
     let text = text.trim_matches(['"', ' ']);
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
+
+/// What errors in the syntax of a file begin with.
+pub(crate) const NOT_TOML: &str = "not TOML: ";
 
 /// How serde says that a text stands where it wants something else.
 const TEXT_FOUND: &str = "invalid type: string";

@@ -71,6 +71,32 @@ impl<'t> Tree<'t> {
         *slot = value;
         true
     }
+
+    /// The keys that lead to the value at `place`.
+    pub(crate) fn path(&self, place: &Span) -> Vec<&str> {
+        let mut path = Vec::new();
+        lead_to(&self.root, place, &mut path);
+        path
+    }
+}
+
+/// Adds to `path` the keys that lead from `node` to `place`; false where it is not below.
+fn lead_to<'n>(node: &'n Spanned<DeValue<'_>>, place: &Span, path: &mut Vec<&'n str>) -> bool {
+    if node.span() == *place {
+        return true;
+    }
+    match node.get_ref() {
+        DeValue::Table(table) => table.iter().any(|(key, value)| {
+            path.push(key.get_ref());
+            let found = lead_to(value, place, path);
+            if !found {
+                path.pop();
+            }
+            found
+        }),
+        DeValue::Array(array) => array.iter().any(|value| lead_to(value, place, path)),
+        _ => false,
+    }
 }
 
 /// The text at `place`.

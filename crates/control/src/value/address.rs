@@ -149,6 +149,19 @@ impl Textual for Place {
     }
 }
 
+/// How a server is written whose address has words behind it, as in HAProxy and nginx.
+fn options_help(address: &str, options: &str) -> String {
+    let mut words = options.split([' ', '\t', '=']).filter(|word| !word.is_empty());
+    let weight = words.clone().skip_while(|word| *word != "weight").nth(1);
+    match weight.filter(|it| it.bytes().all(|byte| byte.is_ascii_digit())) {
+        Some(weight) => format!("write {{ address = \"{address}\", weight = {weight} }}"),
+        None if words.any(|word| word == "backup") => {
+            format!("write {{ address = \"{address}\", priority = 1 }}")
+        }
+        None => format!("write the address alone, \"{address}\", or a table"),
+    }
+}
+
 impl Place {
     fn checked(self, port: u16) -> Result<Self, String> {
         if port == 0 { Err(PORTS.to_owned()) } else { Ok(self) }
@@ -170,13 +183,16 @@ impl Textual for ServerPlace {
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        if !text.starts_with("unix:") {
-            return Place::read(text).map(Self::At);
+        let wrong =
+            |help: String| Complaint::new(format!("`{text}` is not the address of a server"), help);
+        if text.starts_with("unix:") {
+            let refused = |error: ServerAddressError| wrong(error.to_string());
+            return text.parse().map(Self::Socket).map_err(refused);
         }
-        let wrong = |error: ServerAddressError| {
-            Complaint::new(format!("`{text}` is not the address of a server"), error.to_string())
-        };
-        text.parse().map(Self::Socket).map_err(wrong)
+        match text.trim_start().split_once(char::is_whitespace) {
+            Some((address, options)) => Err(wrong(options_help(address, options))),
+            None => Place::read(text).map(Self::At),
+        }
     }
 
     fn schema() -> Schema {

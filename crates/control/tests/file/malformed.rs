@@ -183,9 +183,53 @@ fn a_value_between_wrong_quotes_or_brackets_is_told_how_it_is_written() {
             &["write false, without"],
         ),
         ("service = \"web\"", proxied("accept_proxy = \"v2\""), (11, 16), &["write true or false"]),
-        ("policy", "health = [1]\npolicy", (13, 10), &["`[name]`, with one bracket"]),
+        ("policy", "health = [1]\npolicy", (13, 10), &["like health = { http = "]),
+        ("[edge]", "maps.moved = [1]\n[edge]", (1, 14), &["in braces: `{ ... }`"]),
+        ("[service.web]", "[[service.web]]", (12, 1), &["`[name]`, with one bracket"]),
         ("[[listener]]", "[listener]", (8, 1), &["`[[name]]`, with two brackets"]),
         ("max_rate = \"100/s\"", "scaler = 1e-300", (17, 10), &["`1e-300` is out of range"]),
+    ]);
+}
+
+#[test]
+fn a_value_in_the_place_of_a_table_is_told_how_the_table_is_written() {
+    let own = |slip: &str| -> &'static str { format!("service = \"web\"\n{slip}").leak() };
+    let route = |slip: &str| own(&format!("routes = [{{ {slip} }}]"));
+    let service = |slip: &str| -> &'static str { format!("{slip}\npolicy").leak() };
+    check(&[
+        ("service = \"web\"", route("redirect = \"https\""), (11, 24), &["{ scheme = \"https\" }"]),
+        ("service = \"web\"", route("limit = \"10/s\""), (11, 21), &["{ rate = \"10/s\" }"]),
+        ("service = \"web\"", route("rewrite = \"/\""), (11, 23), &["{ prefix = \"/api/\", to ="]),
+        (
+            "service = \"web\"",
+            route("split = [{ service = \"web\", weight = 1 }]"),
+            (11, 21),
+            &["like split = { web = 95, canary = 5 }"],
+        ),
+        ("service = \"web\"", own("basic_auth = \"a\""), (11, 14), &["{ users_file = "]),
+        ("service = \"web\"", own("error_pages = \"a\""), (11, 15), &["{ 5xx = \"error.html\" }"]),
+        ("service = \"web\"", own("tls = true"), (11, 7), &["tls = { certificates = [{ chain"]),
+        ("policy", service("health = \"/health\""), (13, 10), &["{ http = \"/health\" }"]),
+        ("policy", service("sticky = true"), (13, 10), &["{ hash = \"client-address\" }"]),
+        ("policy", service("maintenance = true"), (13, 15), &["{ enabled = true }"]),
+        ("policy", service("retry = 3"), (13, 9), &["retry = { attempts = 2 }"]),
+        ("policy", service("tls = true"), (13, 7), &["tls = { verify = true }"]),
+        ("[edge]", "admin = true\n[edge]", (1, 9), &["admin = { bind = \"127.0.0.1:9090\" }"]),
+    ]);
+}
+
+#[test]
+fn a_server_with_words_behind_its_address_is_told_the_table() {
+    check(&[
+        (
+            "\"10.0.0.1:80\"",
+            "\"10.0.0.1:80 weight 5\"",
+            (18, 12),
+            &["write { address = \"10.0.0.1:80\", weight = 5 }"],
+        ),
+        ("\"10.0.0.1:80\"", "\"10.0.0.1:80 check weight=5\"", (18, 12), &["weight = 5 }"]),
+        ("\"10.0.0.1:80\"", "\"a:80 backup\"", (18, 12), &["\"a:80\", priority = 1 }"]),
+        ("\"10.0.0.1:80\"", "\"a:80 check\"", (18, 12), &["the address alone, \"a:80\""]),
     ]);
 }
 
