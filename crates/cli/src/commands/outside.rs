@@ -8,6 +8,7 @@ use std::{
 
 use loadline_control::{Fault, Loaded, Moment, cluster::Published};
 use loadline_core::{fleet::Fleet, state::Certificate};
+use loadline_import::Kind;
 use loadline_l4::standby::check_key;
 use loadline_proxy::{
     listener::bounds::QUIC_PACKETS,
@@ -37,7 +38,7 @@ pub(crate) fn load_with(
     published: Option<&Published>,
     moment: Moment,
 ) -> Result<Loaded, FileErrors> {
-    let loaded = loadline_control::load_with(path, published)?;
+    let loaded = loadline_control::load_with(path, published).map_err(name_program)?;
     let mut faults = of_tls(&loaded.fleet);
     if moment != Moment::Reload {
         let most = std::fs::read_to_string(RECEIVE_MAX).ok();
@@ -46,6 +47,16 @@ pub(crate) fn load_with(
         faults.extend(of_user(&loaded));
     }
     loaded.tried(moment, faults)
+}
+
+/// Says for which program a file is that is not TOML, where its text shows that.
+pub(crate) fn name_program(errors: FileErrors) -> FileErrors {
+    let is_table = |line: &str| line.starts_with('[') && line.ends_with(']');
+    errors.with_syntax_help(|name, text| {
+        let is_ours = text.lines().any(|line| is_table(line.trim()));
+        let program = Kind::of(name, text).filter(|_| !is_ours)?.name();
+        Some(format!("this is a configuration of {program}: loadline import {name}"))
+    })
 }
 
 fn of_tls(fleet: &Fleet) -> Vec<Fault> {

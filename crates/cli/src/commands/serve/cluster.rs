@@ -103,7 +103,8 @@ impl Cluster {
     pub(super) fn of(file: Option<&Path>) -> Result<Self, FileErrors> {
         let mut cluster = Self::default();
         let Some(file) = file else { return Ok(cluster) };
-        let Some(settings) = loadline_control::load_cluster(file)? else { return Ok(cluster) };
+        let settings = loadline_control::load_cluster(file).map_err(outside::name_program)?;
+        let Some(settings) = settings else { return Ok(cluster) };
         let (disk, found) = Disk::open(&settings.state_dir);
         if let Err(error) = found {
             tracing::warn!("{error}; nothing is known of what was published before");

@@ -19,7 +19,7 @@ use super::{
     args::{Common, TrafficArg},
     left_out,
 };
-use crate::commands::check::print_warnings;
+use crate::commands::{check::print_warnings, outside::name_program};
 
 /// The configuration and the traffic.
 pub(super) struct Inputs {
@@ -82,8 +82,8 @@ pub(super) enum InputError {
 
 impl Inputs {
     pub(super) fn read(common: &Common) -> Result<Self, InputError> {
-        let Loaded { fleet, regions, cluster, .. } =
-            loadline_control::load(common.file()).map_err(InputError::File)?;
+        let loaded = loadline_control::load(common.file()).map_err(name_program);
+        let Loaded { fleet, regions, cluster, .. } = loaded.map_err(InputError::File)?;
         let mut traffic = read_traffic(common, (&fleet, &regions))?;
         share(&mut traffic, cluster.as_ref())?;
         if let Some(service) = left_out::forwarded(&fleet, &traffic.scenario) {

@@ -35,6 +35,30 @@ fn a_wrong_file_is_refused_with_the_place_and_what_would_be_right() {
 }
 
 #[test]
+fn a_file_of_another_program_is_named_with_the_command_that_imports_it() {
+    const HAPROXY: &str = "global\n  maxconn 9\nfrontend f\n  bind :80\n";
+    const NGINX: &str = "worker_processes 1;\nhttp {\n  server { listen 80; }\n}\n";
+    const CADDY: &str = "example.com {\n  reverse_proxy 10.0.0.1:80\n}\n";
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text, program) in [
+        ("haproxy.cfg", HAPROXY, "HAProxy"),
+        ("nginx.conf", NGINX, "nginx"),
+        ("Caddyfile", CADDY, "Caddy"),
+    ] {
+        fs::write(directory.path().join(name), text).unwrap();
+        let told = format!("a configuration of {program}: loadline import {name}");
+        let asked = ["explain", name, "--request", "http://a/"];
+        for args in [&["check", name][..], &["serve", name], &["sim", name], &asked] {
+            let said = loadline(args, directory.path());
+            assert!(said.code == Some(1) && said.text.contains(&told), "{args:?}: {}", said.text);
+        }
+    }
+    fs::write(directory.path().join("a.toml"), RIGHT.replace("\"web\"", "\"web\";")).unwrap();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    assert!(!said.text.contains("loadline import"), "{}", said.text);
+}
+
+#[test]
 fn what_is_said_of_a_file_stays_on_one_line_in_a_log_however_long_its_path_is() {
     let directory = tempfile::tempdir().unwrap();
     let map =
