@@ -7,7 +7,7 @@ use std::{
 
 use loadline_core::{
     fleet::{
-        ClientTimeouts, HeadLimits, Http2Limits, Listener, Service,
+        ClientTimeouts, HeadLimits, Http2Limits, Listener, Protocol, Service,
         forwarding::{self, Datapath, Frontend},
     },
     rules::Authentication,
@@ -89,6 +89,7 @@ pub(super) fn listeners(
         acme::refuse_two_accounts((&listeners, &first), &entry.span, problems);
         for bind in binds {
             check_bind(&bind, (&listeners, &frontends), problems);
+            warn_of_clear(&bind, &first, problems);
             listeners.push(Listener { bind: bind.value, ..first.clone() });
         }
     }
@@ -157,10 +158,35 @@ fn listener(
     set(&given.underscore_headers, |word| &word.0.0, &mut listener.underscore_headers);
     listener.http_version = given.http_version.get().map(|word| word.0.0);
     set(&given.http3, |on| on, &mut listener.http3);
+    warn_of_http3(given, &listener, problems);
     warn_of_suites(given, &listener, problems);
     set(&given.quic_congestion, |word| &word.0.0, &mut listener.quic_congestion);
     listener.http2 = http2(given.http2.get());
     listener
+}
+
+/// HTTP/3 that is asked for where there is none.
+fn warn_of_http3(given: &file::Listener, listener: &Listener, problems: &mut Problems) {
+    let asked = given.http3.at().filter(|at| at.value && listener.protocol.is_http());
+    let Some(asked) = asked.filter(|_| !listener.serves_http3()) else { return };
+    let (message, help) = match listener.protocol {
+        Protocol::Http => ("no HTTP/3 without TLS", "say protocol = \"https\", or leave it out"),
+        _ if listener.accept_proxy => {
+            ("no HTTP/3 with `accept_proxy`", "over QUIC there is no PROXY header: leave one out")
+        }
+        _ => ("no HTTP/3 with `http_version`", "one version alone is another: leave one out"),
+    };
+    problems.warning(&asked.span, message, "no effect", help);
+}
+
+/// Warns of HTTP in clear at the port of HTTPS.
+fn warn_of_clear(bind: &At<SocketAddr>, listener: &Listener, problems: &mut Problems) {
+    if listener.protocol == Protocol::Http && bind.value.port() == HTTPS_PORT {
+        let message = "HTTP without TLS at the port of HTTPS".to_owned();
+        let help = "say protocol = \"https\" and tls = { certificates = [...] } or tls = { acme = \
+                    \"you@example.com\" }";
+        problems.warning(&bind.span, message, "in clear", help);
+    }
 }
 
 /// Without this suite there is no QUIC (RFC 9001, section 5.2).
@@ -260,6 +286,8 @@ fn warn_unused(
         problems.warning(&name.span, message, "never used", help);
     }
 }
+
+const HTTPS_PORT: u16 = 443;
 
 /// What the first packets of QUIC are protected by.
 const QUIC_SUITE: &str = "TLS13_AES_128_GCM_SHA256";

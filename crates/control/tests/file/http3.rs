@@ -11,6 +11,48 @@ fn file(listener: &str, suites: &str) -> String {
 }
 
 #[test]
+fn http3_that_is_asked_for_and_cannot_be_is_warned_of() {
+    let needed = "\"TLS13_AES_128_GCM_SHA256\"";
+    for (listener, expected) in [
+        ("accept_proxy = true\nhttp3 = true", Some("no HTTP/3 with `accept_proxy`")),
+        ("http_version = \"2\"\nhttp3 = true", Some("no HTTP/3 with `http_version`")),
+        ("accept_proxy = true", None),
+        ("accept_proxy = true\nhttp3 = false", None),
+        ("http3 = true", None),
+    ] {
+        let loaded = parse("http3.toml", &file(listener, needed)).unwrap();
+        let told = loaded.warnings.iter().find(|it| it.line() == 6).map(ToString::to_string);
+        assert_eq!(told.as_deref(), expected, "{listener}: {:?}", loaded.warnings);
+    }
+    let clear = "[[listener]]\nbind = \":8080\"\nservice = \"web\"\nhttp3 = true\n\
+                 [[service.web.group]]\nservers = [\"10.0.0.1:80\"]\n";
+    let warnings = parse("clear.toml", clear).unwrap().warnings;
+    assert_eq!(warnings[0].to_string(), "no HTTP/3 without TLS");
+}
+
+#[test]
+fn http_in_clear_at_port_443_is_warned_of() {
+    let file = |listener: &str| {
+        format!(
+            "[[listener]]\n{listener}\nservice = \"web\"\n\
+             [[service.web.group]]\nservers = [\"10.0.0.1:80\"]\n"
+        )
+    };
+    for (listener, is_warned) in [
+        ("bind = \":443\"", true),
+        ("bind = [\":80\", \"[::]:443\"]\nprotocol = \"http\"", true),
+        ("bind = \":80\"", false),
+        ("bind = \":8443\"", false),
+        ("bind = \":443\"\nprotocol = \"tcp\"", false),
+        ("bind = \":443\"\nprotocol = \"https\"\ntls = { certificates = [\"a.pem\"] }", false),
+    ] {
+        let warnings = parse("clear.toml", &file(listener)).unwrap().warnings;
+        let told = warnings.iter().any(|it| it.message().contains("at the port of HTTPS"));
+        assert_eq!(told, is_warned, "{listener}: {warnings:?}");
+    }
+}
+
+#[test]
 fn suites_without_that_of_quic_are_warned_of_where_http3_is_wanted() {
     let (other, needed) = ("\"TLS13_AES_256_GCM_SHA384\"", "\"TLS13_AES_128_GCM_SHA256\"");
     let both = format!("{other}, {needed}");
