@@ -157,12 +157,21 @@ fn named(place: &Path) -> io::Result<Named> {
     let last = last.unwrap_or_default();
     if last.contains('*') {
         let folder = folder_of(place);
-        return Ok(Named::Files(folder.to_owned(), files_in(folder, &last)?));
+        let files = match files_in(folder, &last) {
+            Err(error) if may_be_absent(&error, folder) => Vec::new(),
+            found => found?,
+        };
+        return Ok(Named::Files(folder.to_owned(), files));
     }
     if fs::metadata(place)?.is_dir() {
         return Ok(Named::Files(place.to_owned(), files_in(place, "*.toml")?));
     }
     Ok(Named::File)
+}
+
+/// A star matches nothing in a folder that is not there; in the name of a folder it is an error.
+fn may_be_absent(error: &io::Error, folder: &Path) -> bool {
+    error.kind() == io::ErrorKind::NotFound && !folder.to_string_lossy().contains('*')
 }
 
 /// The files of a folder whose names fit, in the order of the names. Hidden ones are left out.

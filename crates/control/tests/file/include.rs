@@ -35,6 +35,19 @@ fn included_files_add_their_listeners_and_services() {
 }
 
 #[test]
+fn a_star_in_a_folder_that_is_not_there_matches_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("main.toml");
+    fs::write(&path, format!("{MAIN}{WEB}")).expect("a file");
+    assert_eq!(load(&path).unwrap().fleet.services.len(), 1);
+    for wrong in ["conf.d", "conf.d/a.toml", "conf*/*.toml"] {
+        fs::write(&path, format!("{MAIN}{WEB}").replace("conf.d/*.toml", wrong)).expect("a file");
+        let errors = load(&path).expect_err(wrong).errors().to_vec();
+        assert!(errors[0].message().contains("cannot read"), "{wrong}: {errors:?}");
+    }
+}
+
+#[test]
 fn a_folder_is_a_configuration_too() {
     let folder =
         folder("", &format!("{WEB}[[listener]]\nbind = \":8080\"\nservice = \"web\"\n"), API);

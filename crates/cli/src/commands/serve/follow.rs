@@ -307,6 +307,19 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_comes_to_be_is_a_change_of_the_configuration_that_includes_it() {
+        let (directory, file, fleet) = site();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("include = [\"more/*.toml\"]\n{text}")).unwrap();
+        let mut follower = Follower::new(Some(&file));
+        assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        fs::create_dir(directory.path().join("more")).unwrap();
+        assert_eq!(follower.look(&fleet), None);
+        assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+        assert_eq!(follower.look(&fleet), None);
+    }
+
+    #[test]
     fn a_certificate_that_is_replaced_is_told_apart_and_one_that_is_missing_is_waited_for() {
         let (directory, file, fleet) = site();
         let (chain, next) = (directory.path().join("a.pem"), directory.path().join("next"));
