@@ -44,6 +44,10 @@ pub struct Explanation {
     pub request: String,
     /// The address of the listener.
     pub listener: SocketAddr,
+    /// The port of the URL, where the listener has another and is taken as the only one with the
+    /// scheme.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_port: Option<u16>,
     /// Routes that were asked before the one that decides, and why they are not for the request.
     pub passed: Vec<Passed>,
     /// The route that decides; the listener's own service gets the request if omitted.
@@ -183,9 +187,11 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
     };
     let Question { method, target, client, .. } = question;
     let matched = listener.routes.find(&request);
+    let is_other = |port: &u16| *port != listener.bind.port();
     Ok(Explanation {
         request: format!("{method} {scheme}://{}{target} from {client}", question.authority),
         listener: listener.bind,
+        other_port: question.listener.is_none().then_some(question.port).filter(is_other),
         passed: route::passed(listener, matched, &request),
         route: matched.map(|it| route::route(listener, it, &request, fleet)),
         authentication: route::authentication(listener, matched, fleet),

@@ -11,7 +11,7 @@ use loadline_control::explain::{Question, explain};
 use loadline_http1::{BuildError, Framing, MessageBuilder};
 use loadline_load::{PlanError, Target};
 
-use super::{switches::header, wrong_usage};
+use super::{outside::name_program, switches::header, wrong_usage};
 
 /// Say what becomes of a request: listener, route, limits, order of groups
 ///
@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// The address of the client
     #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST.into())]
     from: IpAddr,
-    /// The listener that takes it [the one with the scheme and port of the URL]
+    /// The listener that takes it [the one with the scheme and port of the URL, or the only one
+    /// with the scheme]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listener: Option<SocketAddr>,
     /// Print JSON
@@ -40,7 +41,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let loaded = match loadline_control::load(&args.file) {
+    let loaded = match loadline_control::load(&args.file).map_err(name_program) {
         Ok(loaded) => loaded,
         Err(errors) => return Ok(super::print_errors(errors)),
     };

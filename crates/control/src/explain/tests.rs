@@ -143,6 +143,19 @@ fn who_needs_a_token_is_told_which_one() {
 }
 
 #[test]
+fn the_only_listener_of_a_scheme_takes_a_request_to_another_port_and_that_is_told() {
+    let elsewhere = Question { port: 80, ..asked("GET", "example.com", "/", "192.0.2.1") };
+    let told = explain(&shop(), &elsewhere).expect("the only one").to_string();
+    let expected = "listener    127.0.0.1:8080 (the only one with this scheme; not on port 80)";
+    assert!(told.lines().any(|line| line == expected), "{told}");
+    let listener = Some("127.0.0.1:8080".parse().expect("an address"));
+    for named in [Question { listener, ..elsewhere }, asked("GET", "a", "/", "192.0.2.1")] {
+        let told = explain(&shop(), &named).expect("a listener").to_string();
+        assert!(told.lines().any(|line| line == "listener    127.0.0.1:8080"), "{told}");
+    }
+}
+
+#[test]
 fn a_request_that_no_listener_takes_is_told_which_there_are() {
     let secure = Question { is_secure: true, ..asked("GET", "example.com", "/", "192.0.2.1") };
     let told = explain(&shop(), &secure).expect_err("nothing speaks TLS").to_string();

@@ -7,7 +7,13 @@ use super::{Answer, Explanation, Route, Target};
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}\n", self.request)?;
-        line(f, "listener", &self.listener)?;
+        match self.other_port {
+            Some(port) => {
+                let only = "the only one with this scheme; not on port";
+                line(f, "listener", &format_args!("{} ({only} {port})", self.listener))?;
+            }
+            None => line(f, "listener", &self.listener)?,
+        }
         for passed in &self.passed {
             let label = format!("route {}", passed.number);
             line(f, &label, &format_args!("{}: {}", passed.conditions, passed.fails))?;
