@@ -193,7 +193,8 @@ pub(crate) struct Listener {
     /// `service` gets all other connections.
     pub(crate) names: Key<Vec<At<NamedService>>>,
     /// Whether every connection has to begin with a header of the PROXY protocol, version 1 or 2,
-    /// with the client's address. Every peer that reaches this address is trusted.
+    /// with the client's address. Every peer that reaches this address is trusted in that, without
+    /// an entry in `trusted_proxies`.
     #[schemars(extend("default" = false))]
     pub(crate) accept_proxy: Key<bool>,
     /// Maximum number of client connections; further ones wait in the kernel's backlog.
@@ -244,8 +245,7 @@ pub(crate) struct Listener {
     /// Trusted proxies in front: their `X-Forwarded-For`, `-Proto`, `-Host` and other headers of
     /// that prefix, `X-Real-IP` and `Forwarded` are kept, lists extended, and the client that they
     /// name is the client in logs, rules, limits and hashes. From other clients these headers are
-    /// replaced or removed. With `accept_proxy` the address in the PROXY header has to be one of
-    /// these.
+    /// replaced or removed. With `accept_proxy` the address in the PROXY header is looked for here.
     pub(crate) trusted_proxies: Key<OneOrMore<NetworkRange>>,
     /// How headers are treated whose name has an underscore, which some servers read as a hyphen:
     /// `Content_Length` for `Content-Length`.

@@ -68,7 +68,7 @@ pub(crate) struct Health {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub(crate) struct Step {
-    /// Send this text; `\\r\\n` ends a line.
+    /// Send this text; `\r\n` ends a line.
     pub(crate) send: Key<Text<Said>>,
     /// Send these bytes.
     pub(crate) send_hex: Key<Text<Hex>>,

@@ -29,7 +29,9 @@ pub(crate) struct Route {
     pub(crate) priority: Key<Whole<0, 1_000_000>>,
     /// The host of the request, without its port.
     pub(crate) host: Key<OneOrMore<HostPattern>>,
-    /// The path, decoded and without `.` and `..`. An expression has to match all of it.
+    /// The path, decoded and without `.` and `..`. With `/` at its end it is that path, also
+    /// without the slash, and all below it; without, that path alone. An expression has to match
+    /// all of it.
     pub(crate) path: Key<OneOrMore<PathPattern>>,
     /// The method.
     pub(crate) method: Key<OneOrMore<MethodName>>,

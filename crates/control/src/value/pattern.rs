@@ -57,7 +57,7 @@ impl Textual for PathPattern {
     fn schema() -> Schema {
         json_schema!({
             "type": "string",
-            "title": "a path, with `/` at its end all below it, or `~` and an expression",
+            "title": "a path, with `/` at its end also all below it, or `~` and an expression",
             "pattern": "^/([^?#]*[^*?#])?$|^~",
             "examples": ["/login", "/api/", "~/users/[0-9]+"],
         })
