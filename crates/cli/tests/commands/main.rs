@@ -7,6 +7,7 @@ mod agreement;
 mod bench;
 mod compare;
 mod configuration;
+mod everyday;
 mod growing;
 mod import;
 mod pages;

@@ -401,6 +401,26 @@ mod tests {
     }
 
     #[test]
+    fn the_page_on_operation_has_every_member_of_a_line() {
+        let page = include_str!("../../../../../docs/operation.md");
+        let (_, section) = page.split_once("\n### JSON\n").unwrap();
+        let (_, shown) = section.split_once("```json\n").unwrap();
+        let (shown, table) = shown.split_once("```\n").unwrap();
+        let told: Value = serde_json::from_str(shown).unwrap();
+        let fields = LogField::ALL.into_iter().filter(|field| !field.is_made());
+        let mut writer = Writer::new(LogFormat::Json).telling(&fields.collect::<Vec<_>>());
+        writer.add(&line(b"/a", b"curl/8"));
+        let written: Value = serde_json::from_slice(&writer.take()).unwrap();
+        let members = |line: &Value| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let told = members(&told);
+        let lost = told.iter().find(|it| !table.contains(&format!("`{it}`")));
+        assert_eq!(lost, None, "the table has all of them");
+        // There is a trace where spans are made, and none here.
+        let told: Vec<_> = told.into_iter().filter(|it| it != "trace_id").collect();
+        assert_eq!(told, members(&written));
+    }
+
+    #[test]
     fn a_line_says_why_a_request_failed() {
         let line = Line { reason: "connection refused", ..line(b"/a", b"curl/8") };
         for format in [LogFormat::Text, LogFormat::Combined] {
