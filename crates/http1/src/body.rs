@@ -1,14 +1,15 @@
 //! Reading bodies: which of the bytes that come belong to the body, and when it ends.
 //!
 //! The reader never copies data. A proxy passes on what [`BodyReader::feed`] accepts, chunk
-//! framing and all; who wants the payload alone takes it from [`BodyReader::feed_data`]. Trailers
-//! of which some may have to be left out are the exception: they are held back until all have come
+//! framing and all; who wants the payload alone takes it from [`BodyReader::feed_data`]. Trailers,
+//! of which some may have to be left out, are the exception: they are held back until all have come
 //! ([`Progress::passed`], [`BodyReader::write_trailers`]).
 
 use crate::chunked::Chunked;
 use crate::error::ParseError;
 use crate::fields::Underscores;
 use crate::framing::Framing;
+use crate::head::HeadLimits;
 use crate::trailers::Trailers;
 
 /// What became of the bytes that were fed.
@@ -16,8 +17,8 @@ use crate::trailers::Trailers;
 pub struct Progress {
     /// So many of them belong to this body; what follows is the next message.
     pub consumed: usize,
-    /// So many of them are passed on as they are: all that were consumed, but for trailers that are
-    /// held back.
+    /// So many of them are passed on as they are: all that were consumed, but for trailers, which
+    /// are held back.
     pub passed: usize,
     /// Whether the body is complete.
     pub finished: bool,
@@ -39,6 +40,8 @@ pub struct BodyReader {
     /// Only there if the body has trailers.
     trailers: Option<Box<Trailers>>,
     underscores: Underscores,
+    /// The bounds of its trailers.
+    limits: HeadLimits,
     /// How much more may come whose length no head has told; [`UNLIMITED`] if there is no limit.
     room: u64,
 }
@@ -62,7 +65,13 @@ impl BodyReader {
             Framing::Chunked => State::Chunked(Chunked::START),
             Framing::UntilClose => State::UntilClose,
         };
-        Self { state, trailers: None, underscores: Underscores::Keep, room: UNLIMITED }
+        Self {
+            state,
+            trailers: None,
+            underscores: Underscores::Keep,
+            limits: HeadLimits::DEFAULT,
+            room: UNLIMITED,
+        }
     }
 
     /// The same for a body of `max` bytes at most, without its framing.
@@ -85,6 +94,12 @@ impl BodyReader {
     /// The same with what becomes of trailers whose names have an underscore.
     pub(crate) const fn with_underscores(mut self, underscores: Underscores) -> Self {
         self.underscores = underscores;
+        self
+    }
+
+    /// The same with bounds for its trailers.
+    pub(crate) const fn with_limits(mut self, limits: HeadLimits) -> Self {
+        self.limits = limits;
         self
     }
 
@@ -150,7 +165,7 @@ impl BodyReader {
                 }
                 Chunked::Trailers => {
                     let consumed = at + self.feed_trailers(&bytes[at..])?;
-                    let passed = if self.holds_trailers() { at } else { consumed };
+                    let passed = if self.trailers.is_some() { at } else { consumed };
                     return Ok(Progress { consumed, passed, finished: self.is_finished() });
                 }
                 syntax => {
@@ -173,18 +188,13 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Whether the trailers, of which there are some, are held back until all have come.
-    fn holds_trailers(&self) -> bool {
-        self.underscores == Underscores::Drop && self.trailers.is_some()
-    }
-
     fn feed_trailers(&mut self, bytes: &[u8]) -> Result<usize, ParseError> {
         self.state = State::Chunked(Chunked::Trailers);
         if self.trailers.is_none() && bytes.starts_with(b"\r\n") {
             self.state = State::Finished;
             return Ok(2);
         }
-        let new = || Box::new(Trailers::new(self.underscores));
+        let new = || Box::new(Trailers::new(self.underscores, self.limits));
         let (consumed, complete) = self.trailers.get_or_insert_with(new).feed(bytes)?;
         if complete {
             self.state = State::Finished;

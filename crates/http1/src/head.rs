@@ -53,7 +53,7 @@ impl Version {
     }
 }
 
-/// The bounds of a head.
+/// The bounds of a head, and of the trailers of its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadLimits {
     /// Longest head in bytes, start line and final empty line included.
@@ -62,10 +62,14 @@ pub struct HeadLimits {
     pub fields: usize,
 }
 
+impl HeadLimits {
+    pub(crate) const DEFAULT: Self = Self { bytes: 16 * 1024, fields: 100 };
+}
+
 impl Default for HeadLimits {
     /// 16 KiB and 100 fields: what nginx and HAProxy allow, and no browser reaches.
     fn default() -> Self {
-        Self { bytes: 16 * 1024, fields: 100 }
+        Self::DEFAULT
     }
 }
 

@@ -211,7 +211,8 @@ impl RequestHead {
     /// A reader for its body, whose trailers are read by the settings of the head.
     #[must_use]
     pub const fn body(&self) -> BodyReader {
-        BodyReader::new(self.framing).with_underscores(self.section.underscores)
+        let body = BodyReader::new(self.framing).with_limits(self.limits);
+        body.with_underscores(self.section.underscores)
     }
 
     /// Whether the client wants to use the connection again.

@@ -4,6 +4,7 @@
 //! bytes pass for another's answer. A status line without the space before an empty reason is
 //! accepted, since many servers write it.
 
+use crate::body::BodyReader;
 use crate::error::ParseError;
 use crate::fields::{Fields, Known, Span};
 use crate::framing::Framing;
@@ -136,6 +137,12 @@ impl ResponseHead {
     #[must_use]
     pub const fn framing(&self) -> Framing {
         self.framing
+    }
+
+    /// A reader for its body, whose trailers are bounded as the head is.
+    #[must_use]
+    pub const fn body(&self) -> BodyReader {
+        BodyReader::new(self.framing).with_limits(self.limits)
     }
 
     /// Whether the server lets the connection be used again after the body.

@@ -5,27 +5,35 @@
 
 use crate::error::ParseError;
 use crate::fields::{Field, Fields, Known, Span, Underscores};
+use crate::head::HeadLimits;
 use crate::scan::LineCursor;
 
 /// The trailers of a body.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Trailers {
     bytes: Vec<u8>,
     cursor: LineCursor,
+    /// Those that are passed on.
     fields: Fields,
     underscores: Underscores,
+    limits: HeadLimits,
 }
 
 impl Trailers {
     /// No trailers yet.
-    pub(crate) fn new(underscores: Underscores) -> Self {
-        Self { underscores, ..Self::default() }
+    pub(crate) fn new(underscores: Underscores, limits: HeadLimits) -> Self {
+        Self {
+            bytes: Vec::new(),
+            cursor: LineCursor::default(),
+            fields: Fields::default(),
+            underscores,
+            limits,
+        }
     }
 
     /// Appends the section as it is to be passed on, final empty line included.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let fields = self.fields.as_slice().iter();
-        for field in fields.filter(|field| field.known != Known::Underscored) {
+        for field in self.fields.as_slice() {
             let line = Span { start: field.name.start, end: field.value.end };
             out.extend_from_slice(line.of(&self.bytes));
             out.extend_from_slice(b"\r\n");
@@ -44,7 +52,7 @@ impl Trailers {
         self.fields.get(&self.bytes, name)
     }
 
-    /// Whether the section is the final empty line alone.
+    /// Whether nothing of the section is passed on but the final empty line.
     pub(crate) const fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
@@ -61,23 +69,26 @@ impl Trailers {
     /// As field lines do, for forbidden names, and for a section that is too large.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<(usize, bool), ParseError> {
         let before = self.bytes.len();
-        let fits = bytes.len().min(MAX_BYTES - before);
+        let fits = bytes.len().min(self.limits.bytes.saturating_sub(before));
         self.bytes.extend_from_slice(&bytes[..fits]);
         while let Some((start, cr)) = self.cursor.next_line(&self.bytes)? {
             if start == cr {
                 self.bytes.truncate(self.cursor.line);
                 return Ok((self.cursor.line - before, true));
             }
-            if self.fields.len() == MAX_FIELDS {
-                return Err(ParseError::TrailersTooLarge);
-            }
             let field = Field::parse(&self.bytes, (start, cr), self.underscores)?;
             if is_forbidden(field.known) {
                 return Err(ParseError::ForbiddenTrailer);
             }
+            if !is_passed(field.known) {
+                continue;
+            }
+            if self.fields.len() == self.limits.fields {
+                return Err(ParseError::TrailersTooLarge);
+            }
             self.fields.push(field);
         }
-        if self.bytes.len() == MAX_BYTES {
+        if self.bytes.len() >= self.limits.bytes {
             return Err(ParseError::TrailersTooLarge);
         }
         Ok((fits, false))
@@ -87,12 +98,23 @@ impl Trailers {
 /// Fields that frame, route or concern the connection: merged into a head by a careless reader,
 /// they would change what the message is. A message that has one is refused.
 const fn is_forbidden(known: Known) -> bool {
-    use Known::{EndpointLoadMetrics, Other, Underscored, Via};
-    !matches!(known, Other | Via | EndpointLoadMetrics | Underscored)
+    matches!(
+        known,
+        Known::Host
+            | Known::Connection
+            | Known::ContentLength
+            | Known::TransferEncoding
+            | Known::Upgrade
+            | Known::KeepAlive
+            | Known::ProxyConnection
+            | Known::Te
+            | Known::Trailer
+            | Known::Http2Settings
+    )
 }
 
-/// Longest trailer section, final empty line included.
-const MAX_BYTES: usize = 8 * 1024;
-
-/// Most trailers.
-const MAX_FIELDS: usize = 64;
+/// Whether a field is passed on. Others mean nothing behind a body, or are for a proxy to say, and
+/// may be left out (RFC 9110, 6.5.1).
+const fn is_passed(known: Known) -> bool {
+    matches!(known, Known::Other | Known::Via | Known::EndpointLoadMetrics)
+}

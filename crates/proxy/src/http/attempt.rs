@@ -345,7 +345,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Gives up a response; its connection is good for another request if it has come whole.
     fn discard(&mut self, head: Box<ResponseHead>, mut buffer: Buffer) -> Done {
-        let mut body = BodyReader::new(head.framing());
+        let mut body = head.body();
         let taken = self.take_early(&mut body, &head, &mut buffer, None);
         let is_over = taken.is_ok() && body.is_finished() && self.connection.peer.rest.is_empty();
         let reusable = is_over && head.keep_alive() && self.upload.is_complete();
@@ -442,7 +442,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Reads the body of a response; an error if that is known to be over the limit.
     fn body_of(&self, head: &ResponseHead) -> Result<BodyReader, Reason> {
-        let body = BodyReader::new(head.framing());
+        let body = head.body();
         match self.exchange.driver.route.settings().max_response_body {
             None => Ok(body),
             Some(most) => body.limited(most.get()).map_err(of_syntax),
@@ -481,30 +481,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let delivered = poll_fn(|cx| self.poll_delivery(cx, download)).await;
         delivered.map_err(|reason| self.breaking_off(reason, head.framing()))?;
         self.connection.large = self.exchange.record.bytes >= LARGE;
-        Ok(())
-    }
-
-    /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:
-    /// the connection is not used again.
-    fn take_early(
-        &mut self,
-        body: &mut BodyReader,
-        head: &ResponseHead,
-        buffer: &mut Buffer,
-        payload: Option<&mut Vec<u8>>,
-    ) -> Result<(), Reason> {
-        let length = head.head_len();
-        let early = &buffer.filled()[length..];
-        let dechunk = payload.is_some();
-        let progress = match payload {
-            Some(text) => body.feed_data(early, |piece| text.extend_from_slice(piece)),
-            None => body.feed(early),
-        };
-        let consumed = progress.map_err(of_syntax)?.consumed;
-        if consumed < early.len() {
-            self.connection.peer.rest = early[consumed..].to_vec();
-        }
-        buffer.truncate(if dechunk { length } else { length + consumed });
         Ok(())
     }
 

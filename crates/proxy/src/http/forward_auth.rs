@@ -9,7 +9,7 @@ use loadline_core::{
     decide::ending::Ending,
     rules::{AskedAbout, ForwardAuth},
 };
-use loadline_http1::{BodyReader, Method, ResponseHead, Status};
+use loadline_http1::{Method, ResponseHead, Status};
 
 use crate::{
     http::{
@@ -126,7 +126,7 @@ impl Response {
         let mut body = Vec::new();
         let coded = &bytes[head.head_len()..];
         let keep = |piece: &[u8]| body.extend_from_slice(piece);
-        BodyReader::new(head.framing()).feed_data(coded, keep).ok()?;
+        head.body().feed_data(coded, keep).ok()?;
         Some(Self { head, bytes, body })
     }
 

@@ -325,10 +325,11 @@ impl Relay {
             from.rest = buffer.filled()[consumed..].to_vec();
         }
         buffer.truncate(progress.passed);
-        if progress.has_trailers() {
-            let mut trailers = Vec::new();
-            self.body.write_trailers(&mut trailers);
-            buffer.append(&trailers);
+        if progress.has_trailers() && !self.plain {
+            // They may be longer than the piece that they end with.
+            let mut rest = buffer.filled().to_vec();
+            self.body.write_trailers(&mut rest);
+            buffers.give(std::mem::replace(&mut buffer, buffers.take_with(&rest)));
         }
         if let Some(copy) = self.copy.take() {
             self.copy = copy.with(buffer.filled());

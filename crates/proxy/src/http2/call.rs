@@ -19,7 +19,7 @@ use std::{
 use h2::{Reason, RecvStream, client::ResponseFuture};
 use http::Response;
 use loadline_core::decide::reason::Reason as Why;
-use loadline_http1::{Framing, Known, Method, RequestHead, Status};
+use loadline_http1::{BodyReader, Framing, Known, Method, RequestHead, Status};
 
 use super::{
     head::{ANY, request, write_answer, write_interim},
@@ -165,23 +165,23 @@ impl Call {
             return Poll::Ready(Err(unsayable));
         };
         let mut request = request(&head, bytes, link.is_secure).ok_or(unsayable)?;
-        let mut framing = head.framing();
+        let mut body = head.body();
         if head.upgrade() {
             let offered = requests.is_extended_connect_protocol_enabled();
             let protocol = head.fields().get_known(bytes, Known::Upgrade).filter(|_| offered);
             let accept = protocol.and_then(|protocol| websocket::connect(&mut request, protocol));
             self.accept = Some(accept.ok_or(StreamFailure::Unsent(Why::NoUpgrade))?);
-            framing = Framing::UntilClose;
+            body = BodyReader::new(Framing::UntilClose);
         }
-        let is_whole = matches!(framing, Framing::None | Framing::Length(0));
-        let Ok((answer, body)) = requests.send_request(request, is_whole) else {
+        let is_whole = body.is_finished();
+        let Ok((answer, send)) = requests.send_request(request, is_whole) else {
             // The server has left, or all numbers for streams are used up.
             link.retire();
             return Poll::Ready(Err(StreamFailure::Refused));
         };
         self.seat.begin();
         self.to_head = head.method() == Method::Head;
-        self.body = (!is_whole).then(|| Outgoing::new(body, framing));
+        self.body = (!is_whole).then(|| Outgoing::new(send, body));
         self.answer = ResponseState::Awaited(answer);
         Poll::Ready(Ok(length))
     }

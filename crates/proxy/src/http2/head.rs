@@ -21,7 +21,7 @@ use http::{
     response,
     uri::{Authority, PathAndQuery, Scheme},
 };
-use loadline_http1::{Framing, HeadLimits, Known, RequestHead, ResponseHead, reason};
+use loadline_http1::{BodyReader, Framing, HeadLimits, Known, RequestHead, ResponseHead, reason};
 
 use super::incoming::Coding;
 
@@ -106,22 +106,22 @@ pub(crate) fn answer(head: &ResponseHead, bytes: &[u8], status: u16) -> io::Resu
     Ok(response)
 }
 
-/// The head of a final response, parsed from `bytes`, and how its body is written there.
+/// The head of a final response, parsed from `bytes`, and what reads its body there.
 ///
 /// # Errors
 /// As [`answer`].
 pub(crate) fn final_answer(
     head: &ResponseHead,
     bytes: &[u8],
-) -> io::Result<(Response<()>, Framing)> {
+) -> io::Result<(Response<()>, BodyReader)> {
     if !head.tunnels() {
-        return Ok((answer(head, bytes, head.status())?, head.framing()));
+        return Ok((answer(head, bytes, head.status())?, head.body()));
     }
     // To an extended CONNECT, 200 says what 101 does in HTTP/1 (RFC 8441, 5).
     let mut answer = answer(head, bytes, 200)?;
     // It answers a key that the client knows nothing of.
     answer.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
-    Ok((answer, Framing::UntilClose))
+    Ok((answer, BodyReader::new(Framing::UntilClose)))
 }
 
 /// The head of a request for a server, parsed from `bytes`; none if its target cannot be said.

@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http::HeaderMap;
-use loadline_http1::{BodyReader, Framing};
+use loadline_http1::BodyReader;
 
 use super::head::fields;
 
@@ -30,8 +30,8 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) const fn new(send: SendStream<Bytes>, framing: Framing) -> Self {
-        let body = BodyReader::new(framing);
+    /// What takes the bytes that `body` reads.
+    pub(super) const fn new(send: SendStream<Bytes>, body: BodyReader) -> Self {
         Self { send, body, held: Bytes::new(), owed: 0, over: false }
     }
 

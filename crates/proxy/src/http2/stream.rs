@@ -15,7 +15,7 @@ use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
 use http::{Method, Request};
 use loadline_core::decide::reason::Reason;
-use loadline_http1::{self as http1, Framing, ResponseHead, Status};
+use loadline_http1::{self as http1, ResponseHead, Status};
 
 use super::{
     backlog::Backlogs,
@@ -134,14 +134,14 @@ impl Stream {
             respond.send_informational(interim).map_err(io::Error::other)?;
             return Ok(length);
         }
-        let (answer, framing) = final_answer(&head, bytes)?;
-        let is_whole = matches!(framing, Framing::None | Framing::Length(0));
+        let (answer, body) = final_answer(&head, bytes)?;
+        let is_whole = body.is_finished();
         let sent = respond.send_response(answer, is_whole);
         let send = sent.map_err(io::Error::other)?;
         self.place.was_answered = true;
         self.answer = match is_whole {
             true => ResponseState::Over,
-            false => ResponseState::Begun(Outgoing::new(send, framing)),
+            false => ResponseState::Begun(Outgoing::new(send, body)),
         };
         Ok(length)
     }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use h3::server::RequestStream;
 use http::{Method, Request};
 use loadline_core::decide::reason::Reason;
-use loadline_http1::{self as http1, BodyReader, Framing, ResponseHead, Status};
+use loadline_http1::{self as http1, BodyReader, ResponseHead, Status};
 
 use super::{
     arrivals::StreamControl,
@@ -177,13 +177,13 @@ impl Stream {
             let head = Some(answer(&head, bytes, head.status())?);
             return Ok(Part { head, ..Part::default() });
         }
-        let (answer, framing) = final_answer(&head, bytes)?;
+        let (answer, body) = final_answer(&head, bytes)?;
         self.control.set_server_priority(Priority::of(answer.headers()));
         self.place.was_answered = true;
-        let ends = matches!(framing, Framing::None | Framing::Length(0));
+        let ends = body.is_finished();
         self.answer = match ends {
             true => ResponseState::Over,
-            false => ResponseState::Begun(BodyReader::new(framing)),
+            false => ResponseState::Begun(body),
         };
         Ok(Part { head: Some(answer), ends, ..Part::default() })
     }

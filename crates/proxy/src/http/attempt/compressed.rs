@@ -6,7 +6,7 @@ use loadline_core::{
     fleet::Compression,
     state::ServiceCounter,
 };
-use loadline_http1::{BodyReader, Framing, ResponseHead};
+use loadline_http1::{Framing, ResponseHead};
 
 use super::{Attempt, Done};
 use crate::{
@@ -35,7 +35,7 @@ impl Attempt<'_, '_> {
         if worker.encoders.level(algorithm, compression.levels).is_none() {
             return Treatment::Vary;
         }
-        let mut body = BodyReader::new(head.framing());
+        let mut body = head.body();
         let mut length = 0_u64;
         let early = &buffer.filled()[head.head_len()..];
         // What breaks a rule does so again when it is passed on.

@@ -1,14 +1,21 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
-use loadline_core::{compress::Treatment, decide::ending::Ending};
+use loadline_core::{
+    compress::Treatment,
+    decide::{ending::Ending, reason::Reason},
+};
 use loadline_http1::{BodyReader, Forwarded, Known, ResponseHead, ResponseOptions, write_response};
 
 use super::{Attempt, Done};
-use crate::http::{
-    compress::head::edit_response,
-    exchange::{Exchange, Next},
+use crate::{
+    http::{
+        compress::head::edit_response,
+        exchange::{Exchange, Next},
+    },
+    io::buffer::Buffer,
+    store::hide_rest,
+    telemetry::reason::of_syntax,
 };
-use crate::store::hide_rest;
 
 impl Attempt<'_, '_> {
     /// Writes the head for the client, unless it is the one in `buf`. A body that is compressed may
@@ -73,6 +80,35 @@ impl Attempt<'_, '_> {
             forwarded = sessions.keep(place.server, kept, (forwarded, bytes), text);
         }
         forwarded
+    }
+
+    /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:
+    /// the connection is not used again.
+    pub(super) fn take_early(
+        &mut self,
+        body: &mut BodyReader,
+        head: &ResponseHead,
+        buffer: &mut Buffer,
+        payload: Option<&mut Vec<u8>>,
+    ) -> Result<(), Reason> {
+        let length = head.head_len();
+        let early = &buffer.filled()[length..];
+        let dechunk = payload.is_some();
+        let progress = match payload {
+            Some(text) => body.feed_data(early, |piece| text.extend_from_slice(piece)),
+            None => body.feed(early),
+        };
+        let progress = progress.map_err(of_syntax)?;
+        if progress.consumed < early.len() {
+            self.connection.peer.rest = early[progress.consumed..].to_vec();
+        }
+        buffer.truncate(if dechunk { length } else { length + progress.passed });
+        if progress.has_trailers() && !dechunk {
+            let mut trailers = Vec::new();
+            body.write_trailers(&mut trailers);
+            buffer.append(&trailers);
+        }
+        Ok(())
     }
 
     /// What becomes of both connections after a response that has gone out whole.

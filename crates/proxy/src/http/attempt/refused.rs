@@ -12,7 +12,7 @@ use loadline_core::{
     },
     time::Instant,
 };
-use loadline_http1::{BodyReader, LocalReply, Method, ResponseHead};
+use loadline_http1::{LocalReply, Method, ResponseHead};
 
 use super::{Attempt, Done};
 use crate::{
@@ -115,7 +115,7 @@ impl Attempt<'_, '_> {
         most: usize,
     ) -> Result<(Vec<u8>, bool), Reason> {
         let worker = self.exchange.worker;
-        let mut body = BodyReader::new(head.framing());
+        let mut body = head.body();
         let mut text = Vec::new();
         self.exchange.timer.arm(self.timeouts.idle);
         buffer.consume(head.head_len());
