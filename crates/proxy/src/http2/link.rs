@@ -306,7 +306,10 @@ fn builder(longest_head: usize) -> Builder {
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(STREAM_WINDOW * STREAMS_MAX as u32)
         .data_frame_budget(FRAMES_BUDGET)
-        .max_send_buffer_size(SEND_BYTES);
+        .max_send_buffer_size(SEND_BYTES)
+        .max_local_error_reset_streams(None)
+        .max_concurrent_reset_streams(RESETS)
+        .reset_stream_duration(LATE);
     builder
 }
 
@@ -319,6 +322,14 @@ const STREAM_WINDOW: u32 = 256 << 10;
 
 /// What is taken of a request before the server's window has room for it, for each stream.
 const SEND_BYTES: usize = 64 << 10;
+
+/// Streams that were reset and are remembered, so that what was on its way is ignored: 2 MB for a
+/// link at the most. What comes on others is answered by RST_STREAM (RFC 9113, 5.1), however often:
+/// h2 would give up the link, with all its streams, after the 1,024th in its life.
+const RESETS: usize = 4_096;
+
+/// How long they are. It is more than a round trip, and than a server takes to see the reset.
+const LATE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Stands for the server's MAX_CONCURRENT_STREAMS until it has sent its settings; it has 32 bits,
 /// and where it sends none h2 takes `usize::MAX`.

@@ -48,6 +48,15 @@ impl Raw {
         raw
     }
 
+    /// The side of a server, whose client has connected.
+    pub(crate) fn accept(mut stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        stream.read_exact(&mut [0; 24]).unwrap();
+        let mut raw = Self(stream);
+        raw.send(SETTINGS, 0, 0, b"").unwrap();
+        raw
+    }
+
     pub(crate) fn send(
         &mut self,
         kind: u8,

@@ -9,6 +9,7 @@ mod authority;
 mod clients;
 mod conformance;
 mod early;
+mod ends;
 mod frames;
 mod grpc;
 mod life;
