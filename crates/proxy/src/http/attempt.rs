@@ -121,6 +121,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
     ) -> Result<(Ending, Next), Failure> {
         match carried {
             Ok(Done { ending, next, reusable }) => {
+                if reusable {
+                    self.connection.peer.socket.finish();
+                }
                 if reusable && !self.exchange.driver.is_leaving() {
                     let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
                     let to = (place.server, self.exchange.driver.route.shares(place));

@@ -121,6 +121,15 @@ impl Backlog {
     }
 }
 
+impl Receiver {
+    /// Whether all has come and has been taken.
+    pub(super) fn is_over(&self) -> bool {
+        let is_over =
+            |backlog: &mut Backlog| backlog.early.is_empty() && backlog.stream.is_end_stream();
+        self.backlogs.with(self.slot, is_over).unwrap_or(true)
+    }
+}
+
 impl Receive for Receiver {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
         let polled = self.backlogs.with(self.slot, |backlog| backlog.poll_data(cx));

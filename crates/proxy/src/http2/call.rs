@@ -7,19 +7,22 @@
 //! accepts it a switch of protocols. Frames of any length follow in both directions.
 //!
 //! Dropping a call that is not through resets its stream (CANCEL), so that the server learns of a
-//! client that has gone.
+//! client that has gone. One whose response is whole is *finished* instead: END_STREAM may come in
+//! a frame of its own, a moment later.
 
 use std::{
-    io,
+    future::poll_fn,
+    io, mem,
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use h2::{Reason, RecvStream, client::ResponseFuture};
 use http::Response;
-use loadline_core::decide::reason::Reason as Why;
+use loadline_core::{decide::reason::Reason as Why, time::Duration};
 use loadline_http1::{BodyReader, Framing, Known, Method, RequestHead, Status};
+use tokio::task::spawn_local;
 
 use super::{
     head::{ANY, request, write_answer, write_interim},
@@ -28,7 +31,7 @@ use super::{
     outgoing::Outgoing,
     websocket::{self, Accept},
 };
-use crate::telemetry::reason::of_http2;
+use crate::{runtime::timer::Timer, telemetry::reason::of_http2};
 
 /// A request to a server, and its response.
 #[derive(Debug)]
@@ -148,6 +151,30 @@ impl Call {
         }
     }
 
+    /// Lets the stream end behind a response of which nothing is missing: a server whose stream was
+    /// reset would take its response for lost. Nobody waits for that.
+    pub(crate) fn finish(&mut self) {
+        let ResponseState::Begun(mut answer) =
+            mem::replace(&mut self.answer, ResponseState::Broken)
+        else {
+            return;
+        };
+        if answer.poll_end(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
+        let seat = self.seat.again();
+        spawn_local(async move {
+            let timer = Timer::here(&seat.link().timers).await;
+            timer.arm(END_WAIT);
+            poll_fn(|cx| match answer.poll_end(cx) {
+                Poll::Pending if timer.has_expired() => Poll::Ready(()),
+                ended => ended,
+            })
+            .await;
+            drop((answer, seat));
+        });
+    }
+
     /// Ends the request.
     pub(crate) fn shut(&mut self) {
         self.body.iter_mut().for_each(Outgoing::shut);
@@ -241,6 +268,9 @@ fn poll_head(
     }
     Pin::new(answer).poll(cx)
 }
+
+/// How long the end of a stream is waited for behind its response.
+const END_WAIT: Duration = Duration::from_secs(1);
 
 /// Most heads are shorter.
 const TEXT_BYTES: usize = 512;

@@ -154,6 +154,22 @@ impl<R: Receive> Incoming<R> {
     }
 }
 
+impl Incoming {
+    /// Ready when the stream has ended behind a message of which nothing is missing, or brings more
+    /// than it should.
+    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.stage == ReadState::Data && self.receive.is_over() {
+            return Poll::Ready(());
+        }
+        while let Ok(true) = ready!(self.poll_more(cx)) {
+            if !self.data.is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
 /// Copies as much as fits.
 fn take(from: &[u8], into: &mut [u8]) -> usize {
     let count = from.len().min(into.len());

@@ -59,7 +59,7 @@ pub(crate) struct Link {
     /// How many there may be, as far as this server's links have told.
     max: Rc<Cell<usize>>,
     idle_since: Cell<Instant>,
-    timers: Rc<Timers>,
+    pub(super) timers: Rc<Timers>,
     pub(super) backlogs: Rc<Backlogs>,
     pub(super) is_secure: bool,
 }
@@ -205,6 +205,15 @@ pub(super) struct Seat {
 impl Seat {
     pub(super) fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// Another for the same stream.
+    pub(super) fn again(&self) -> Self {
+        let mut seat = self.link.enter();
+        if self.has_begun {
+            seat.begin();
+        }
+        seat
     }
 
     /// Notes that the stream is open.

@@ -436,6 +436,13 @@ impl Socket {
         }
     }
 
+    /// Lets what is left of a whole response's stream come.
+    pub(crate) fn finish(&mut self) {
+        if let Self::Call(call) = self {
+            call.finish();
+        }
+    }
+
     /// Says that nothing more will be sent.
     pub(crate) fn shut(&mut self) {
         match self {

@@ -1,20 +1,124 @@
 //! How streams to servers end: behind their response, or behind a request that was given up.
 
 use std::{
+    future::poll_fn,
     net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
+    time::Duration as StdDuration,
 };
 
+use bytes::Bytes;
 use h2::Reason;
-use loadline_core::{fleet::HttpVersion, units::Rate};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use loadline_core::{
+    fleet::{Compression, HttpVersion},
+    units::Rate,
+};
+use tokio::time::timeout;
 
 use crate::{
     frames::{ACK, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, SETTINGS},
-    support::{Proxy, fleet, get, post, server},
+    scripted::{Asked, Scripted},
+    support::{PATIENCE, Proxy, fleet, get, post, server, wait_until},
 };
+
+/// Long enough for a proxy to end a stream that it takes for through.
+const MOMENT: StdDuration = StdDuration::from_millis(200);
+
+/// What a server has seen of its streams.
+#[derive(Clone, Default)]
+struct Seen {
+    reset: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+}
+
+/// A server whose responses have a length, and end a moment later, with trailers at one path.
+fn ending_late(seen: &Seen) -> Scripted {
+    let seen = seen.clone();
+    Scripted::new(move |mut asked: Asked| {
+        let seen = seen.clone();
+        async move {
+            let body = "many words ".repeat(1_000);
+            let head = Response::builder()
+                .header("content-length", body.len())
+                .header("content-type", "text/plain");
+            let is_head = asked.request.method() == Method::HEAD;
+            let mut stream = asked.respond.send_response(head.body(()).unwrap(), false).unwrap();
+            if !is_head {
+                stream.send_data(body.into(), false).unwrap();
+            }
+            if timeout(MOMENT, poll_fn(|cx| stream.poll_reset(cx))).await.is_ok() {
+                seen.reset.fetch_add(1, Relaxed);
+                return;
+            }
+            match asked.request.uri().path() {
+                "/trailers" => stream.send_trailers(HeaderMap::new()).unwrap(),
+                _ => stream.send_data(Bytes::new(), true).unwrap(),
+            }
+            seen.ended.fetch_add(1, Relaxed);
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_response_whose_end_comes_in_a_frame_of_its_own_is_whole_for_its_server_too() {
+    let seen = Seen::default();
+    let server = ending_late(&seen);
+    let mut fleet = server.fleet();
+    fleet.services[0].compression = Some(Compression::default());
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    let ask = |method: Method, path: &str, accepted: &'static str| {
+        let request = Request::builder().method(method).uri(format!("http://a.test/{path}"));
+        request.header("accept-encoding", HeaderValue::from_static(accepted)).body(()).unwrap()
+    };
+    for (method, path, accepted, least) in [
+        (Method::GET, "plain", "identity", 11_000),
+        (Method::GET, "trailers", "identity", 11_000),
+        (Method::GET, "compressed", "gzip", 1),
+        (Method::HEAD, "head", "identity", 0),
+    ] {
+        let answer = client.ask(ask(method, path, accepted)).await.unwrap();
+        assert_eq!(answer.status, 200);
+        assert!(answer.body.len() >= least, "{path}: {} bytes", answer.body.len());
+        assert_eq!(answer.headers.contains_key("content-encoding"), path == "compressed");
+    }
+    assert!(seen.ended.load(Relaxed) < 4, "a client waits for no end");
+    let all = seen.clone();
+    let over = move || all.ended.load(Relaxed) + all.reset.load(Relaxed) == 4;
+    tokio::task::spawn_blocking(|| wait_until(over, "the ends")).await.unwrap();
+    assert_eq!((seen.ended.load(Relaxed), seen.reset.load(Relaxed)), (4, 0));
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_end_that_never_comes_is_waited_for_a_second() {
+    let reset = Arc::new(AtomicUsize::new(0));
+    let count = reset.clone();
+    let server = Scripted::new(move |mut asked: Asked| {
+        let count = count.clone();
+        async move {
+            let head = Response::builder().header("content-length", 2).body(()).unwrap();
+            let mut stream = asked.respond.send_response(head, false).unwrap();
+            stream.send_data("ok".into(), false).unwrap();
+            let reason = timeout(PATIENCE, poll_fn(|cx| stream.poll_reset(cx))).await;
+            assert_eq!(reason.unwrap().unwrap(), Reason::CANCEL);
+            count.fetch_add(1, Relaxed);
+        }
+    });
+    let proxy = server.proxy();
+    let client = proxy.client().await;
+    for _ in 0..3 {
+        assert_eq!(client.ask(get()).await.unwrap().text(), "ok");
+    }
+    let all = move || wait_until(|| reset.load(Relaxed) == 3, "the streams to be reset");
+    tokio::task::spawn_blocking(all).await.unwrap();
+    assert_eq!(client.ask(get()).await.unwrap().text(), "ok");
+    assert_eq!(server.connections(), 1);
+}
 
 /// `:status: 200`.
 const FOUND: &[u8] = b"\x88";
