@@ -106,21 +106,25 @@ pub(crate) fn answer(head: &ResponseHead, bytes: &[u8], status: u16) -> io::Resu
     Ok(response)
 }
 
-/// The head of a final response, parsed from `bytes`, and what reads its body there.
+/// The head of a final response, parsed from `bytes`, and what reads its body there. `has_key`
+/// where the client has sent a key for a WebSocket.
 ///
 /// # Errors
 /// As [`answer`].
 pub(crate) fn final_answer(
     head: &ResponseHead,
     bytes: &[u8],
+    has_key: bool,
 ) -> io::Result<(Response<()>, BodyReader)> {
     if !head.tunnels() {
         return Ok((answer(head, bytes, head.status())?, head.body()));
     }
     // To an extended CONNECT, 200 says what 101 does in HTTP/1 (RFC 8441, 5).
     let mut answer = answer(head, bytes, 200)?;
-    // It answers a key that the client knows nothing of.
-    answer.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
+    if !has_key {
+        // It answers a key that the client knows nothing of.
+        answer.headers_mut().remove(SEC_WEBSOCKET_ACCEPT);
+    }
     Ok((answer, BodyReader::new(Framing::UntilClose)))
 }
 

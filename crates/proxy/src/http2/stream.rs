@@ -33,6 +33,8 @@ pub(crate) struct Stream {
     /// What decides whether the response has a body.
     method: http1::Method,
     answer: ResponseState,
+    /// The client has sent a key for a WebSocket.
+    has_key: bool,
     place: Place,
 }
 
@@ -63,6 +65,7 @@ impl Stream {
             request: Incoming::new(text, coding, backlogs.hold(receive)),
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
             answer: ResponseState::Awaited(respond),
+            has_key: websocket::has_key(&parts),
             place,
         })
     }
@@ -134,7 +137,7 @@ impl Stream {
             respond.send_informational(interim).map_err(io::Error::other)?;
             return Ok(length);
         }
-        let (answer, body) = final_answer(&head, bytes)?;
+        let (answer, body) = final_answer(&head, bytes, self.has_key)?;
         let is_whole = body.is_finished();
         let sent = respond.send_response(answer, is_whole);
         let send = sent.map_err(io::Error::other)?;

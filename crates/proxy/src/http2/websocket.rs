@@ -1,7 +1,8 @@
 //! WebSocket over one stream (RFC 8441): an extended CONNECT, in HTTP/1 a GET that upgrades.
 //!
 //! HTTP/2 needs no key, HTTP/1 does. Towards a server of HTTP/1 it is drawn here, and what the
-//! server answers to it is not checked: the client's own handshake is the extended CONNECT. To a
+//! server answers to it is not checked: the client's own handshake is the extended CONNECT. A
+//! client that sends a key all the same, as another proxy may, gets the response to that one. To a
 //! client of HTTP/1 the response to its key is given here (RFC 6455, 4.2.2), once the server of
 //! HTTP/2 has accepted.
 
@@ -26,7 +27,13 @@ pub(super) fn is_asked_for(parts: &Parts) -> bool {
     parts.method == Method::CONNECT && protocol.is_some_and(|it| it.as_str() == "websocket")
 }
 
-/// Appends the head of the GET: how what follows has to be written. `draws` are 128 random bits.
+/// Whether a client has sent a key, and so expects the response to it.
+pub(crate) fn has_key(parts: &Parts) -> bool {
+    parts.headers.contains_key(SEC_WEBSOCKET_KEY)
+}
+
+/// Appends the head of the GET: how what follows has to be written. The key is made of `draws`, 128
+/// random bits, where the client has sent none.
 pub(crate) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) -> Coding {
     let target = parts.uri.path_and_query().map_or("/", |it| it.as_str());
     for piece in ["GET ", target, " HTTP/1.1\r\n"] {
@@ -34,11 +41,15 @@ pub(crate) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) -
     }
     write_host(out, parts.uri.authority().map(Authority::as_str), &parts.headers);
     write_fields(out, &parts.headers);
-    let bits = (u128::from(draws[0]) << 64) | u128::from(draws[1]);
-    let key = BASE64_STANDARD.encode(bits.to_be_bytes());
-    for piece in [UPGRADE_LINES, "sec-websocket-key: ", &key, "\r\n\r\n"] {
-        out.extend_from_slice(piece.as_bytes());
+    if !has_key(parts) {
+        let bits = (u128::from(draws[0]) << 64) | u128::from(draws[1]);
+        let key = BASE64_STANDARD.encode(bits.to_be_bytes());
+        for piece in ["sec-websocket-key: ", &key, "\r\n"] {
+            out.extend_from_slice(piece.as_bytes());
+        }
     }
+    out.extend_from_slice(UPGRADE_LINES.as_bytes());
+    out.extend_from_slice(b"\r\n");
     Coding::Plain
 }
 
@@ -90,7 +101,7 @@ mod tests {
         let mut head = Vec::new();
         write_upgrade(&mut head, &parts, [(bytes >> 64) as u64, bytes as u64]);
         let head = String::from_utf8(head).unwrap();
-        assert!(head.ends_with("sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"), "{head}");
+        assert!(head.contains("\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), "{head}");
     }
 
     #[test]

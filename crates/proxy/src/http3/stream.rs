@@ -24,7 +24,9 @@ use super::{
     send::{Part, Sender},
 };
 use crate::{
-    http2::{ANY, Incoming, Place, answer, fields, final_answer, write_request, write_upgrade},
+    http2::{
+        ANY, Incoming, Place, answer, fields, final_answer, has_key, write_request, write_upgrade,
+    },
     runtime::timer::Timer,
 };
 
@@ -37,6 +39,8 @@ pub(crate) struct Stream {
     send: Sender,
     /// Bytes that were taken and have not been reported as written.
     owed: usize,
+    /// The client has sent a key for a WebSocket.
+    has_key: bool,
     place: Place,
     control: Rc<StreamControl>,
 }
@@ -90,6 +94,7 @@ impl Stream {
             answer: ResponseState::Awaited,
             send: Sender::Ready(send),
             owed: 0,
+            has_key: has_key(&parts),
             place,
             control,
         }))
@@ -177,7 +182,7 @@ impl Stream {
             let head = Some(answer(&head, bytes, head.status())?);
             return Ok(Part { head, ..Part::default() });
         }
-        let (answer, body) = final_answer(&head, bytes)?;
+        let (answer, body) = final_answer(&head, bytes, self.has_key)?;
         self.control.set_server_priority(Priority::of(answer.headers()));
         self.place.was_answered = true;
         let ends = body.is_finished();

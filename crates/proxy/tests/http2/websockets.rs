@@ -81,11 +81,19 @@ fn upgrade(proxy: &Proxy, target: &str, protocol: &str) -> String {
 
 /// What a client of HTTP/2 is told that asks for a WebSocket.
 async fn connect(proxy: &Proxy) -> (Response<RecvStream>, SendStream<Bytes>) {
+    connect_by(proxy, extended_connect()).await
+}
+
+/// What it is told to this request.
+async fn connect_by(
+    proxy: &Proxy,
+    request: Request<()>,
+) -> (Response<RecvStream>, SendStream<Bytes>) {
     let mut requests = proxy.client().await.requests.ready().await.unwrap();
     while !requests.is_extended_connect_protocol_enabled() {
         tokio::task::yield_now().await;
     }
-    let (answer, up) = requests.send_request(extended_connect(), false).unwrap();
+    let (answer, up) = requests.send_request(request, false).unwrap();
     (answer.await.unwrap(), up)
 }
 
@@ -109,6 +117,22 @@ async fn a_stream_of_http2_talks_to_a_server_of_http2() {
     echoes(up, answer.into_body()).await;
     let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::Tunnel, 1));
     ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_of_http2_that_sends_a_key_gets_the_response_to_that_one() {
+    let of_http1 = Script::serve("websocket_echo.py", &[]);
+    let (_server, to_http2) = before_hypercorn();
+    for proxy in [Proxy::to(of_http1.address), to_http2] {
+        let mut request = extended_connect();
+        let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
+        request.headers_mut().insert("sec-websocket-key", key);
+        let (answer, up) = connect_by(&proxy, request).await;
+        assert_eq!(answer.status(), 200);
+        let told: Vec<_> = answer.headers().get_all("sec-websocket-accept").iter().collect();
+        assert_eq!(told, ["s3pPLMBiTxaQ9kYGzzhZRbK+xOo="]);
+        echoes(up, answer.into_body()).await;
+    }
 }
 
 #[tokio::test]

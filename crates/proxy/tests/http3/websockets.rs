@@ -59,6 +59,29 @@ async fn bytes_go_both_ways_once_the_server_has_switched() {
 }
 
 #[tokio::test]
+async fn a_client_that_sends_a_key_gets_the_response_to_that_one() {
+    let authority = Authority::new();
+    let server = server(|mut stream| {
+        let asked = head(&mut BufReader::new(&stream)).unwrap();
+        assert_eq!(asked.matches("sec-websocket-key").count(), 1, "{asked}");
+        // Heads are read in lower case.
+        assert_eq!(field(&asked, "sec-websocket-key"), Some("dghlihnhbxbszsbub25jzq=="));
+        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
+                      Upgrade: websocket\r\nSec-WebSocket-Accept: 1234567890\r\n\r\n";
+        stream.write_all(answer.as_bytes()).unwrap();
+        let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+    });
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let key = [("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")];
+    let (_send, mut receive) = open(&client.connection, &lines(&[&ASKED[..], &key].concat())).await;
+    let (_, answer) = next_frame(&mut receive).await;
+    assert_eq!(answer[2], OK);
+    // Longer than a status alone, whichever code its text is in.
+    assert!(answer.len() > 20, "{answer:x?}");
+}
+
+#[tokio::test]
 async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');
