@@ -134,7 +134,7 @@ pub(super) fn request(head: &RequestHead, bytes: &[u8], is_secure: bool) -> Opti
     *request.method_mut() = Method::from_bytes(head.method_text(bytes)).ok()?;
     *request.headers_mut() = fields(head.fields().iter(bytes));
     let mut target = Uri::default().into_parts();
-    target.path_and_query = Some(PathAndQuery::try_from(head.path(bytes)).ok()?);
+    target.path_and_query = Some(path_and_query(head.path(bytes))?);
     target.authority = head.host(bytes).and_then(|host| Authority::try_from(host).ok());
     if target.authority.is_some() {
         target.scheme = Some(if is_secure { Scheme::HTTPS } else { Scheme::HTTP });
@@ -145,6 +145,26 @@ pub(super) fn request(head: &RequestHead, bytes: &[u8], is_secure: bool) -> Opti
     }
     *request.uri_mut() = Uri::from_parts(target).ok()?;
     Some(request)
+}
+
+/// Path and query of a target. What they may not have as it is, though it passes in HTTP/1, is
+/// escaped as browsers do it.
+fn path_and_query(text: &[u8]) -> Option<PathAndQuery> {
+    if let Ok(known) = PathAndQuery::try_from(text) {
+        return Some(known);
+    }
+    let (mut escaped, mut in_query) = (Vec::with_capacity(text.len() + 16), false);
+    for byte in text {
+        in_query |= *byte == b'?';
+        match byte {
+            b'<' => escaped.extend_from_slice(b"%3C"),
+            b'>' => escaped.extend_from_slice(b"%3E"),
+            b'"' if in_query => escaped.extend_from_slice(b"%22"),
+            b'`' if !in_query => escaped.extend_from_slice(b"%60"),
+            _ => escaped.push(*byte),
+        }
+    }
+    PathAndQuery::try_from(escaped).ok()
 }
 
 /// Appends the head of a server's response, which has a body unless it `is_over` or answers HEAD:

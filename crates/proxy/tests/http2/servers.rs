@@ -70,6 +70,21 @@ fn a_request_of_http1_becomes_a_stream_without_what_ends_here() {
 }
 
 #[test]
+fn what_a_target_may_have_in_http1_alone_is_escaped_in_http2() {
+    let server = showing();
+    let proxy = server.proxy();
+    for (target, escaped) in [
+        ("/a<b>`\"?q=\"<`>\"", "/a%3Cb%3E%60\"?q=%22%3C`%3E%22"),
+        ("/a%3c{|}?a[]=^&b=%22", "/a%3c{|}?a[]=^&b=%22"),
+    ] {
+        let asked = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        let seen = say(&proxy, &asked);
+        assert!(seen.contains(&format!("GET http://a.test{escaped} ")), "{target}: {seen}");
+    }
+    proxy.expect(Ending::Complete, 2);
+}
+
+#[test]
 fn bodies_and_their_trailers_go_up() {
     let server = showing();
     let proxy = server.proxy();
