@@ -37,7 +37,7 @@ use tokio::task::spawn_local;
 use super::{
     backlog::{Backlogs, FRAMES_BUDGET},
     head::list_size,
-    stream::Stream,
+    stream::{Opened, Stream},
     streams::Streams,
     wire::Wire,
 };
@@ -173,9 +173,21 @@ impl Connection {
     fn open(&self, request: Request<RecvStream>, respond: server::SendResponse<bytes::Bytes>) {
         let random = &self.origin.worker.random;
         let draws = [random.draw(), random.draw()];
-        let at = (self.streams.enter(), &self.backlogs);
-        let stream = Stream::new(request, respond, draws, at);
-        spawn_local(Session::answer_stream(self.origin.clone(), Socket::Stream(stream)));
+        let (origin, place) = (self.origin.clone(), self.streams.enter());
+        let mut opened = Opened::new(request, &self.backlogs);
+        if !opened.is_undecided() {
+            let stream = Stream::new(opened, respond, draws, place);
+            spawn_local(Session::answer_stream(origin, Socket::Stream(stream)));
+            return;
+        }
+        spawn_local(async move {
+            let timer = Timer::here(&origin.worker.timers).await;
+            timer.arm(END_WAIT);
+            opened.decide(&timer).await;
+            drop(timer);
+            let stream = Stream::new(opened, respond, draws, place);
+            Box::pin(Session::answer_stream(origin, Socket::Stream(stream))).await;
+        });
     }
 
     /// Leaves if there has been no stream for long enough; true if that has been said before.
@@ -267,6 +279,9 @@ const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 /// What is taken of a response before the client's window has room for it, for each stream.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
+
+/// How long a GET waits for its end, to be known to have no body: most clients send it at once.
+const END_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a client may take to notice that the connection is over.
 const LEAVE: Duration = Duration::from_secs(1);

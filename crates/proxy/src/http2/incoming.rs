@@ -71,6 +71,12 @@ impl<R: Receive> Incoming<R> {
         }
     }
 
+    /// The same with payload that has been taken already.
+    pub(super) fn with_early(mut self, early: Bytes) -> Self {
+        self.begin_data(early);
+        self
+    }
+
     /// Reads what is there; 0 at the end of the message.
     pub(crate) fn poll_read(
         &mut self,

@@ -5,6 +5,7 @@
 //! on the way), *over*.
 
 use std::{
+    future::poll_fn,
     io,
     net::SocketAddr,
     rc::Rc,
@@ -13,18 +14,19 @@ use std::{
 
 use bytes::Bytes;
 use h2::{RecvStream, server::SendResponse};
-use http::{Method, Request};
+use http::{Method, Request, header::CONTENT_LENGTH, request::Parts};
 use loadline_core::decide::reason::Reason;
 use loadline_http1::{self as http1, ResponseHead, Status};
 
 use super::{
-    backlog::Backlogs,
+    backlog::{Backlogs, Receiver},
     head::{ANY, answer, final_answer, write_request},
-    incoming::Incoming,
+    incoming::{Incoming, Receive as _},
     outgoing::Outgoing,
     streams::Place,
     websocket,
 };
+use crate::runtime::timer::Timer;
 
 /// A stream that a client opened.
 #[derive(Debug)]
@@ -38,6 +40,16 @@ pub(crate) struct Stream {
     place: Place,
 }
 
+/// A request whose head has come.
+#[derive(Debug)]
+pub(super) struct Opened {
+    parts: Parts,
+    receive: Receiver,
+    /// What came while it was looked whether there is a body.
+    early: Bytes,
+    is_over: bool,
+}
+
 #[derive(Debug)]
 enum ResponseState {
     Awaited(SendResponse<Bytes>),
@@ -45,24 +57,53 @@ enum ResponseState {
     Over,
 }
 
+impl Opened {
+    pub(super) fn new(request: Request<RecvStream>, backlogs: &Rc<Backlogs>) -> Self {
+        let (parts, receive) = request.into_parts();
+        let is_over = receive.is_end_stream();
+        Self { parts, receive: backlogs.hold(receive), early: Bytes::new(), is_over }
+    }
+
+    /// Whether the next frame has to tell if there is a body: the end of a GET may come in a frame
+    /// of its own. What has a body by its method may wait for the head of the response.
+    pub(super) fn is_undecided(&self) -> bool {
+        let may_lack = matches!(self.parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        may_lack && !self.is_over && !self.parts.headers.contains_key(CONTENT_LENGTH)
+    }
+
+    /// Waits until that is known, or the timer expires.
+    pub(super) async fn decide(&mut self, timer: &Timer) {
+        let first = poll_fn(|cx| match self.receive.poll_data(cx) {
+            Poll::Pending if timer.has_expired() => Poll::Ready(None),
+            first => first.map(Some),
+        });
+        match first.await {
+            Some(None) => self.is_over = true,
+            Some(Some(Ok(early))) => self.early = early,
+            // What is wrong is seen again.
+            Some(Some(Err(_))) | None => {}
+        }
+    }
+}
+
 impl Stream {
     /// A stream whose head has come. `draws` are 128 random bits.
     pub(super) fn new(
-        request: Request<RecvStream>,
+        opened: Opened,
         respond: SendResponse<Bytes>,
         draws: [u64; 2],
-        (place, backlogs): (Place, &Rc<Backlogs>),
+        place: Place,
     ) -> Box<Self> {
-        let (parts, receive) = request.into_parts();
+        let Opened { parts, receive, early, is_over } = opened;
         let mut text = Vec::with_capacity(TEXT_BYTES);
         let coding = if websocket::is_asked_for(&parts) {
             websocket::write_upgrade(&mut text, &parts, draws)
         } else {
-            write_request(&mut text, &parts, receive.is_end_stream())
+            write_request(&mut text, &parts, is_over)
         };
         let is_head = parts.method == Method::HEAD;
         Box::new(Self {
-            request: Incoming::new(text, coding, backlogs.hold(receive)),
+            request: Incoming::new(text, coding, receive).with_early(early),
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
             answer: ResponseState::Awaited(respond),
             has_key: websocket::has_key(&parts),

@@ -43,6 +43,35 @@ async fn a_request_reaches_the_server_as_http1_without_what_ends_here() {
 }
 
 #[tokio::test]
+async fn a_get_whose_end_comes_in_a_frame_of_its_own_has_no_body() {
+    let proxy = Proxy::to(showing("\r\n\r\n"));
+    let client = proxy.client().await;
+    for moment in [0, 100] {
+        let mut requests = client.requests.clone().ready().await.unwrap();
+        let (answer, mut up) = requests.send_request(get(), false).unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(moment)).await;
+        up.send_data(Bytes::new(), true).unwrap();
+        let seen = FullResponse::read(answer.await.unwrap()).await.unwrap().text();
+        assert!(!seen.to_ascii_lowercase().contains("transfer-encoding"), "{seen}");
+    }
+}
+
+#[tokio::test]
+async fn a_get_with_a_body_of_unknown_length_has_all_of_it() {
+    let proxy = Proxy::to(showing("0\r\n\r\n"));
+    let client = proxy.client().await;
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, mut up) = requests.send_request(get(), false).unwrap();
+    for word in ["one", "two"] {
+        up.send_data(Bytes::from_static(word.as_bytes()), false).unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    up.send_data(Bytes::new(), true).unwrap();
+    let seen = FullResponse::read(answer.await.unwrap()).await.unwrap().text();
+    assert!(seen.ends_with("\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"), "{seen}");
+}
+
+#[tokio::test]
 async fn a_body_of_unknown_length_goes_in_chunks_and_its_trailers_behind_it() {
     let proxy = Proxy::to(showing("grpc-timeout: 1S\r\n\r\n"));
     let mut trailers = HeaderMap::new();
