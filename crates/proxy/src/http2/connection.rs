@@ -197,7 +197,9 @@ impl Connection {
         match until {
             None if self.stage == ConnectionState::Serving => self.timer.arm(self.keep_alive),
             None => {
-                self.stage = ConnectionState::Left;
+                if self.stage == ConnectionState::Leaving {
+                    self.stage = ConnectionState::Left;
+                }
                 self.timer.arm(LEAVE);
             }
             Some(_) if self.stage != ConnectionState::Serving => return true,
