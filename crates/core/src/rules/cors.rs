@@ -112,9 +112,12 @@ impl Cors {
         DirectResponse { status: 204, headers, body: String::new() }
     }
 
-    /// What is changed of a response to a request from `origin`; none without one.
+    /// What is changed of a response to a request from `origin`. Without one, as where a page of the
+    /// same origin asks, it may stay in a browser's cache for pages of others: so it tells them then
+    /// as well what it tells all.
     #[must_use]
     pub fn edits(&self, origin: Option<&[u8]>) -> HeaderEdits {
+        let origin = origin.or_else(|| self.is_for_all().then_some(&b""[..]));
         let mut set = origin.and_then(|origin| self.allowed(origin)).unwrap_or_default();
         if !set.is_empty() && !self.exposed.is_empty() {
             let value = Template::literal(&self.exposed.join(", "));
@@ -244,6 +247,9 @@ mod tests {
         let open = cors(&["*"]).edits(Some(b"https://b.test"));
         assert_eq!(said(&open.set)[0], "Access-Control-Allow-Origin: *");
         assert!(open.add.is_empty());
+        assert_eq!(cors(&["*"]).edits(None), open, "it may stay in a cache for pages of others");
+        let named = cors(&["https://a.test"]).edits(None);
+        assert_eq!((said(&named.set).len(), said(&named.add)), (0, said(&edits.add)));
         let with_cookies = Cors { credentials: true, ..cors(&["*"]) };
         let edits = with_cookies.edits(Some(b"https://b.test"));
         assert_eq!(said(&edits.set)[0], "Access-Control-Allow-Origin: https://b.test");

@@ -324,11 +324,9 @@ impl Seen<'_> {
         Some(cors.preflight(origin, asked))
     }
 
-    /// What these changes add to a response of our own; nothing for a page of the same origin.
+    /// What these changes add to a response of our own. A page of the same origin may leave it in a
+    /// browser's cache for one of another.
     fn cors_lines(&self, edits: &HeaderEdits) -> Box<[u8]> {
-        if self.header("origin").is_none() {
-            return Box::default();
-        }
         let mut lines = Vec::with_capacity(128);
         let fields = edits.fields();
         fields.for_each(|(name, value)| write_template(&mut lines, name, value, self));

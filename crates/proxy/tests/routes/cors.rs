@@ -108,3 +108,33 @@ fn a_page_sees_that_its_service_is_in_maintenance() {
     assert!(told.contains(" 503"), "{told}");
     assert!(told.contains("Access-Control-Allow-Origin: https://app.test\r\n"), "{told}");
 }
+
+#[test]
+fn what_a_page_of_the_same_origin_leaves_in_a_browsers_cache_is_good_for_pages_of_others() {
+    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = Action::Respond(answer(410, "gone"));
+    let for_all = |mut rule: Rule| {
+        let cors = rule.cors.as_mut().unwrap();
+        (cors.origins, cors.credentials) = (vec![Origin::Any], false);
+        rule
+    };
+    let rules = vec![
+        for_all(shared("/all", Action::Service(Split::all(0)))),
+        for_all(shared("/gone", gone.clone())),
+        shared("/named", gone),
+    ];
+    let proxy = Proxy::beside(rules, away, |_| ());
+    for path in ["/all", "/gone"] {
+        for page in [&[][..], &PAGE] {
+            let told = proxy.curl(page, path);
+            for line in [
+                "Access-Control-Allow-Origin: *\r\n",
+                "Access-Control-Expose-Headers: Retry-After\r\n",
+            ] {
+                assert_eq!(told.matches(line).count(), 1, "{path}: {told}");
+            }
+        }
+    }
+    let told = proxy.curl(&[], "/named");
+    assert!(told.contains("Vary: Origin\r\n") && !told.contains("Access-Control"), "{told}");
+}
