@@ -17,8 +17,10 @@ use loadline_core::{
 use loadline_http1::LocalReply;
 
 use crate::{
-    http::session::end_unread, io::socket::Socket, listener::handle::ListenerHandle,
-    runtime::worker::Worker,
+    http::session::end_unread,
+    io::socket::Socket,
+    listener::handle::ListenerHandle,
+    runtime::{view::ListenerContext, worker::Worker},
 };
 
 /// The connections of each client of a listener, over all workers.
@@ -73,7 +75,8 @@ pub(crate) fn refuse(
     let Some(listener) = view.listener(handle) else { return };
     let Some(context) = view.listener_context(handle) else { return };
     let is_readable = listener.protocol.is_http() && listener.tls.is_none();
-    let bytes = socket.filter(|_| is_readable).and_then(tell);
+    let socket = socket.filter(|_| is_readable);
+    let bytes = socket.and_then(|socket| tell(socket, worker, context));
     let told = bytes.map_or((0, 0), |bytes| (TOO_MANY, bytes));
     context.cells.over_client_limit.add(1);
     end_unread((worker, handle), client, Ending::ClientLimit, told);
@@ -87,7 +90,7 @@ pub(crate) fn refuse(
 }
 
 /// Answers a request of HTTP/1, in so many bytes, if one has come.
-fn tell(mut socket: Socket) -> Option<usize> {
+fn tell(mut socket: Socket, worker: &Worker, context: &ListenerContext) -> Option<usize> {
     let Socket::Plain(io) = &mut socket else { return None };
     let mut bytes = [0; REQUEST_BYTES];
     // Unread, it would have the kernel throw the response away.
@@ -95,8 +98,13 @@ fn tell(mut socket: Socket) -> Option<usize> {
     if bytes[..count].starts_with(HTTP2) {
         return None;
     }
+    let page = context.error_pages.find(TOO_MANY, b"");
+    let page = page.map(|page| (&*page.content_type, &*page.body));
+    // What else a listener says it says over TLS.
+    let extra = &worker.date.now();
+    let to_head = bytes.starts_with(b"HEAD ");
     let mut reply = Vec::new();
-    LocalReply::closing(TOO_MANY).write(&mut reply);
+    LocalReply { page, extra, to_head, ..LocalReply::closing(TOO_MANY) }.write(&mut reply);
     let told = io.try_write(&reply).ok();
     socket.shut();
     told

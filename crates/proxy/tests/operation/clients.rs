@@ -3,12 +3,13 @@
 use std::{
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpStream},
+    sync::Arc,
     thread,
 };
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, Fleet, Listener, LogFormat, LogTarget},
+    fleet::{AccessLog, ErrorPages, Fleet, Listener, LogFormat, LogTarget, Page, Pages, Statuses},
     time::Duration,
 };
 use loadline_proxy::{runtime::Runtime, telemetry::meter::ListenerTally};
@@ -78,6 +79,25 @@ fn one_more_than_the_limit_gets_429_and_has_a_place_once_another_has_left() {
     assert!(tallies.listeners.values().all(|it| it.over_client_limit == 1), "{tallies:?}");
     drop(kept.pop());
     assert!(becomes(|| served(address).is_some()));
+    proxy.stop(Duration::ZERO);
+}
+
+#[test]
+fn the_429_has_a_date_and_the_page_of_its_listener_and_none_for_head() {
+    let page = Page { content_type: "text/plain".into(), body: Arc::from(&b"too many"[..]) };
+    let error_pages = ErrorPages(vec![(Statuses::One(429), Pages(vec![page]))]);
+    let (proxy, address) = start(limited(Listener { error_pages, ..listener(anywhere(), 0) }, 1));
+    let _kept = served(address).unwrap();
+    for (method, body) in [("GET", "too many"), ("HEAD", "")] {
+        let mut told = String::new();
+        let mut refused = from([127, 0, 0, 1], address);
+        refused.write_all(REQUEST.replace("GET", method).as_bytes()).unwrap();
+        refused.read_to_string(&mut told).unwrap();
+        let (head, rest) = told.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 429 "), "{head}");
+        assert!(head.contains("\r\nDate: ") && head.contains("\r\nContent-Length: 8"), "{head}");
+        assert_eq!(rest, body, "{method}");
+    }
     proxy.stop(Duration::ZERO);
 }
 
