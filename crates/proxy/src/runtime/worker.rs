@@ -109,11 +109,23 @@ impl Worker {
                     break;
                 }
             }
-            if worker.endpoints.get() > 0 {
-                // Nobody else tells clients of QUIC that their connections are gone.
-                sleep(GOODBYE).await;
-            }
+            worker.let_end().await;
         });
+    }
+
+    /// Gives what was cut the time to tell its clients so: they would take a response that ends with
+    /// its connection for whole, and nobody else tells those of QUIC.
+    async fn let_end(self: &Rc<Self>) {
+        let mut left = usize::MAX;
+        for _ in 0..GOODBYES {
+            let count = Rc::strong_count(self);
+            let is_waited_for = self.endpoints.get() > 0 || count > 1;
+            if !is_waited_for || count >= left {
+                return;
+            }
+            left = count;
+            sleep(GOODBYE).await;
+        }
     }
 
     fn new(shared: Arc<Shared>, inbox: Arc<Inbox>) -> Self {
@@ -356,5 +368,8 @@ fn view(
 /// How long a client that has just connected may take for its first request when the proxy ends.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// How long the packets take that say so.
+/// How long the packets take that say so. As long as some end meanwhile there is another one.
 const GOODBYE: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// How many there are at most.
+const GOODBYES: u32 = 50;

@@ -1,11 +1,14 @@
 //! What clients meet while a proxy ends.
 
 use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     os::fd::AsFd as _,
     thread::{self, JoinHandle},
 };
 
 use loadline_core::{
+    decide::ending::Ending,
     fleet::{Fleet, Listener},
     time::Duration,
 };
@@ -16,7 +19,7 @@ use loadline_proxy::{
 };
 
 use crate::support::{
-    Client, anywhere, becomes, fleet, free, listener, server, tcp, wait_until_refused,
+    Client, PATIENCE, anywhere, becomes, fleet, free, listener, server, tcp, wait_until_refused,
 };
 
 /// Longer than any test takes.
@@ -99,4 +102,42 @@ fn the_process_that_was_followed_keeps_no_socket_open_that_its_successor_closes(
     drop(tunnel);
     stopping.join().unwrap();
     leaving.join().unwrap();
+}
+
+#[test]
+fn a_response_without_a_length_that_is_cut_when_it_stops_does_not_look_whole() {
+    let bound = TcpListener::bind(anywhere()).unwrap();
+    let address = bound.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in bound.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 1_000]);
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhalf").unwrap();
+            kept.push(stream);
+        }
+    });
+    let proxy = Runtime::start(fleet(&[listener(anywhere(), 0)], &[address])).unwrap();
+    let at = proxy.local_addrs()[0];
+    let mut clients: Vec<_> = (0..20)
+        .map(|_| {
+            let mut stream = TcpStream::connect(at).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut told = Vec::new();
+            while !told.ends_with(b"half") {
+                let mut bytes = [0; 1_000];
+                let count = stream.read(&mut bytes).unwrap();
+                assert_ne!(count, 0, "closed");
+                told.extend_from_slice(&bytes[..count]);
+            }
+            stream
+        })
+        .collect();
+    let tallies = proxy.stop(Duration::from_millis(50));
+    assert_eq!(tallies.count(Ending::Drained), 20);
+    for client in &mut clients {
+        let end = client.read(&mut [0]).map_err(|error| error.kind());
+        assert_eq!(end, Err(ErrorKind::ConnectionReset));
+    }
 }
