@@ -33,5 +33,17 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1);
 } events SEC(".maps");
+/* No program looks here: user space waits for those that run by replacing the map within. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_ARRAY);
+		__uint(max_entries, 1);
+		__type(key, __u32);
+		__type(value, __u32);
+	});
+} replaced SEC(".maps");
 TABLE(missed_events, ARRAY, __u32, __u64, 1, 0);
 TABLE(verdicts, PERCPU_ARRAY, __u32, struct count, VERDICTS, 0);

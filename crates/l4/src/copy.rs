@@ -15,7 +15,7 @@ use loadline_core::{
 
 use crate::{
     Server, ServerName,
-    datapath::{Datapath, wait_for_packets},
+    datapath::Datapath,
     error::TableError,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
     path::{Keyed, Path, wide},
@@ -122,7 +122,7 @@ impl Datapath {
         let mut servers: Vec<u16> = self.servers.keys().copied().collect();
         servers.retain(|server| self.queues.empty(*server));
         // What was taken before that is written down then.
-        wait_for_packets()?;
+        self.wait_for_packets()?;
         let lent4 = self.connections::<Tuple4>(|_| FOREVER)?;
         let lent6 = self.connections::<Tuple6>(|_| FOREVER)?;
         let lent4 = lent4.iter().map(|one| (one.server, one.port.to_bits()));

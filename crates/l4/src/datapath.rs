@@ -14,7 +14,6 @@ use loadline_core::{
     fleet::forwarding::{Affinity, Method},
     time::Instant,
 };
-use rustix::thread::{MembarrierCommand, membarrier};
 
 use crate::{
     error::{AttachError, LoadError, TableError},
@@ -27,6 +26,7 @@ use crate::{
     ring::{Entry, RING_SIZE, SERVER_MAX},
     tried::Hook,
     verdict::Verdict,
+    wait::Wait,
 };
 
 /// Entries of the tables. Memory is taken when the program is loaded.
@@ -104,6 +104,7 @@ pub struct Datapath {
     pub(crate) revision: u64,
     /// Of what processors remember of services, servers and connections.
     pub(crate) generation: Generation,
+    wait: Wait,
 }
 
 #[derive(Debug)]
@@ -161,6 +162,7 @@ impl Datapath {
         let rings = Rings::map(&loaded, sizes.services)?;
         let queues = Queues::map(&loaded, sizes.nat_servers, room)?;
         let generation = Generation::map(&loaded)?;
+        let wait = Wait::open(&mut loaded)?;
         let (services, servers) = (BTreeMap::new(), BTreeMap::new());
         let (heard, revision) = (Instant::ZERO, 0);
         let mut made = Self {
@@ -176,6 +178,7 @@ impl Datapath {
             servers,
             revision,
             generation,
+            wait,
         };
         made.write_settings()?;
         Ok(made)
@@ -358,6 +361,11 @@ impl Datapath {
         Ok(())
     }
 
+    /// Returns when every packet that was on its way through the program has left it.
+    pub(crate) fn wait_for_packets(&mut self) -> Result<(), TableError> {
+        self.wait.for_packets()
+    }
+
     pub(crate) fn insert<K: Pod, V: Pod>(
         &mut self,
         table: &'static str,
@@ -409,11 +417,6 @@ impl Sizes {
             },
         }
     }
-}
-
-/// Returns when every packet that was on its way through the program has left it.
-pub(crate) fn wait_for_packets() -> Result<(), TableError> {
-    membarrier(MembarrierCommand::Global).map_err(TableError::Wait)
 }
 
 /// A table of a loaded object, of the kind that is asked for.

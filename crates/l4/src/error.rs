@@ -123,8 +123,8 @@ pub enum TableError {
     #[error("the number of processors cannot be found out")]
     Processors(#[source] std::io::Error),
     /// The kernel cannot say when packets on their way have left.
-    #[error("the kernel does not wait for packets on their way (membarrier)")]
-    Wait(#[source] io::Errno),
+    #[error("the kernel does not wait for packets on their way{}", rights())]
+    Wait(#[source] Box<MapError>),
 }
 
 impl TableError {

@@ -38,6 +38,7 @@ mod tables;
 mod traffic_control;
 mod tried;
 mod verdict;
+mod wait;
 
 pub use check::{Check, Checks};
 pub use copy::Connection;

@@ -7,7 +7,7 @@ use aya::maps::{HashMap, MapData};
 use loadline_core::{fleet::forwarding::Times, time::Instant};
 
 use crate::{
-    datapath::{Datapath, wait_for_packets},
+    datapath::Datapath,
     error::TableError,
     events::Event,
     layout::{NAT, Nat, Tuple, Tuple4, Tuple6},
@@ -41,7 +41,7 @@ impl Datapath {
             self.outdate();
         }
         // A packet on its way may still use the entry of a port that is about to be lent.
-        wait_for_packets()?;
+        self.wait_for_packets()?;
         for (server, port) in &ports {
             self.queues.add(*server, *port);
         }
@@ -62,7 +62,7 @@ impl Datapath {
     }
 
     /// Gives ports back that were taken for connections which then could not be written down.
-    fn find_lost(&self, times: impl Fn(u32) -> Times) -> Result<(), TableError> {
+    fn find_lost(&mut self, times: impl Fn(u32) -> Times) -> Result<(), TableError> {
         let all = self.servers.keys().copied();
         let short: Vec<u16> = all.filter(|server| self.queues.has_lost(*server)).collect();
         if short.is_empty() {
@@ -72,7 +72,7 @@ impl Datapath {
         // packets have been waited for.
         let free = |server: u16| self.queues.free(server).into_iter().map(move |at| (server, at));
         let mut known: HashSet<(u16, u32)> = short.iter().copied().flat_map(free).collect();
-        wait_for_packets()?;
+        self.wait_for_packets()?;
         let lent4 = self.connections::<Tuple4>(&times)?;
         known.extend(lent4.iter().map(|one| (one.server, one.port.to_bits())));
         let lent6 = self.connections::<Tuple6>(&times)?;

@@ -11,7 +11,7 @@ use loadline_core::{fleet::forwarding::Times, time::Duration};
 
 use crate::{
     Frontend,
-    datapath::{Datapath, table_of, wait_for_packets},
+    datapath::{Datapath, table_of},
     error::TableError,
     layout::{ServiceKey, Tuple4, Tuple6},
 };
@@ -27,7 +27,7 @@ impl Datapath {
         self.close(&gone.frontends)?;
         self.forget_quic_ids(number, gone.quic_ids.keys())?;
         // Packets on their way may still write flows down.
-        wait_for_packets()?;
+        self.wait_for_packets()?;
         self.forget_flows(number)
     }
 
@@ -58,7 +58,7 @@ impl Datapath {
             return Ok(true);
         }
         // Packets that have looked into an older ring may still write down where they went.
-        wait_for_packets()?;
+        self.wait_for_packets()?;
         if self.servers_in_use()?.contains(&number) {
             return Ok(false);
         }

@@ -7,7 +7,7 @@ use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
 
 use crate::{
-    datapath::{Datapath, wait_for_packets},
+    datapath::Datapath,
     error::TableError,
     events::Event,
     layout::{Tuple4, Tuple6},
@@ -66,7 +66,7 @@ impl Datapath {
         let mut settled = ring.settle(now, stale, flows);
         self.publish(service, ring.entries())?;
         // Packets that have read the entry before may still write their flow down.
-        wait_for_packets()?;
+        self.wait_for_packets()?;
         settled.sort_unstable();
         self.sweep(service, |flow| settled.binary_search(&flow.position).is_ok())?;
         Ok(true)
