@@ -34,7 +34,8 @@ struct check {
 	__u32 method;
 };
 
-TABLE(checks, HASH, struct check_key, struct check, 4096, 0);
+/* The loader sets the size. */
+TABLE(checks, HASH, struct check_key, struct check, 1, BPF_F_NO_PREALLOC);
 
 struct road {
 	struct address source, destination;

@@ -2,7 +2,8 @@
 //! address or in a tunnel.
 
 use std::{
-    collections::VecDeque,
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
     net::{IpAddr, SocketAddr},
 };
 
@@ -37,8 +38,15 @@ pub struct Check {
 #[derive(Debug)]
 pub struct Checks {
     loaded: Ebpf,
-    /// The oldest first.
-    lent: VecDeque<(Instant, Key)>,
+    lent: Lent,
+}
+
+/// Which ports are lent until when.
+#[derive(Debug, Default)]
+struct Lent {
+    until: BTreeMap<Key, Instant>,
+    /// The first to end on top, with some that were lent anew since.
+    ends: BinaryHeap<Reverse<(Instant, Key)>>,
 }
 
 /// `struct check_key`.
@@ -50,19 +58,19 @@ impl Checks {
     /// # Errors
     /// They were not compiled, the kernel refuses, or there is no such interface.
     pub fn attach(interface: &str) -> Result<Self, AttachError> {
-        let mut loaded = CHECKS.make(&[], &[])?;
+        let mut loaded = CHECKS.make(&[(TABLE, LENT_MAX)], &[])?;
         for (name, way) in
             [("check_out", TcAttachType::Egress), ("check_in", TcAttachType::Ingress)]
         {
             traffic_control::attach(&mut loaded, name, interface, way)?;
         }
-        Ok(Self { loaded, lent: VecDeque::new() })
+        Ok(Self { loaded, lent: Lent::default() })
     }
 
     /// Sends what leaves from this port of ours by the link of a check, until `until`.
     ///
     /// # Errors
-    /// The kernel's, also where 4,096 are lent.
+    /// The kernel's, also where 65,536 are lent.
     pub fn lend(
         &mut self,
         now: Instant,
@@ -70,16 +78,32 @@ impl Checks {
         check: &Check,
     ) -> Result<(), TableError> {
         let mut table: HashMap<_, Key, [u8; 36]> = table_of(&mut self.loaded, TABLE)?;
-        while let Some((_, key)) = self.lent.pop_front_if(|(until, _)| *until <= now) {
-            // It may have been lent once more meanwhile.
-            if self.lent.iter().all(|(_, other)| *other != key) {
-                drop(table.remove(&key));
-            }
+        while let Some(key) = self.lent.pop(now) {
+            drop(table.remove(&key));
         }
         let key = check.key(port);
         table.insert(key, check.value(), 0).map_err(TableError::kernel(TABLE))?;
-        self.lent.push_back((until, key));
+        self.lent.push(key, until);
         Ok(())
+    }
+}
+
+impl Lent {
+    fn push(&mut self, key: Key, until: Instant) {
+        self.until.insert(key, until);
+        self.ends.push(Reverse((until, key)));
+    }
+
+    /// One that is lent no more.
+    fn pop(&mut self, now: Instant) -> Option<Key> {
+        while self.ends.peek().is_some_and(|Reverse((until, _))| *until <= now) {
+            let Reverse((until, key)) = self.ends.pop()?;
+            if self.until.get(&key) == Some(&until) {
+                self.until.remove(&key);
+                return Some(key);
+            }
+        }
+        None
     }
 }
 
@@ -100,3 +124,36 @@ impl Check {
 }
 
 const TABLE: &str = "checks";
+
+/// Checks at a time. Each has a port of ours, of which the kernel gives out 28,232 by itself.
+const LENT_MAX: u32 = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_long_check_does_not_keep_the_places_of_short_ones() {
+        let mut lent = Lent::default();
+        lent.push([1; 8], at(60));
+        lent.push([2; 8], at(2));
+        lent.push([3; 8], at(1));
+        assert_eq!([(); 3].map(|()| lent.pop(at(2))), [Some([3; 8]), Some([2; 8]), None]);
+        assert_eq!(lent.pop(at(60)), Some([1; 8]));
+    }
+
+    #[test]
+    fn a_port_that_is_lent_once_more_stays_until_its_last_check_is_over() {
+        let mut lent = Lent::default();
+        lent.push([1; 8], at(1));
+        lent.push([1; 8], at(3));
+        assert_eq!(lent.pop(at(2)), None);
+        assert_eq!((lent.pop(at(3)), lent.pop(at(9))), (Some([1; 8]), None));
+    }
+}

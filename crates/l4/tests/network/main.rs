@@ -8,6 +8,7 @@
 
 mod balancer;
 mod bridge;
+mod checks;
 mod crowd;
 mod host;
 mod keepalived;

@@ -9,7 +9,7 @@ mod link;
 mod ping;
 mod script;
 
-use std::{io, net::SocketAddr, time::Instant};
+use std::{io, mem, net::SocketAddr, time::Instant};
 
 use http::Uri;
 use loadline_core::{
@@ -26,7 +26,7 @@ use loadline_http1::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_rustls::TlsConnector;
 
@@ -55,6 +55,9 @@ pub(super) struct Way {
 /// Why a check failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProbeError {
+    /// This machine lacks what a check takes; the server is not to blame.
+    #[error("no check can be made now: {0}")]
+    Scarce(io::Error),
     /// Not finished in the time the check allows; how far it had come.
     #[error("{} ({})", .0.timeout(), .1)]
     Timeout(Phase, Duration),
@@ -90,11 +93,29 @@ pub(super) enum ProbeError {
     Status(u16),
 }
 
-/// Checks a server; says how long it took.
+/// Checks a server, as soon as this machine has what that takes; says how long it took.
 ///
 /// # Errors
 /// [`ProbeError`] where the server does not pass.
 pub(super) async fn probe(
+    address: SocketAddr,
+    way: &Way,
+    check: &HealthCheck,
+) -> Result<Passed, ProbeError> {
+    let mut is_told = false;
+    loop {
+        let error = match probe_once(address, way, check).await {
+            Err(ProbeError::Scarce(error)) => error,
+            result => return result,
+        };
+        if !mem::replace(&mut is_told, true) {
+            tracing::warn!(server = %address, "its check waits until one can be made: {error}");
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+async fn probe_once(
     address: SocketAddr,
     way: &Way,
     check: &HealthCheck,
@@ -127,7 +148,9 @@ async fn attempt(
 ) -> Result<Duration, ProbeError> {
     let started = Instant::now();
     match &check.probe {
-        Probe::Ping => ping::ping(address.ip(), Random::new().draw()).await?,
+        Probe::Ping => {
+            ping::ping(address.ip(), Random::new().draw()).await.map_err(link::scarce)?;
+        }
         Probe::Script { script, .. } if script.transport == Transport::Udp => {
             let socket = link::associate(address, way.lane.as_ref(), check).await?;
             script::exchange(socket, script).await?;
@@ -276,11 +299,23 @@ fn parse(head: &mut ResponseHead, bytes: &mut Vec<u8>) -> Result<Status, ParseEr
 /// A lenient check reads no further than this.
 const ANSWER_MAX: usize = 16 << 10;
 
+/// What this machine lacks is looked for again after this long.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(500);
+
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU16, AtomicUsize, Ordering},
+    };
+
     use super::*;
-    use loadline_core::health::advisor::{Pattern, Script, Step};
-    use tokio::net::{TcpListener, UdpSocket};
+    use loadline_core::{
+        fleet::forwarding::{Method, Protocol, ServerLink},
+        health::advisor::{Pattern, Script, Step},
+    };
+    use rustix::io::Errno;
+    use tokio::net::{TcpListener, TcpSocket, UdpSocket};
 
     fn check(probe: Probe, lenient: bool) -> HealthCheck {
         HealthCheck {
@@ -313,6 +348,50 @@ mod tests {
             stream.write_all(answer).await.unwrap();
         });
         address
+    }
+
+    /// Lends nothing at first.
+    #[derive(Debug, Default)]
+    struct Lender {
+        asked: AtomicUsize,
+        port: AtomicU16,
+    }
+
+    impl Detour for Lender {
+        fn lend(
+            &self,
+            port: u16,
+            _: (SocketAddr, Protocol),
+            _: ServerLink,
+            _: Duration,
+        ) -> io::Result<()> {
+            self.port.store(port, Ordering::Relaxed);
+            match self.asked.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(io::Error::other("no place in the table")),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_is_not_down_because_its_check_found_no_place_at_this_machine() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let lender = Arc::new(Lender::default());
+        let link = ServerLink { method: Method::Mac, service: address.ip() };
+        let way = Way { lane: Some(Lane { link, detour: lender.clone() }), ..PLAIN };
+        probe(address, &way, &check(Probe::Tcp, false)).await.unwrap();
+        assert_eq!(lender.asked.load(Ordering::Relaxed), 2);
+        // The port is free at once.
+        let own = TcpSocket::new_v4().unwrap();
+        own.bind(([0; 4], lender.port.load(Ordering::Relaxed)).into()).unwrap();
+    }
+
+    #[test]
+    fn what_this_machine_lacks_is_not_a_fault_of_a_server() {
+        let is_scarce = |errno: Errno| matches!(link::scarce(errno.into()), ProbeError::Scarce(_));
+        assert!([Errno::MFILE, Errno::NOBUFS, Errno::ADDRINUSE].into_iter().all(is_scarce));
+        assert!(![Errno::CONNREFUSED, Errno::NETUNREACH].into_iter().any(is_scarce));
     }
 
     #[tokio::test]

@@ -10,8 +10,10 @@ use loadline_core::{
     },
     time::Duration,
 };
+use rustix::io::Errno;
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
+use super::ProbeError;
 use crate::upstream::unix;
 
 /// Who can send what leaves this machine by the link of forwarded packets.
@@ -38,19 +40,30 @@ pub(in crate::runtime) struct Lane {
 }
 
 /// Opens the connection of a check.
+///
+/// # Errors
+/// [`ProbeError::Scarce`] where it is for this machine that there is none.
 pub(super) async fn connect(
     server: SocketAddr,
     lane: Option<&Lane>,
     check: &HealthCheck,
-) -> io::Result<TcpStream> {
+) -> Result<TcpStream, ProbeError> {
     if let Some(path) = socket_path(server) {
-        return TcpStream::from_std(unix::open(&path)?);
+        return unix::open(&path).and_then(TcpStream::from_std).map_err(scarce);
     }
-    let Some(lane) = lane else { return TcpStream::connect(server).await };
-    let socket = if server.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.bind(any(server))?;
+    let Some(lane) = lane else { return TcpStream::connect(server).await.map_err(scarce) };
+    let socket = by_link(server).map_err(scarce)?;
     lane.lend(socket.local_addr()?.port(), (server, Protocol::Tcp), check)?;
-    socket.connect(server).await
+    Ok(socket.connect(server).await?)
+}
+
+/// A socket with a port of ours. It ends by a RST: in TIME_WAIT the port could not be lent again
+/// for a minute, and there are 28,232.
+fn by_link(server: SocketAddr) -> io::Result<TcpSocket> {
+    let socket = if server.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_zero_linger()?;
+    socket.bind(any(server))?;
+    Ok(socket)
 }
 
 /// Opens a socket for the datagrams of a check.
@@ -58,8 +71,8 @@ pub(super) async fn associate(
     server: SocketAddr,
     lane: Option<&Lane>,
     check: &HealthCheck,
-) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(any(server)).await?;
+) -> Result<UdpSocket, ProbeError> {
+    let socket = UdpSocket::bind(any(server)).await.map_err(scarce)?;
     if let Some(lane) = lane {
         lane.lend(socket.local_addr()?.port(), (server, Protocol::Udp), check)?;
     }
@@ -73,8 +86,20 @@ impl Lane {
         port: u16,
         server: (SocketAddr, Protocol),
         check: &HealthCheck,
-    ) -> io::Result<()> {
-        self.detour.lend(port, server, self.link, check.timeout + FAREWELL)
+    ) -> Result<(), ProbeError> {
+        let lent = self.detour.lend(port, server, self.link, check.timeout + FAREWELL);
+        lent.map_err(ProbeError::Scarce)
+    }
+}
+
+/// Why a socket could not be opened: where this machine has none left, that says nothing of the
+/// server.
+pub(super) fn scarce(error: io::Error) -> ProbeError {
+    match Errno::from_io_error(&error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRINUSE) => {
+            ProbeError::Scarce(error)
+        }
+        _ => ProbeError::Connection(error),
     }
 }
 
@@ -82,5 +107,5 @@ fn any(like: SocketAddr) -> SocketAddr {
     if like.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() }
 }
 
-/// Both sides say that they are done after the check is.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// The last packets of a check go by the link as well, on a busy machine a little late.
+const FAREWELL: Duration = Duration::from_secs(1);

@@ -16,7 +16,7 @@ use tokio::net::UdpSocket;
 pub(super) async fn ping(host: IpAddr, token: u64) -> io::Result<()> {
     let (socket, is_raw) = match open(host, Type::DGRAM) {
         Ok(socket) => (socket, false),
-        Err(_) => (open(host, Type::RAW).map_err(|error| forbidden(&error))?, true),
+        Err(_) => (open(host, Type::RAW).map_err(forbidden)?, true),
     };
     // The kernel writes the identifier of a datagram socket; the token tells raw ones apart.
     let sender = Sender::new(host, is_raw.then_some(IDENTIFIER), token);
@@ -42,7 +42,10 @@ fn open(host: IpAddr, kind: Type) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
-fn forbidden(error: &io::Error) -> io::Error {
+fn forbidden(error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error;
+    }
     let why = format!("{error}: a ping takes a group in net.ipv4.ping_group_range, or CAP_NET_RAW");
     io::Error::new(error.kind(), why)
 }
