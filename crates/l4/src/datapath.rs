@@ -192,7 +192,7 @@ impl Datapath {
         attach(&BALANCER, &mut self.loaded, interface, how)
     }
 
-    /// Sets what a server is. A number is of one server until [`Datapath::remove_server`].
+    /// Sets what a server is. A number is of one server until [`Datapath::remove_servers`].
     ///
     /// # Errors
     /// A number without a place or of another server, a server with another number, or the

@@ -1,8 +1,9 @@
 //! Packet forwarding beside the proxy: holds the program in the kernel, and sees to it that its
 //! tables say what the plan says.
 //!
-//! Everything is done on one thread, which looks at the plan ten times a second. Who asks for
-//! counts or flows waits for its turn.
+//! Everything is done on one thread, which looks at the plan ten times a second. Who asks for flows
+//! waits for its turn. Who asks for counts does not wait for long, and is then told those of a
+//! moment ago.
 
 mod episode;
 mod forwarded_services;
@@ -22,7 +23,7 @@ use std::{
     net::{IpAddr, UdpSocket},
     ops::Deref,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, TryLockError,
         mpsc::{RecvTimeoutError, Sender, channel},
     },
     thread,
@@ -41,11 +42,13 @@ use crate::{
     standby::{Standby, StandbyError},
 };
 use tables::Tables;
+use tell::Snapshot;
 
 /// The program in the kernel with its tables.
 pub struct Forwarder {
     /// None once it has ended.
     tables: Arc<Mutex<Option<Tables>>>,
+    shown: Arc<Mutex<Snapshot>>,
     /// Dropping it ends the thread.
     stop: Mutex<Option<Sender<()>>>,
 }
@@ -72,8 +75,9 @@ impl Forwarder {
             }
         }
         sources::tell_wrong_sources(plan, &settings.interface);
+        let shown = tables.shown.clone();
         let tables = Arc::new(Mutex::new(Some(tables)));
-        Ok(Some(Self { tables, stop: Mutex::new(None) }))
+        Ok(Some(Self { tables, shown, stop: Mutex::new(None) }))
     }
 
     /// Follows from now on the plan that `plan` gives.
@@ -106,17 +110,27 @@ impl Forwarder {
         Ok(())
     }
 
-    /// What it does now; none once it has ended.
+    /// What it does now, or did a moment ago where the tables are busy; none once it has ended.
     ///
     /// # Errors
     /// Why it cannot be counted.
     pub fn state(&self) -> Result<Option<state::Forwarding>, TableError> {
-        locked(&self.tables).as_ref().map(Tables::tell).transpose()
+        match locked_soon(&self.tables) {
+            Some(tables) => tables.as_ref().map(Tables::tell).transpose(),
+            None => Ok(self.snapshot().forwarding),
+        }
     }
 
-    /// What other balancers are told, and tell.
+    /// What other balancers are told, and tell; of a moment ago where the tables are busy.
     pub fn standby(&self) -> Option<state::Standby> {
-        locked(&self.tables).as_ref()?.standby.as_ref().map(Standby::state)
+        match locked_soon(&self.tables) {
+            Some(tables) => tables.as_ref()?.standby.as_ref().map(Standby::state),
+            None => self.snapshot().standby,
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// All flows that are written down.
@@ -158,6 +172,20 @@ fn locked(tables: &Mutex<Option<Tables>>) -> MutexGuard<'_, Option<Tables>> {
     tables.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// None where others have the tables for longer than who asks should wait: keepalived takes a
+/// balancer that does not answer for dead.
+fn locked_soon(tables: &Mutex<Option<Tables>>) -> Option<MutexGuard<'_, Option<Tables>>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match tables.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(error)) => return Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return None,
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
 /// Whether an interface of this machine has the address.
 fn is_here(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
@@ -169,5 +197,37 @@ const TICK: Duration = Duration::from_millis(100);
 /// The same from one word with other balancers to the next.
 const TURN: Duration = Duration::from_millis(10);
 
+/// How long who asks for counts waits for those of now.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// What is told where forwarding cannot begin.
 const LACKING: &str = "packets cannot be forwarded; all but listeners with `forward` works without";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_balancer_whose_tables_are_busy_answers_all_the_same() {
+        let interface = "eth0".to_owned();
+        let forwarding = Some(state::Forwarding { interface, ..state::Forwarding::default() });
+        let standby = state::Standby {
+            role: state::Role::Active,
+            role_s: 7.0,
+            unplaced: 0,
+            refused: 0,
+            peers: Vec::new(),
+        };
+        let snapshot = Snapshot { forwarding: forwarding.clone(), standby: Some(standby.clone()) };
+        let forwarder = Forwarder {
+            tables: Arc::default(),
+            shown: Arc::new(Mutex::new(snapshot)),
+            stop: Mutex::default(),
+        };
+        let busy = locked(&forwarder.tables);
+        assert_eq!(forwarder.state().unwrap(), forwarding);
+        assert_eq!(forwarder.standby(), Some(standby));
+        drop(busy);
+        assert_eq!((forwarder.state().unwrap(), forwarder.standby()), (None, None));
+    }
+}

@@ -51,5 +51,6 @@ pub use interface::{Attach, Attached};
 pub use layout::{Frontend, MAX_RETURNS, Server, ServerName, Settings};
 pub use listing::{Held, Lent};
 pub use path::Path;
+pub use settle::Unsettled;
 pub use tried::{Action, Hook, TestRunResult};
 pub use verdict::Verdict;

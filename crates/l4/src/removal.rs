@@ -10,7 +10,7 @@ use aya::{
 use loadline_core::{fleet::forwarding::Times, time::Duration};
 
 use crate::{
-    Frontend,
+    Frontend, ServerCount,
     datapath::{Datapath, table_of},
     error::TableError,
     layout::{ServiceKey, Tuple4, Tuple6},
@@ -48,26 +48,34 @@ impl Datapath {
         Ok(())
     }
 
-    /// Gives the number of a server back that no ring leads to any more; false where flows or NAT
-    /// connections are still on it.
+    /// Gives the numbers of servers back that no ring leads to any more, but of those that flows or
+    /// NAT connections are still on. Tells what those that have left were sent.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn remove_server(&mut self, number: u16) -> Result<bool, TableError> {
-        if !self.servers.contains_key(&number) {
-            return Ok(true);
-        }
+    pub fn remove_servers(
+        &mut self,
+        numbers: &[u16],
+    ) -> Result<Vec<(u16, ServerCount)>, TableError> {
         // Packets that have looked into an older ring may still write down where they went.
         self.wait_for_packets()?;
-        if self.servers_in_use()?.contains(&number) {
-            return Ok(false);
+        let used = self.servers_in_use()?;
+        let unused = numbers.iter().copied().filter(|number| !used.contains(number));
+        unused.map(|number| Ok((number, self.remove_server(number)?))).collect()
+    }
+
+    fn remove_server(&mut self, number: u16) -> Result<ServerCount, TableError> {
+        if !self.servers.contains_key(&number) {
+            return Ok(ServerCount::default());
         }
+        let count = self.server_count(number)?;
         self.set_at("servers", number.into(), [0_u8; 32])?;
         self.queues.empty(number);
         self.queues.has_lost(number);
         self.reset_count(number)?;
         self.servers.remove(&number);
-        Ok(true)
+        self.revision += 1;
+        Ok(count)
     }
 
     /// The servers that flows or NAT connections are written down for.

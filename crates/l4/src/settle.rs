@@ -1,7 +1,7 @@
 //! Bringing rings to rest: flows read back from the kernel, judged by [`Ring::settle`], and
 //! forgotten where nobody asks for them any more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
@@ -12,7 +12,7 @@ use crate::{
     events::Event,
     layout::{Tuple4, Tuple6},
     path::Keyed,
-    ring::Ring,
+    ring::{Entry, Ring},
 };
 
 /// `struct flow`.
@@ -36,6 +36,17 @@ impl Flow {
     }
 }
 
+/// A ring that is to come to rest.
+#[derive(Debug)]
+pub struct Unsettled<'a> {
+    /// The service whose it is.
+    pub service: u32,
+    /// It.
+    pub ring: &'a mut Ring,
+    /// How long a flow may be silent and still count as alive.
+    pub stale: Duration,
+}
+
 impl Datapath {
     /// The clock of the flow table, which [`Ring::assign`] is to be given as well.
     #[must_use]
@@ -55,36 +66,73 @@ impl Datapath {
         ring: &mut Ring,
         stale: Duration,
     ) -> Result<bool, TableError> {
-        if !ring.entries().iter().any(|entry| entry.is_recorded()) {
-            return Ok(false);
-        }
-        let now = Self::now();
-        let stale = stale + SLACK;
-        let heard = self.heard;
-        let flows = self.sweep(service, |flow| now.since(flow.last.max(heard)) > stale)?;
-        let flows = flows.iter().map(|flow| (flow.position, flow.server));
-        let mut settled = ring.settle(now, stale, flows);
-        self.publish(service, ring.entries())?;
-        // Packets that have read the entry before may still write their flow down.
-        self.wait_for_packets()?;
-        settled.sort_unstable();
-        self.sweep(service, |flow| settled.binary_search(&flow.position).is_ok())?;
-        Ok(true)
+        let left = self.settle_all(&mut [Unsettled { service, ring, stale }])?;
+        Ok(left.contains(&service))
     }
 
-    /// Forgets flows of a service whose entry is not recorded: nobody asks for them, and later they
-    /// would speak for other flows.
-    pub(crate) fn forget_settled(&mut self, service: u32) -> Result<(), TableError> {
-        let ring = self.ring(service)?;
+    /// The same for several services, for whom the flow tables are read together. Gives the
+    /// services for which there is something left to do.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn settle_all(
+        &mut self,
+        unsettled: &mut [Unsettled<'_>],
+    ) -> Result<BTreeSet<u32>, TableError> {
         let is_recorded =
-            |flow: &Flow| ring.get(flow.position as usize).is_some_and(|entry| entry.is_recorded());
-        self.sweep(service, |flow| !is_recorded(flow))?;
-        Ok(())
+            |one: &&mut Unsettled<'_>| one.ring.entries().iter().any(|entry| entry.is_recorded());
+        let mut left: Vec<&mut Unsettled<'_>> = unsettled.iter_mut().filter(is_recorded).collect();
+        let services: BTreeMap<u32, Duration> =
+            left.iter().map(|one| (one.service, one.stale + SLACK)).collect();
+        if services.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let (now, heard) = (Self::now(), self.heard);
+        let is_stale = |flow: &Flow| {
+            let stale = services.get(&u32::from(flow.service));
+            stale.is_some_and(|stale| now.since(flow.last.max(heard)) > *stale)
+        };
+        let mut flows: BTreeMap<u32, Vec<(u32, u16)>> = BTreeMap::new();
+        for flow in self.sweep(is_stale)? {
+            flows.entry(flow.service.into()).or_default().push((flow.position, flow.server));
+        }
+        let mut settled: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for one in &mut left {
+            let flows = flows.remove(&one.service).unwrap_or_default();
+            let mut positions = one.ring.settle(now, one.stale + SLACK, flows.into_iter());
+            self.publish(one.service, one.ring.entries())?;
+            positions.sort_unstable();
+            settled.insert(one.service, positions);
+        }
+        // Packets that have read an entry before may still write their flow down.
+        self.wait_for_packets()?;
+        if settled.values().any(|positions| !positions.is_empty()) {
+            self.sweep(|flow| {
+                let positions = settled.get(&u32::from(flow.service));
+                positions.is_some_and(|it| it.binary_search(&flow.position).is_ok())
+            })?;
+        }
+        Ok(services.into_keys().collect())
+    }
+
+    /// Forgets flows whose entry is not recorded: nobody asks for them, and later they would speak
+    /// for other flows.
+    pub(crate) fn forget_settled(&mut self) -> Result<(), TableError> {
+        let rings = self.services.keys().map(|service| Ok((*service, self.ring(*service)?)));
+        let rings: BTreeMap<u32, Vec<Entry>> = rings.collect::<Result<_, TableError>>()?;
+        let is_settled = |flow: &Flow| {
+            let ring = rings.get(&u32::from(flow.service));
+            ring.is_some_and(|ring| {
+                let entry = ring.get(flow.position as usize);
+                !entry.is_some_and(|entry| entry.is_recorded())
+            })
+        };
+        self.sweep(is_settled).map(drop)
     }
 
     /// Forgets the flows of a service that is no more.
     pub(crate) fn forget_flows(&mut self, service: u32) -> Result<(), TableError> {
-        self.sweep(service, |_| true).map(drop)
+        self.sweep(|flow| u32::from(flow.service) == service).map(drop)
     }
 
     /// The servers of all flows.
@@ -102,27 +150,19 @@ impl Datapath {
         Ok(table.iter().flatten().map(|(key, value)| (key, Flow::read(value))).collect())
     }
 
-    /// The flows of a service, without those that are `over`, which are removed.
-    fn sweep(
-        &mut self,
-        service: u32,
-        over: impl Fn(&Flow) -> bool,
-    ) -> Result<Vec<Flow>, TableError> {
-        let mut kept = self.sweep_table::<Tuple4>(service, &over)?;
-        kept.extend(self.sweep_table::<Tuple6>(service, &over)?);
+    /// The flows of all services, without those that are `over`, which are removed.
+    fn sweep(&mut self, over: impl Fn(&Flow) -> bool) -> Result<Vec<Flow>, TableError> {
+        let mut kept = self.sweep_table::<Tuple4>(&over)?;
+        kept.extend(self.sweep_table::<Tuple6>(&over)?);
         Ok(kept)
     }
 
     fn sweep_table<K: Keyed>(
         &mut self,
-        service: u32,
         over: impl Fn(&Flow) -> bool,
     ) -> Result<Vec<Flow>, TableError> {
         let (mut kept, mut gone) = (Vec::new(), Vec::new());
         for (key, flow) in self.flows::<K>()? {
-            if u32::from(flow.service) != service {
-                continue;
-            }
             if over(&flow) { gone.push(key) } else { kept.push(flow) }
         }
         self.tell(gone.iter().map(|key: &K| Event::FlowGone(key.path())));

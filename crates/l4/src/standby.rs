@@ -258,8 +258,7 @@ impl Standby {
             hear(follower, &mut self.wire, &mut self.counts, now);
             follower.write(datapath, number)?;
         }
-        let services: Vec<u32> = datapath.services.keys().copied().collect();
-        services.into_iter().try_for_each(|service| datapath.forget_settled(service))?;
+        datapath.forget_settled()?;
         datapath.take_over()?;
         let draws = self.counts.iter().map(|_| draw());
         self.part = Part::Active(Active::new(epoch(), draws));

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::{Arc, Mutex},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -22,6 +23,8 @@ use super::{
     placed::{Placed, wanted_servers},
     service_numbers::ServiceNumbers,
     targets::Target,
+    tell::Snapshot,
+    upkeep::told,
 };
 
 use crate::{
@@ -54,6 +57,8 @@ pub(super) struct Tables {
     pub(super) loads: BTreeMap<(String, SocketAddr), Load>,
     /// Other balancers.
     pub(super) standby: Option<Standby>,
+    /// What is told while these tables are busy.
+    pub(super) shown: Arc<Mutex<Snapshot>>,
 }
 
 /// A forwarded service in the tables.
@@ -100,6 +105,7 @@ impl Tables {
             due: super::upkeep::Due::default(),
             loads: BTreeMap::new(),
             standby,
+            shown: Arc::default(),
         };
         tables.place(time::Instant::ZERO, &wanted);
         tables.await_links();
@@ -112,6 +118,7 @@ impl Tables {
         };
         let how = how.unwrap_or(of_file);
         tables.attached = tables.datapath.attach(&settings.interface, how)?;
+        told("counts", tables.show());
         Ok(tables)
     }
 
@@ -160,12 +167,6 @@ impl Tables {
                 tracing::error!(service = %forwarded.service, "not taken out: {error}");
             }
         }
-    }
-
-    /// Whether a ring may lead to a server.
-    pub(super) fn in_rings(&self, number: u16) -> bool {
-        let leads = |entry: &Entry| entry.current() == number || entry.base() == number;
-        self.services.values().any(|served| served.ring.entries().iter().any(leads))
     }
 
     /// Gives every server that is wanted a number, and lets the others leave.

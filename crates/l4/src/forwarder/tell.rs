@@ -1,15 +1,33 @@
 //! What the tables hold, as operators see it.
 
+use std::sync::PoisonError;
+
 use loadline_core::{
     fleet::forwarding::Method,
-    state::{Flow, ForwardedServer, Forwarding, Frontend, Traffic},
+    state::{self, Flow, ForwardedServer, Forwarding, Frontend, Traffic},
 };
 
 use super::{forwarded_services::ForwardedService, placed::Placed, tables::Tables};
 
-use crate::{Held, ServerName, TableError};
+use crate::{Held, ServerName, TableError, standby::Standby};
+
+/// What was told last, for as long as the tables are busy.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    pub(super) forwarding: Option<Forwarding>,
+    pub(super) standby: Option<state::Standby>,
+}
 
 impl Tables {
+    /// Tells everything to whoever asks while the tables are busy.
+    pub(super) fn show(&self) -> Result<(), TableError> {
+        let forwarding = Some(self.tell()?);
+        let standby = self.standby.as_ref().map(Standby::state);
+        let snapshot = Snapshot { forwarding, standby };
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        Ok(())
+    }
+
     /// What has been counted.
     pub(super) fn tell(&self) -> Result<Forwarding, TableError> {
         let verdicts = self.datapath.verdicts()?.into_iter().map(|(verdict, count)| {

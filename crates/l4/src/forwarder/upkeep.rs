@@ -1,6 +1,6 @@
 //! What is to be done to the tables from time to time.
 
-use std::time::Instant;
+use std::{collections::BTreeSet, time::Instant};
 
 use loadline_core::{
     decide::plan::Plan,
@@ -12,11 +12,13 @@ use super::{
     tables::{Served, Tables},
 };
 
-use crate::{Datapath, TableError, Verdict};
+use crate::{Datapath, TableError, Unsettled, Verdict, ring::SERVER_MAX};
 
 /// When what is due again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Due {
+    /// What is shown while the tables are busy.
+    snapshot: time::Instant,
     /// Link addresses that are known already.
     all_links: time::Instant,
     /// Telling of those that are missing.
@@ -42,6 +44,9 @@ impl Tables {
     /// Does what is due.
     pub(super) fn tick(&mut self, plan: &Plan) {
         let now = Datapath::now();
+        if now >= self.due.snapshot {
+            self.due.snapshot = now + spaced(|| told("counts", self.show()));
+        }
         let is_turn_of_all = now >= self.due.all_links;
         if is_turn_of_all {
             self.due.all_links = now + LINKS_INTERVAL;
@@ -119,10 +124,19 @@ impl Tables {
     /// Lets rings settle that have changed.
     fn settle(&mut self, now: time::Instant) -> Result<(), TableError> {
         let is_due = |served: &&mut Served| served.settles_at.is_some_and(|at| now >= at);
-        for served in self.services.values_mut().filter(is_due) {
-            let stale = served.lasts();
-            let more = self.datapath.settle(served.number, &mut served.ring, stale)?;
-            served.settles_at = more.then(|| now + (stale / 10).max(SECOND));
+        let mut due: Vec<&mut Served> = self.services.values_mut().filter(is_due).collect();
+        if due.is_empty() {
+            return Ok(());
+        }
+        let unsettled = due.iter_mut().map(|served| Unsettled {
+            service: served.number,
+            stale: served.lasts(),
+            ring: &mut served.ring,
+        });
+        let left = self.datapath.settle_all(&mut unsettled.collect::<Vec<_>>())?;
+        for served in due {
+            let more = left.contains(&served.number);
+            served.settles_at = more.then(|| now + (served.lasts() / 10).max(SECOND));
         }
         Ok(())
     }
@@ -135,20 +149,40 @@ impl Tables {
         }
         self.write_servers(now);
         let gone = self.servers.iter().filter(|(_, placed)| !placed.is_wanted);
-        let gone: Vec<u16> = gone.map(|(number, _)| *number).collect();
-        for number in gone {
-            let opened = self.datapath.server_count(number)?.opened;
-            if self.in_rings(number) || !self.datapath.remove_server(number)? {
-                continue;
-            }
-            self.opened_before += opened;
-            self.servers.remove(&number);
-            if let Some(name) = self.numbers.name(number) {
+        let mut gone: Vec<u16> = gone.map(|(number, _)| *number).collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let known = self.in_rings()?;
+        gone.retain(|number| !known.contains(number));
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let removed = self.datapath.remove_servers(&gone)?;
+        for (number, count) in &removed {
+            self.opened_before += count.opened;
+            self.servers.remove(number);
+            if let Some(name) = self.numbers.name(*number) {
                 tracing::info!(server = %name.address, "has left: no connection is on it any more");
             }
-            self.numbers.give_back(number);
+            self.numbers.give_back(*number);
         }
         Ok(())
+    }
+
+    /// The servers that rings may lead to: ours, and those that are in force, which are another
+    /// balancer's on a standby.
+    fn in_rings(&self) -> Result<BTreeSet<u16>, TableError> {
+        let mut known = vec![false; usize::from(SERVER_MAX) + 1];
+        for served in self.services.values() {
+            let in_force = self.datapath.ring(served.number)?;
+            let ours = if self.is_free() { served.ring.entries() } else { &[] };
+            for entry in in_force.iter().chain(ours) {
+                known[usize::from(entry.current())] = true;
+                known[usize::from(entry.base())] = true;
+            }
+        }
+        Ok((0..=SERVER_MAX).filter(|number| known[usize::from(*number)]).collect())
     }
 
     fn watch_exhaustion(&mut self, now: time::Instant) -> Result<(), TableError> {
@@ -176,7 +210,7 @@ fn spaced(work: impl FnOnce()) -> Duration {
     Duration::from_std(started.elapsed() * 10).max(SECOND)
 }
 
-fn told(what: &str, outcome: Result<(), TableError>) {
+pub(super) fn told(what: &str, outcome: Result<(), TableError>) {
     if let Err(error) = outcome {
         tracing::error!("{what} of packet forwarding: {error}");
     }

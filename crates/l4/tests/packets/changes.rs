@@ -11,7 +11,7 @@ use loadline_core::{
     time::Duration,
 };
 use loadline_l4::{
-    Action, Datapath, Server, Sizes,
+    Action, Datapath, Server, Sizes, Unsettled,
     ring::{RING_SIZE, Ring},
 };
 
@@ -167,6 +167,44 @@ fn rings_come_to_rest_and_flows_stay() {
         assert!(begun.elapsed() < PATIENCE, "{} entries are recorded", recorded(&group));
     }
     assert_eq!(group.ring.entries(), Ring::new(&maglev(&[1, 2, 3, 4])).entries());
+}
+
+/// The flow tables are read once for all of them.
+#[test]
+fn rings_of_several_services_come_to_rest_together_and_flows_of_each_stay() {
+    let Some(mut group) = Group::new(Method::Mac, false) else { return };
+    serve(&mut group.datapath, "ipip4", 1, Method::Ipip);
+    let mut other = Ring::new(&maglev(&[1, 2, 3]));
+    group.datapath.publish(1, other.entries()).unwrap();
+    let to_other = |client: u16, flags: &str| {
+        frame(&format!("eth C L ip4 client4 ipip4 tcp {client} 80 {flags}"))
+    };
+    let before: Vec<u16> = (0..200).map(|it| group.server_of(&to_other(it, "S"))).collect();
+    assert!((0..200).all(|client| group.server(client, "S") > 0));
+    group.assign(&[1, 2, 3, 4]);
+    other.assign(Datapath::now(), &maglev(&[4, 5]));
+    group.datapath.publish(1, other.entries()).unwrap();
+    let settle = |group: &mut Group, other: &mut Ring| {
+        let stale = Duration::ZERO;
+        let left = group.datapath.settle_all(&mut [
+            Unsettled { service: 0, ring: &mut group.ring, stale },
+            Unsettled { service: 1, ring: other, stale },
+        ]);
+        left.unwrap().into_iter().collect::<Vec<u32>>()
+    };
+    let begun = Instant::now();
+    // Only those of the second service go on.
+    while settle(&mut group, &mut other) != [1] {
+        for (client, server) in (0..).zip(&before) {
+            assert_eq!(group.server_of(&to_other(client, "A")), *server);
+        }
+        assert!(begun.elapsed() < PATIENCE, "the first has not come to rest");
+    }
+    while !settle(&mut group, &mut other).is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "the second has not come to rest");
+    }
+    assert_eq!(group.ring.entries(), Ring::new(&maglev(&[1, 2, 3, 4])).entries());
+    assert_eq!(other.entries(), Ring::new(&maglev(&[4, 5])).entries());
 }
 
 /// One that is known by its address alone stays while servers change, with what it has and with

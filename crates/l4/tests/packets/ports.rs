@@ -137,6 +137,21 @@ fn ports_of_connections_that_found_the_tables_full_are_found_again() {
 }
 
 #[test]
+fn servers_without_connections_leave_together_and_the_others_stay() {
+    let Some(mut datapath) = balancer(4, &["return4"]) else { return };
+    datapath.publish(0, &[Entry::settled(1); RING_SIZE]).unwrap();
+    assert_eq!(send(&datapath, 1_000, "S").0, Verdict::SendNat);
+    let mut leave = |numbers: &[u16]| {
+        let removed = datapath.remove_servers(numbers).unwrap();
+        let opened = removed.into_iter().map(|(number, count)| (number, count.opened)).collect();
+        assert_eq!(datapath.give_back(|_| SILENT).unwrap(), usize::from(numbers.len() > 1));
+        opened
+    };
+    let (first, then): (Vec<_>, Vec<_>) = (leave(&[1, 2, 3]), leave(&[1]));
+    assert_eq!((first, then), (vec![(2, 0), (3, 0)], vec![(1, 1)]));
+}
+
+#[test]
 fn a_number_is_of_one_server_and_a_server_has_one_number() {
     let Some(mut datapath) = balancer(4, &["return4"]) else { return };
     let server =
