@@ -158,6 +158,29 @@ impl Standby {
         }
     }
 
+    /// These servers are as our own file says from now on, whatever the active says of them.
+    pub fn claim(&mut self, is_ours: impl Fn(u16) -> bool) {
+        if let Part::Standby(follower) = &mut self.part {
+            follower.claim(is_ours);
+        }
+    }
+
+    /// These numbers are nobody's any more.
+    pub fn release(&mut self, is_free: impl Fn(u16) -> bool) {
+        if let Part::Standby(follower) = &mut self.part {
+            follower.release(is_free);
+        }
+    }
+
+    /// The servers of ours that an active has told of, whose numbers are to stay.
+    pub fn servers(&self) -> impl Iterator<Item = u16> {
+        let follower = match &self.part {
+            Part::Active(_) => None,
+            Part::Standby(follower) => Some(follower),
+        };
+        follower.into_iter().flat_map(|follower| follower.servers())
+    }
+
     /// Hears and tells what there is; servers that only the active knows are given a number by
     /// `number`. To be called every 10 ms or so. True where it has become active just now: rings
     /// are then to be resumed as the datapath has them.

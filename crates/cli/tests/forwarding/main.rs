@@ -272,6 +272,31 @@ fn servers_come_and_go_by_reload_and_no_connection_breaks() {
     assert!(log.contains("has left: no connection is on it any more"), "{log}");
 }
 
+/// A file with one server by NAT, at this port, and room for one.
+fn file_of_one(port: u16) -> String {
+    format!(
+        "[l4]\ninterface = \"eth0\"\nxdp_mode = \"generic\"\nreturn_addresses = [\"10.0.0.9\"]\n\
+         max_nat_servers = 1\n{}[service.web]\nstale_timeout = \"1s\"\n\
+         [[service.web.group]]\nservers = [\"{}\"]\n",
+        listener(SocketAddr::new(at(0, NAT, false), 80), "tcp", "nat", "web"),
+        SocketAddr::new(at(1, 1, false), port),
+    )
+}
+
+#[test]
+fn a_server_that_there_was_no_room_for_is_given_packets_once_another_has_left() {
+    let Some(network) = Network::new(1) else { return };
+    let edge = Edge::start(&network, &file_of_one(81));
+    edge.reload(&file_of_one(80));
+    edge.until(|state| {
+        let servers = state["forwarding"]["servers"].as_array().unwrap();
+        servers.len() == 1 && servers[0]["address"] == "10.0.1.1:80"
+    });
+    assert_eq!(network.curl(&format!("http://{}/", at(0, NAT, false))), "1\n");
+    let log = edge.end();
+    assert_eq!(log.matches("is given no packets").count(), 1, "{log}");
+}
+
 #[test]
 fn ports_that_are_all_taken_refuse_exactly_the_rest_until_the_fin_timeout() {
     let Some(network) = Network::new(3) else { return };

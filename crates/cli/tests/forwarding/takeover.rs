@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::{
     METHODS,
-    bridge::at,
+    bridge::{alone, at},
     crowd::{OpenConnections, all_go_on, allow_sockets, echo},
     edge::Edge,
     host::Host,
     keepalived::Keepalived,
-    network::{Network, listener},
+    network::{NAT, Network, listener},
 };
 
 const SERVERS: u16 = 3;
@@ -83,6 +83,58 @@ fn keepalived_finds_nothing_wrong_with_the_file_it_is_given() {
     for (host, edge) in hosts.into_iter().zip(pair(hosts, directory.path())) {
         Keepalived::test(host, &edge.keepalived(), &directory.path().join("keepalived.conf"));
     }
+}
+
+/// The file of one of the two, with one server by NAT and room for two.
+fn small_file(which: usize, directory: &Path, port: u16) -> String {
+    let [own, peer] = [which, 1 - which].map(|it| SocketAddr::new(at(0, ENDS[it], false), 4_343));
+    format!(
+        "[l4]\ninterface = \"eth0\"\nxdp_mode = \"generic\"\nreturn_addresses = [\"10.0.0.9\"]\n\
+         max_nat_servers = 2\n[l4.standby]\nbind = \"{own}\"\npeers = [\"{peer}\"]\n\
+         key_file = {:?}\n{}[service.web]\nstale_timeout = \"1s\"\nfin_timeout = \"1s\"\n\
+         [[service.web.group]]\nservers = [\"{}\"]\n",
+        directory.join("key"),
+        listener(SocketAddr::new(at(0, NAT, false), 80), "tcp", "nat", "web"),
+        SocketAddr::new(at(1, 1, false), port),
+    )
+}
+
+#[test]
+fn a_standby_that_has_seen_many_servers_come_and_go_forwards_to_those_there_are() {
+    let Some((network, second)) = Network::of_two_balancers(1) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    fs::write(directory.join("key"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    let hosts = [&network.balancer, &second];
+    let moving = [NAT, 9].map(|part| alone(at(0, part, false)));
+    let has_addresses = |host: &Host, word: &str| {
+        moving.iter().for_each(|it| host.run(&format!("ip address {word} {it} dev eth0")));
+    };
+    has_addresses(hosts[0], "add");
+    let edges = [0, 1].map(|which| Edge::start_on(hosts[which], &small_file(which, directory, 81)));
+    edges[1].until(|state| is_whole(state, "standby"));
+    for port in [82, 83, 84, 80] {
+        let place = SocketAddr::new(at(1, 1, false), port).to_string();
+        edges.iter().enumerate().for_each(|(which, edge)| {
+            edge.reload(&small_file(which, directory, port));
+        });
+        // The one before is forgotten here as well.
+        edges.iter().for_each(|edge| {
+            edge.until(|state| {
+                let servers = state["forwarding"]["servers"].as_array().unwrap();
+                servers.len() == 1 && servers[0]["address"] == place.as_str()
+            });
+        });
+    }
+    let [first, second] = edges;
+    first.kill();
+    has_addresses(hosts[0], "del");
+    has_addresses(hosts[1], "add");
+    network.client.run("ip neigh flush all");
+    second.until(|state| state["standby"]["role"] == "active");
+    assert_eq!(network.curl(&format!("http://{}/", at(0, NAT, false))), "1\n");
+    let log = second.end();
+    assert!(!log.contains("is given no packets"), "{log}");
 }
 
 #[test]

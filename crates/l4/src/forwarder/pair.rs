@@ -2,7 +2,7 @@
 
 use loadline_core::{fleet::forwarding::Forwarding, state::Role, time};
 
-use super::{placed::Placed, tables::Tables};
+use super::{placed::Placed, tables::Tables, upkeep::told};
 
 use crate::{
     Datapath,
@@ -64,6 +64,13 @@ impl Tables {
             if let Ok(entries) = self.datapath.ring(served.number) {
                 served.resume(Ring::resume(now, &entries), now);
             }
+        }
+        // The other balancer may have said something else of those that this one's file has.
+        for (number, placed) in self.servers.iter_mut().filter(|(_, placed)| placed.is_wanted) {
+            placed.written = self.datapath.server(*number).ok();
+        }
+        if self.has_unplaced() {
+            told("servers", self.let_go(now));
         }
         self.refresh();
     }

@@ -176,7 +176,9 @@ impl Tables {
             self.service_numbers.give(forwarded, wanted.times, known);
         }
         let (here, unplaced) = wanted_servers(wanted, &self.service_numbers, &mut self.numbers);
-        unplaced.into_iter().for_each(|name| self.tell_unplaced(name));
+        let unplaced = BTreeSet::from_iter(unplaced);
+        unplaced.difference(&self.unplaced).for_each(tell_unplaced);
+        self.unplaced = unplaced;
         for (number, target) in &here {
             self.servers.entry(*number).or_default().follow(now, target);
         }
@@ -185,14 +187,14 @@ impl Tables {
                 placed.leave(now);
             }
         }
+        if let Some(standby) = &mut self.standby {
+            standby.claim(|number| here.contains_key(&number));
+        }
     }
 
-    fn tell_unplaced(&mut self, name: ServerName) {
-        if self.unplaced.insert(name) {
-            let key = if name.is_of_nat() { "max_nat_servers" } else { "max_servers" };
-            tracing::error!(server = %name.address, "is given no packets: the tables have no room \
-                for it; raise l4.{key} and start again");
-        }
+    /// Whether there was no number for a server.
+    pub(super) fn has_unplaced(&self) -> bool {
+        !self.unplaced.is_empty()
     }
 
     /// Gives the kernel a moment to find out where servers are that the file says no link address
@@ -316,6 +318,12 @@ impl Served {
         }
         self.members = members;
     }
+}
+
+fn tell_unplaced(name: &ServerName) {
+    let key = if name.is_of_nat() { "max_nat_servers" } else { "max_servers" };
+    tracing::error!(server = %name.address, "is given no packets: the tables have no room for it; \
+        raise l4.{key} and start again");
 }
 
 fn sizes(of: &forwarding::Datapath) -> Sizes {

@@ -12,7 +12,7 @@ use super::{
     tables::{Served, Tables},
 };
 
-use crate::{Datapath, TableError, Unsettled, Verdict, ring::SERVER_MAX};
+use crate::{Datapath, TableError, Unsettled, Verdict, ring::SERVER_MAX, standby::Standby};
 
 /// When what is due again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,13 +64,12 @@ impl Tables {
             told("connections", self.tell_loads(now, plan));
         }
         // What another balancer told of has not been heard of here, and is not ours to judge.
-        if !self.is_free() {
-            return;
+        if self.is_free() {
+            if now >= self.due.ports {
+                self.due.ports = now + spaced(|| told("ports", self.give_back()));
+            }
+            told("rings", self.settle(now));
         }
-        if now >= self.due.ports {
-            self.due.ports = now + spaced(|| told("ports", self.give_back()));
-        }
-        told("rings", self.settle(now));
         if now >= self.due.leavers {
             self.due.leavers = now + spaced(|| told("servers", self.let_go(now)));
         }
@@ -142,8 +141,8 @@ impl Tables {
     }
 
     /// Cuts what is left at servers that left long enough ago, and takes out those with nothing
-    /// left.
-    fn let_go(&mut self, now: time::Instant) -> Result<(), TableError> {
+    /// left. Their numbers are for those then that there were none for.
+    pub(super) fn let_go(&mut self, now: time::Instant) -> Result<(), TableError> {
         if self.servers.values().all(|placed| placed.leaving.is_none()) {
             return Ok(());
         }
@@ -153,7 +152,8 @@ impl Tables {
         if gone.is_empty() {
             return Ok(());
         }
-        let known = self.in_rings()?;
+        let mut known = self.in_rings()?;
+        known.extend(self.standby.iter().flat_map(Standby::servers));
         gone.retain(|number| !known.contains(number));
         if gone.is_empty() {
             return Ok(());
@@ -166,6 +166,12 @@ impl Tables {
                 tracing::info!(server = %name.address, "has left: no connection is on it any more");
             }
             self.numbers.give_back(*number);
+        }
+        if let Some(standby) = &mut self.standby {
+            standby.release(|number| removed.iter().any(|(free, _)| *free == number));
+        }
+        if !removed.is_empty() && self.has_unplaced() {
+            self.refresh();
         }
         Ok(())
     }

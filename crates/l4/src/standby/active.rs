@@ -15,7 +15,7 @@ use loadline_core::{
 };
 
 use crate::{
-    Connection, Event, Frontend,
+    Connection, Event, Frontend, ServerName,
     datapath::Datapath,
     error::TableError,
     path::Path,
@@ -97,10 +97,10 @@ impl Active {
 
     /// Servers, addresses and rings.
     fn describe(&mut self, datapath: &Datapath) -> Result<(), TableError> {
+        self.forget_servers(datapath);
         for (number, name) in &datapath.servers {
             let known = datapath.server(*number)?;
-            let at = SocketAddr::new(name.address, name.port);
-            let service = name.service.map(|service| service as u16);
+            let (at, service) = told_as(name);
             let fact = Server { at, link: known.mac, is_up: known.is_up, service };
             self.set(Key::Server(*number), Some(Fact::Server(fact)));
         }
@@ -120,6 +120,30 @@ impl Active {
             }
         }
         Ok(())
+    }
+
+    /// Servers that have left, and flows that were evicted while they were on one of them: its
+    /// number may be another's now.
+    fn forget_servers(&mut self, datapath: &Datapath) {
+        let gone = |(key, fact): (&Key, &Fact)| match (key, fact) {
+            (Key::Server(number), Fact::Server(server)) => {
+                let known = datapath.servers.get(number).map(told_as);
+                (known != Some((server.at, server.service))).then_some(*number)
+            }
+            _ => None,
+        };
+        let servers = self.facts.range(..=Key::Server(u16::MAX));
+        let gone: BTreeSet<u16> = servers.filter_map(gone).collect();
+        if gone.is_empty() {
+            return;
+        }
+        let is_gone = |(key, fact): &(&Key, &Fact)| match (key, fact) {
+            (Key::Server(number), _) => gone.contains(number),
+            (_, Fact::Flow(flow)) => gone.contains(&flow.server),
+            _ => false,
+        };
+        let keys: Vec<Key> = self.facts.iter().filter(is_gone).map(|(key, _)| *key).collect();
+        keys.into_iter().for_each(|key| self.set(key, None));
     }
 
     /// All flows and connections, and nothing else that was known of them.
@@ -204,4 +228,9 @@ impl Active {
         }
         self.senders.iter_mut().for_each(|sender| sender.changed(key, Extent::Whole));
     }
+}
+
+/// What a server is known by, as peers are told.
+fn told_as(name: &ServerName) -> (SocketAddr, Option<u16>) {
+    (SocketAddr::new(name.address, name.port), name.service.map(|service| service as u16))
 }

@@ -95,6 +95,26 @@ impl Follower {
         self.receiver.handle(now, peer, datagram)
     }
 
+    /// These servers are no longer such that only the active knows.
+    pub(crate) fn claim(&mut self, is_ours: impl Fn(u16) -> bool) {
+        self.adopted.retain(|number| !is_ours(*number));
+    }
+
+    /// These numbers are nobody's any more.
+    pub(crate) fn release(&mut self, is_free: impl Fn(u16) -> bool) {
+        self.adopted.retain(|number| !is_free(*number));
+        self.places.servers.retain(|_, ours| !is_free(*ours));
+    }
+
+    /// The numbers here of all servers that the active has.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = u16> {
+        let facts = self.receiver.facts();
+        let known = self.places.servers.iter();
+        known
+            .filter(|(theirs, _)| facts.contains_key(&Key::Server(**theirs)))
+            .map(|(_, ours)| *ours)
+    }
+
     /// How far this balancer knows what a peer does, and how long nothing was heard of it.
     pub(crate) fn link(
         &self,
@@ -138,10 +158,16 @@ impl Follower {
                 Change::Fact(key, _) => is_news |= *key < FIRST_OF_RINGS,
             }
         }
+        // What is no longer was of those whom numbers stood for until now.
+        for change in &changes {
+            if let Change::Fact(key, Some(before)) = change {
+                self.forget(datapath, key, before)?;
+            }
+        }
         let has_learnt = is_news && self.learn_all(datapath, number)?;
         for change in &changes {
-            if let Change::Fact(key, before) = change {
-                self.replace(datapath, key, before.as_ref())?;
+            if let Change::Fact(key, _) = change {
+                self.put(datapath, key);
             }
         }
         if has_learnt {
@@ -183,6 +209,9 @@ impl Follower {
                 let (theirs, server) = (*theirs, *server);
                 let ours = self.find_server(datapath, &server, number)?;
                 let Some(ours) = ours else { return Ok(false) };
+                if self.places.servers.get(&theirs).is_some_and(|before| *before != ours) {
+                    self.forget_connections(datapath, theirs)?;
+                }
                 Ok(self.places.servers.insert(theirs, ours) != Some(ours))
             }
             (Key::Return(v6, number), Some(Fact::Return(address))) => {
@@ -226,21 +255,16 @@ impl Follower {
         Ok(Some(ours))
     }
 
-    /// Forgets what was there under this key, if it is another now, and puts what is.
-    fn replace(
-        &mut self,
-        datapath: &mut Datapath,
-        key: &Key,
-        before: Option<&Fact>,
-    ) -> Result<(), TableError> {
+    /// Forgets what was there under this key, if it is another now.
+    fn forget(&self, datapath: &mut Datapath, key: &Key, before: &Fact) -> Result<(), TableError> {
         let now = self.receiver.facts().get(key);
         match (key, before) {
-            (Key::Flow { door, client }, Some(Fact::Flow(_))) if now.is_none() => {
+            (Key::Flow { door, client }, Fact::Flow(_)) if now.is_none() => {
                 if let Some((path, _)) = self.places.path(*door, *client) {
                     datapath.remove_flow(&path)?;
                 }
             }
-            (Key::Nat { server, port }, Some(Fact::Nat(nat))) => {
+            (Key::Nat { server, port }, Fact::Nat(nat)) => {
                 let of = |nat: &Nat| (nat.door, nat.client);
                 let is_same = matches!(now, Some(Fact::Nat(now)) if of(now) == of(nat));
                 let connection = self.places.connection(*server, *port, nat);
@@ -250,7 +274,19 @@ impl Follower {
             }
             _ => {}
         }
-        self.put(datapath, key);
+        Ok(())
+    }
+
+    /// Forgets the connections of a server whose number is another's now.
+    fn forget_connections(&self, datapath: &mut Datapath, server: u16) -> Result<(), TableError> {
+        let key = |port| Key::Nat { server, port };
+        let [first, last] = [0, u16::MAX].map(|it| key(Port { address: it, port: it }));
+        for (key, fact) in self.receiver.facts().range(first..=last) {
+            let (Key::Nat { port, .. }, Fact::Nat(nat)) = (key, fact) else { continue };
+            if let Some(connection) = self.places.connection(server, *port, nat) {
+                datapath.remove_connection(&connection)?;
+            }
+        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use loadline_core::{
     units::Rate,
 };
 use loadline_l4::{
-    Datapath, Server, Sizes, TestRunResult,
+    Datapath, Server, ServerName, Sizes, TestRunResult,
     ring::{Entry, RING_SIZE, Ring},
     standby::{Settings, Standby},
 };
@@ -160,6 +160,43 @@ fn a_server_that_only_the_active_knows_is_taken_over_with_its_connections() {
     let same = send(active, false, 1_000..1_020, "A") == send(standby, false, 1_000..1_020, "A");
     assert!(same);
     assert_eq!(pair.ends[1].state().unplaced, 0);
+}
+
+/// A pair of which the standby has no server in its file.
+fn pair_without_servers(test: u8) -> Option<Pair> {
+    let (active, mut standby) = (active(false)?, bare(SIZES, 40, &["return4"])?);
+    serve(&mut standby, "nat4", 3, Method::Nat);
+    serve(&mut standby, "mac4", 2, Method::Mac);
+    let mut pair = Pair::new(test, active, standby);
+    pair.agree();
+    Some(pair)
+}
+
+#[test]
+fn the_number_of_a_server_that_left_the_active_is_free_at_the_standby() {
+    let Some(mut pair) = pair_without_servers(9) else { return };
+    assert_eq!(pair.ends[1].servers().count(), 6);
+    let gone = number(1, 1, 0);
+    assert_eq!(pair.datapaths[0].remove_servers(&[gone]).unwrap().len(), 1);
+    pair.agree();
+    assert_eq!(pair.ends[1].servers().count(), 5);
+}
+
+#[test]
+fn a_server_that_the_file_has_by_now_is_up_where_its_own_balancer_finds_it_up() {
+    let Some(mut pair) = pair_without_servers(10) else { return };
+    let name = |name: &str| ServerName { address: ip(name), port: 8_080, service: None };
+    let [ours, theirs] = ["one4", "two4"].map(|it| pair.datapaths[1].number_of(name(it)).unwrap());
+    pair.ends[1].claim(|number| number == ours);
+    for at in ["one4", "two4"] {
+        let active = &mut pair.datapaths[0];
+        let number = active.number_of(name(at)).unwrap();
+        let down = Server { is_up: false, ..active.server(number).unwrap() };
+        active.set_server(number, &down).unwrap();
+    }
+    pair.agree();
+    let is_up = [ours, theirs].map(|number| pair.datapaths[1].server(number).unwrap().is_up);
+    assert_eq!(is_up, [true, false]);
 }
 
 #[test]
