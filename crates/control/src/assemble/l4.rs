@@ -1,6 +1,6 @@
 //! The program that forwards packets: where it is attached, and how large its tables are.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use loadline_core::fleet::forwarding::{Datapath, Frontend};
 use loadline_spanned::{At, Key, Problems, Text};
@@ -61,6 +61,45 @@ fn addresses(
         found.push(address);
     }
     found
+}
+
+/// Refuses more than the tables have room for.
+pub(super) fn check_room(
+    given: &Key<file::L4>,
+    datapath: Option<&Datapath>,
+    frontends: &[Frontend],
+    problems: &mut Problems,
+) {
+    let (Some(At { value, span }), Some(datapath)) = (given.at(), datapath) else { return };
+    let place = value.max_services.place_or(span);
+    let services: BTreeSet<_> =
+        frontends.iter().map(|it| (it.service, it.method, it.address.is_ipv6())).collect();
+    if services.len() > datapath.services as usize {
+        let count = services.len();
+        let message = format!("{count} services whose packets are forwarded");
+        let help = format!(
+            "write max_services = {count}: a service counts once for each method and family"
+        );
+        return problems.error(&place, message, "too many", help);
+    }
+    for v6 in [false, true] {
+        let needed = places(datapath, frontends, v6);
+        if needed > datapath.places() as usize {
+            let family = if v6 { "IPv6" } else { "IPv4" };
+            let message = format!("{needed} addresses of {family} with and without a port");
+            let help = format!("write max_services = {}: 8 for each", needed.div_ceil(8));
+            return problems.error(&place, message, "too many", help);
+        }
+    }
+}
+
+/// What the addresses of one family take in the tables.
+fn places(datapath: &Datapath, frontends: &[Frontend], v6: bool) -> usize {
+    let frontends: Vec<_> = frontends.iter().filter(|it| it.address.is_ipv6() == v6).collect();
+    let returns = datapath.return_addresses.iter().filter(|it| it.is_ipv6() == v6).copied();
+    let addresses: BTreeSet<IpAddr> =
+        frontends.iter().map(|it| it.address.ip()).chain(returns).collect();
+    frontends.len() + addresses.len()
 }
 
 /// Warns where nothing is forwarded.

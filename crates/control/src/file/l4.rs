@@ -59,7 +59,8 @@ pub(crate) struct L4 {
     #[schemars(extend("default" = 1500))]
     pub(crate) mtu: Key<Whole<576, 65_535>>,
     /// Maximum number of services, half a megabyte each; a service counts once for each method and
-    /// family it is reached by.
+    /// family it is reached by. In each family there is room for 8 addresses and ports for each,
+    /// and for 1024 at least.
     #[schemars(extend("default" = 16))]
     pub(crate) max_services: Key<Whole<1, 1024>>,
     /// Maximum number of servers over all services, draining ones included. With `mac` and `ipip` a

@@ -191,6 +191,29 @@ fn what_does_not_go_together_is_told_at_its_place() {
 }
 
 #[test]
+fn more_services_or_addresses_than_the_tables_have_room_for_are_refused() {
+    let mac = "[[listener]]\nbind = \"10.0.0.100:80\"\nprotocol = \"udp\"\nforward = \"mac\"\n\
+        service = \"web\"\n[service.web]";
+    let two = RIGHT.replace("[service.web]", mac);
+    assert_eq!(told(&two), []);
+    let found = told(&two.replacen("\n[[listener]]", "max_services = 1\n[[listener]]", 1));
+    let [(4, words)] = found.as_slice() else { panic!("{found:?}") };
+    assert!(words.contains("write max_services = 2"), "{words}");
+
+    // With the service address itself, and the one of responses.
+    let ports = |count: u32| {
+        let binds: Vec<String> = (1..=count).map(|port| format!("\"10.0.0.100:{port}\"")).collect();
+        RIGHT.replace("\"10.0.0.100:80\"", &format!("[{}]", binds.join(", ")))
+    };
+    assert_eq!(told(&ports(1_022)), []);
+    let found = told(&ports(1_023));
+    let [(1, words)] = found.as_slice() else { panic!("{found:?}") };
+    assert!(words.contains("write max_services = 129"), "{words}");
+    let more = ports(1_023).replace("\n[[listener]]", "max_services = 129\n[[listener]]");
+    assert_eq!(told(&more), []);
+}
+
+#[test]
 fn packets_keep_their_family() {
     let v6 = RIGHT
         .replace("\"10.0.0.100:80\"", "\"[fd00::100]:80\"")

@@ -123,6 +123,14 @@ impl Datapath {
             nat_connections: 131_072,
         }
     }
+
+    /// Places that the tables have for addresses and ports of one family: one for each of a
+    /// service, and one for each address of a service or for responses.
+    #[must_use]
+    pub const fn places(&self) -> u32 {
+        let many = self.services.saturating_mul(8);
+        if many < 1_024 { 1_024 } else { many }
+    }
 }
 
 /// How a program is attached to an interface.

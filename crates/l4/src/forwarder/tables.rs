@@ -329,6 +329,8 @@ fn tell_unplaced(name: &ServerName) {
 fn sizes(of: &forwarding::Datapath) -> Sizes {
     Sizes {
         services: of.services,
+        // While one file takes the place of another, those of both.
+        frontends: of.places().saturating_mul(2),
         servers: of.servers,
         nat_servers: of.nat_servers,
         flows: of.flows,
