@@ -1,6 +1,9 @@
 //! Who is there, and who is elected.
 
-use std::time::Instant;
+use std::{
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use crate::{
     command::cluster,
@@ -80,4 +83,18 @@ fn an_edge_goes_on_without_its_store_and_joins_again_when_it_is_back() {
     edge.until(|it| it["joined"] == true);
     let told = edge.log().matches("this edge goes on with what it has").count();
     assert!((2..=4).contains(&told), "not a line for each attempt: {}", edge.log());
+}
+
+#[test]
+fn an_edge_whose_store_was_away_for_longer_than_its_lease_knows_its_own_name() {
+    let (mut etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
+    edge.until(|it| it["joined"] == true);
+    etcd.kill();
+    edge.until_fault("unreachable");
+    // The lease is 2 s, by the clock of the edge; the store begins to count anew.
+    sleep(Duration::from_secs(3));
+    etcd.begin();
+    edge.until(|it| it["joined"] == true && it["fault"].is_null());
+    assert!(!edge.log().contains("another edge has joined"), "{}", edge.log());
 }

@@ -5,6 +5,7 @@ mod admission;
 mod joining;
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     future::pending,
     time::{Duration, Instant},
@@ -65,6 +66,8 @@ pub struct Agent {
     refused: Option<Refusal>,
     known: Known,
     lease: Option<Lease>,
+    /// All leases that this process has had: the store may hold an older one for longer than asked.
+    leases: BTreeSet<i64>,
     /// What the others were last told, with which lease.
     told: Option<(i64, EdgeEntry)>,
     /// Whether this process has ever joined.
@@ -108,6 +111,7 @@ impl Agent {
             refused: None,
             known: Known::default(),
             lease: None,
+            leases: BTreeSet::new(),
             told: None,
             has_joined: false,
             taking: None,

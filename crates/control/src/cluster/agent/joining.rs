@@ -44,6 +44,7 @@ impl Agent {
             let seconds = i64::try_from(lease.as_secs()).unwrap_or(i64::MAX);
             let id = client.grant(seconds).await?;
             self.view.change(|state| state.writes += 1);
+            self.leases.insert(id);
             self.lease = Some(Lease { id, renewed: asked, asked });
             *renewals = None;
         }
@@ -93,7 +94,7 @@ impl Agent {
         };
         let name = &self.settings.name;
         let entry = self.known.entry(name);
-        let others = entry.filter(|entry| entry.lease != lease);
+        let others = entry.filter(|entry| !self.leases.contains(&entry.lease));
         if let Some(other) = others {
             let instance = other.member.as_ref().map(|it| &it.instance);
             // The process before this one has left its key, unless it came after.
