@@ -7,7 +7,7 @@
 
 use std::{
     fmt::{self, Write as _},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
 };
 
 use loadline_core::time::Duration;
@@ -25,8 +25,8 @@ pub struct VirtualRouter {
     pub interval: Duration,
     /// What moves: those of the services, and those that NAT answers come back to.
     pub addresses: Vec<IpAddr>,
-    /// Whether the kernel itself serves on one of them, so that it must answer there.
-    pub accepts: bool,
+    /// A listener that the kernel itself serves one of them by, so that it must answer there.
+    pub accepts: Option<SocketAddr>,
     /// A command that fails when packets are not forwarded.
     pub check: String,
 }
@@ -38,7 +38,10 @@ impl fmt::Display for VirtualRouter {
         block(f, "global_defs", GLOBAL)?;
         let asked = [&format!("script \"{check}\"")[..], CHECK].join("\n");
         block(f, "vrrp_script loadline", &asked)?;
-        let accept = if self.accepts { "accept" } else { "no_accept" };
+        let accept = match self.accepts {
+            Some(listener) => format!("# The listener {listener} serves these addresses.\naccept"),
+            None => "no_accept".to_owned(),
+        };
         let mut instance = format!(
             "state BACKUP\nnopreempt\ninterface {interface}\nvirtual_router_id {number}\n\
              priority {priority}\nadvert_int {}\n{accept}\n",
@@ -112,7 +115,7 @@ mod tests {
             priority: 100,
             interval: Duration::from_millis(250),
             addresses: v4.chain([v6]).collect(),
-            accepts: false,
+            accepts: None,
             check: "/usr/bin/loadline l4 status".to_owned(),
         };
         let text = router.to_string();
@@ -123,8 +126,10 @@ mod tests {
             assert!(text.contains(line), "{text}");
         }
         assert!(text.contains("    script \"/usr/bin/loadline l4 status\"\n"), "{text}");
-        let accepting = VirtualRouter { accepts: true, ..router }.to_string();
+        let accepts = Some(SocketAddr::from(([0; 4], 443)));
+        let accepting = VirtualRouter { accepts, ..router }.to_string();
         assert!(accepting.contains("    accept\n") && !accepting.contains("no_accept"));
+        assert!(accepting.contains("    # The listener 0.0.0.0:443 serves"), "{accepting}");
     }
 
     #[test]

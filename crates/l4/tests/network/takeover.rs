@@ -72,7 +72,7 @@ fn configuration(which: usize, watched: u32) -> String {
         priority: [200, 100][which],
         interval: time::Duration::from_std(INTERVAL),
         addresses: balancer::addresses(),
-        accepts: false,
+        accepts: None,
         check: format!("/bin/kill -0 {watched}"),
     };
     router.to_string()

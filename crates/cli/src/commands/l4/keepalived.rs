@@ -1,6 +1,10 @@
 //! `loadline l4 keepalived`: the configuration of keepalived that belongs to a file.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::Context as _;
 use loadline_control::Loaded;
@@ -42,8 +46,8 @@ fn router(loaded: &Loaded, program: &str) -> anyhow::Result<VirtualRouter> {
     let admin = loaded.admin.as_ref();
     let admin = admin.context("there is no [admin] in this file for keepalived to ask")?;
     let addresses = forwarding.moving_addresses();
-    let accepts =
-        loaded.fleet.listeners.iter().any(|listener| addresses.contains(&listener.bind.ip()));
+    let mut binds = loaded.fleet.listeners.iter().map(|listener| listener.bind);
+    let accepts = binds.find(|bind| addresses.iter().any(|address| serves(bind.ip(), *address)));
     Ok(VirtualRouter {
         interface: datapath.interface.clone(),
         number: standby.router_id,
@@ -53,6 +57,16 @@ fn router(loaded: &Loaded, program: &str) -> anyhow::Result<VirtualRouter> {
         accepts,
         check: format!("{program} l4 status {}", admin.bind),
     })
+}
+
+/// Whether a listener there gets what comes to an address.
+fn serves(bind: IpAddr, address: IpAddr) -> bool {
+    match bind {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.is_ipv4(),
+        // Of both families.
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => true,
+        bind => bind == address,
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -102,17 +116,23 @@ servers = [\"10.0.0.11:80\"]
         assert_eq!(addresses, ["10.0.0.100", "10.0.0.9"]);
         assert_eq!((&*router.interface, router.number, router.priority), ("eth7", 51, 150));
         assert_eq!(router.check, "/usr/bin/loadline l4 status 127.0.0.1:9090");
-        assert!(!router.accepts);
+        assert_eq!(router.accepts, None);
     }
 
     #[test]
     fn the_kernel_answers_where_the_proxy_has_an_address_that_moves() {
-        let proxied = "[[listener]]\nbind = \"10.0.0.100:443\"\nservice = \"web\"\n";
-        assert!(
-            made(&FILE.replace("[service.web]\n", &format!("{proxied}[service.web]\n")))
-                .unwrap()
-                .accepts
-        );
+        for (bind, is_served) in [
+            ("10.0.0.100:443", true),
+            ("0.0.0.0:443", true),
+            ("[::]:443", true),
+            ("10.0.0.2:443", false),
+            ("[fd00::1]:443", false),
+        ] {
+            let proxied = format!("[[listener]]\nbind = \"{bind}\"\nservice = \"web\"\n");
+            let file = FILE.replace("[service.web]\n", &format!("{proxied}[service.web]\n"));
+            let served = is_served.then(|| bind.parse().unwrap());
+            assert_eq!(made(&file).unwrap().accepts, served, "{bind}");
+        }
     }
 
     #[test]
