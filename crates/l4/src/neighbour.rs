@@ -3,14 +3,14 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket},
 };
 
 use loadline_linux::netlink::{Netlink, bits, family, route_address};
 use netlink_packet_route::{
     RouteNetlinkMessage,
     neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
-    route::{RouteAddress, RouteAttribute, RouteMessage, RouteType},
+    route::{RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia},
 };
 use rustix::io::Errno;
 
@@ -44,9 +44,12 @@ impl Neighbours {
         let found = self.link(hop)?;
         if found.is_none() {
             // Nobody needs to take it, and it may fail where nobody answers.
-            let _ = from_here().and_then(|socket| {
-                let socket = if hop.address.is_ipv6() { &socket.1 } else { &socket.0 };
-                socket.send_to(&[], SocketAddr::new(hop.address, DISCARD))
+            let _ = from_here().and_then(|(v4, v6)| match hop.address {
+                IpAddr::V4(address) => v4.send_to(&[], (address, DISCARD)),
+                // One of the link is of this interface alone.
+                IpAddr::V6(address) => {
+                    v6.send_to(&[], SocketAddrV6::new(address, DISCARD, 0, hop.interface))
+                }
             });
         }
         Ok(found)
@@ -63,17 +66,7 @@ impl Neighbours {
         else {
             return Ok(None);
         };
-        let (mut interface, mut address) = (None, host);
-        for attribute in &route.attributes {
-            match attribute {
-                RouteAttribute::Oif(index) => interface = Some(*index),
-                RouteAttribute::Gateway(RouteAddress::Inet(v4)) => address = (*v4).into(),
-                RouteAttribute::Gateway(RouteAddress::Inet6(v6)) => address = (*v6).into(),
-                _ => {}
-            }
-        }
-        let is_sent = route.header.kind == RouteType::Unicast;
-        Ok(interface.filter(|_| is_sent).map(|interface| Hop { interface, address }))
+        Ok(next_hop(host, &route))
     }
 
     fn link(&mut self, hop: Hop) -> io::Result<Option<[u8; 6]>> {
@@ -107,6 +100,23 @@ impl Neighbours {
     }
 }
 
+fn next_hop(host: IpAddr, route: &RouteMessage) -> Option<Hop> {
+    let (mut interface, mut address) = (None, host);
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => interface = Some(*index),
+            RouteAttribute::Gateway(RouteAddress::Inet(v4))
+            | RouteAttribute::Via(RouteVia::Inet(v4)) => address = (*v4).into(),
+            // A host of IPv4 may be behind a router of IPv6 (RFC 8950).
+            RouteAttribute::Gateway(RouteAddress::Inet6(v6))
+            | RouteAttribute::Via(RouteVia::Inet6(v6)) => address = (*v6).into(),
+            _ => {}
+        }
+    }
+    let is_sent = route.header.kind == RouteType::Unicast;
+    interface.filter(|_| is_sent).map(|interface| Hop { interface, address })
+}
+
 /// Which of our addresses packets to a host bear; none where there is no way to it.
 #[must_use]
 pub(crate) fn own_address(host: IpAddr) -> Option<IpAddr> {
@@ -130,3 +140,19 @@ fn is_absence(error: &io::Error) -> bool {
 
 /// The port of the discard service (RFC 863): whatever comes there is thrown away.
 const DISCARD: u16 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_of_ipv4_is_reached_by_a_router_of_ipv6() {
+        let (host, router) = (IpAddr::from([10, 9, 0, 1]), Ipv6Addr::LOCALHOST);
+        let mut route = RouteMessage::default();
+        route.header.kind = RouteType::Unicast;
+        route.attributes =
+            vec![RouteAttribute::Oif(7), RouteAttribute::Via(RouteVia::Inet6(router))];
+        let expected = Hop { interface: 7, address: router.into() };
+        assert_eq!(next_hop(host, &route), Some(expected));
+    }
+}
