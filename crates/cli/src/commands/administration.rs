@@ -172,10 +172,8 @@ struct Patience {
 const TO_TELL: Patience = Patience { limit: Duration::from_secs(3), then: "" };
 
 /// With a change: one of thousands of services takes its time, and so does a disk.
-const TO_CHANGE: Patience = Patience {
-    limit: Duration::from_secs(30),
-    then: "; it may have been done: `/api/changes` lists what has been changed",
-};
+const TO_CHANGE: Patience =
+    Patience { limit: Duration::from_secs(30), then: "; it may have been done" };
 
 /// More than any fleet needs to be told.
 const ANSWER_MAX: u64 = 256 << 20;

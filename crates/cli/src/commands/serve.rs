@@ -95,8 +95,8 @@ pub(crate) struct Args {
     #[arg(short = 'k', long, requires = "to")]
     insecure: bool,
 
-    /// Read the file again when it changes, or a certificate that it names; where it could not be
-    /// used, also when any other file changes that it names
+    /// Read the file again when it or a certificate that it names changes; after it could not be
+    /// used, when any file that it names does
     #[arg(long, requires = "file", conflicts_with = "listen")]
     watch: bool,
 

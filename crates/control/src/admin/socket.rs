@@ -134,8 +134,8 @@ fn probe(stream: &mut TcpStream) {
     }
 }
 
-/// Scrapers keep their connections: this is longer than Prometheus waits from one scrape to the next
-/// unless it is told otherwise.
+/// Scrapers keep their connections: this is longer than Prometheus waits from one scrape to the
+/// next unless it is told otherwise.
 const IDLE: Duration = Duration::from_secs(90);
 
 /// Silence, after which the other side is probed.

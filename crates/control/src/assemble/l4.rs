@@ -77,9 +77,9 @@ pub(super) fn check_room(
     if services.len() > datapath.services as usize {
         let count = services.len();
         let message = format!("{count} services whose packets are forwarded");
-        let help = format!(
-            "write max_services = {count}: a service counts once for each method and family"
-        );
+        let help =
+            room(count).map(|it| format!("{it}: a service counts once for each method and family"));
+        let help = help.unwrap_or_else(|| format!("{SERVICES_MAX} are the most"));
         return problems.error(&place, message, "too many", help);
     }
     for v6 in [false, true] {
@@ -87,11 +87,22 @@ pub(super) fn check_room(
         if needed > datapath.places() as usize {
             let family = if v6 { "IPv6" } else { "IPv4" };
             let message = format!("{needed} addresses of {family} with and without a port");
-            let help = format!("write max_services = {}: 8 for each", needed.div_ceil(8));
+            let help = room(needed.div_ceil(8)).map(|it| format!("{it}: 8 for each"));
+            let help = help.unwrap_or_else(|| {
+                format!("{} are the most: use fewer addresses or ports", 8 * SERVICES_MAX)
+            });
             return problems.error(&place, message, "too many", help);
         }
     }
 }
+
+/// How room for so many services is written, if it can be.
+fn room(services: usize) -> Option<String> {
+    (services <= SERVICES_MAX).then(|| format!("write max_services = {services}"))
+}
+
+/// The most that `max_services` may be.
+const SERVICES_MAX: usize = 1_024;
 
 /// What the addresses of one family take in the tables.
 fn places(datapath: &Datapath, frontends: &[Frontend], v6: bool) -> usize {

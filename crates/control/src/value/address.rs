@@ -158,6 +158,9 @@ fn options_help(address: &str, options: &str) -> String {
         None if words.any(|word| word == "backup") => {
             format!("write {{ address = \"{address}\", priority = 1 }}")
         }
+        None if !address.contains(':') => {
+            "an address has a port, without a space: \"10.0.0.1:80\"".to_owned()
+        }
         None => format!("write the address alone, \"{address}\", or a table"),
     }
 }

@@ -85,7 +85,7 @@ fn enroll(status: &GroupStatus<'_>) -> EnrolledGroup {
 impl GroupPlan {
     fn change_budgets(&self, now: Instant, change: RateChange) {
         if let Some(auto) = &self.auto {
-            self.state.auto.bound(auto.bounds);
+            self.state.auto.bound(auto.bounds, self.servers.len() as u32);
         }
         let is_of = |budget: &Budget, it: &&Allowance| change.is_of(budget, it);
         if let Some(allowance) =

@@ -112,9 +112,9 @@ impl Cors {
         DirectResponse { status: 204, headers, body: String::new() }
     }
 
-    /// What is changed of a response to a request from `origin`. Without one, as where a page of the
-    /// same origin asks, it may stay in a browser's cache for pages of others: so it tells them then
-    /// as well what it tells all.
+    /// What is changed of a response to a request from `origin`. Without one, as where a page of
+    /// the same origin asks, it may stay in a browser's cache for pages of others: so it tells them
+    /// then as well what it tells all.
     #[must_use]
     pub fn edits(&self, origin: Option<&[u8]>) -> HeaderEdits {
         let origin = origin.or_else(|| self.is_for_all().then_some(&b""[..]));

@@ -112,11 +112,12 @@ fn passed_on(underscores: Underscores, pieces: &[&[u8]]) -> Result<String, Parse
 fn a_trailer_with_an_underscore_is_dropped_refused_or_kept() {
     let body = "1\r\na\r\n0\r\nA:1\r\nContent_Length:  5 \r\nB: 2 \r\n\r\n";
     let left = "1\r\na\r\n0\r\nA:1\r\nB: 2\r\n\r\n";
+    let kept = "1\r\na\r\n0\r\nA:1\r\nContent_Length:  5\r\nB: 2\r\n\r\n";
     for at in 0..=body.len() {
         let (head, tail) = body.as_bytes().split_at(at);
         let pieces = [head, tail, b"GET / HTTP/1.1"];
         assert_eq!(passed_on(Underscores::Drop, &pieces).as_deref(), Ok(left), "{at}");
-        assert_eq!(passed_on(Underscores::Keep, &pieces).as_deref(), Ok(body), "{at}");
+        assert_eq!(passed_on(Underscores::Keep, &pieces).as_deref(), Ok(kept), "{at}");
         let refused = Err(ParseError::UnderscoreInName);
         assert_eq!(passed_on(Underscores::Refuse, &pieces), refused, "{at}");
     }

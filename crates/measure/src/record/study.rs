@@ -158,8 +158,8 @@ pub struct StudyPhase {
     /// Why it gave nothing; none where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Whether it was not run at all, for want of a tool or since the study ended early; its figures
-    /// are not judged.
+    /// Whether it was not run at all, for want of a tool or since the study ended early; its
+    /// figures are not judged.
     #[serde(default)]
     pub skipped: bool,
 }

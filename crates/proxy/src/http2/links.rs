@@ -44,14 +44,18 @@ impl Links {
         server: ServerId,
         open: impl FnOnce(&Rc<Cell<usize>>) -> Option<Rc<Link>>,
     ) -> Option<(Box<Call>, bool)> {
-        let mut servers = self.servers.borrow_mut();
-        let Shared { links, max } = shared(&mut servers, server);
-        links.retain(|link| link.is_wanted());
-        let link = match links.iter().find(|link| link.has_room()) {
-            Some(link) => link.clone(),
+        let (found, max) = {
+            let mut servers = self.servers.borrow_mut();
+            let Shared { links, max } = shared(&mut servers, server);
+            links.retain(|link| link.is_wanted());
+            (links.iter().find(|link| link.has_room()).cloned(), max.clone())
+        };
+        let link = match found {
+            Some(link) => link,
             None => {
-                let link = open(max)?;
-                links.push(link.clone());
+                // It may find another configuration in force, and have links end.
+                let link = open(&max)?;
+                shared(&mut self.servers.borrow_mut(), server).links.push(link.clone());
                 link
             }
         };

@@ -79,7 +79,11 @@ impl Opened {
         });
         match first.await {
             Some(None) => self.is_over = true,
-            Some(Some(Ok(early))) => self.early = early,
+            Some(Some(Ok(early))) => {
+                // The end may come as an empty piece.
+                self.is_over = early.is_empty() && self.receive.is_over();
+                self.early = early;
+            }
             // What is wrong is seen again.
             Some(Some(Err(_))) | None => {}
         }

@@ -473,7 +473,7 @@ mod tests {
         let key = rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der());
         let config = rustls::ServerConfig::builder().with_no_client_auth();
         let config = config.with_single_cert(vec![own.cert.der().clone()], key.unwrap()).unwrap();
-        let tls = tokio_rustls::TlsAcceptor::from(std::sync::Arc::new(config));
+        let tls = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {

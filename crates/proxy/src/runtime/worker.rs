@@ -113,8 +113,8 @@ impl Worker {
         });
     }
 
-    /// Gives what was cut the time to tell its clients so: they would take a response that ends with
-    /// its connection for whole, and nobody else tells those of QUIC.
+    /// Gives what was cut the time to tell its clients so: they would take a response that ends
+    /// with its connection for whole, and nobody else tells those of QUIC.
     async fn let_end(self: &Rc<Self>) {
         let mut left = usize::MAX;
         for _ in 0..GOODBYES {

@@ -359,7 +359,8 @@ impl StreamSession {
     /// Resets the client's connection, once the client has what the server said before.
     async fn cut(self) {
         self.timer.arm(LINGER);
-        while self.client.socket.has_unsent() && !self.timer.has_expired() {
+        let may_wait = |worker: &Worker| !worker.is_stopped() && !self.timer.has_expired();
+        while self.client.socket.has_unsent() && may_wait(&self.worker) {
             sleep(TICK).await;
         }
         self.client.socket.reset();

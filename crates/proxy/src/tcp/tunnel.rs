@@ -60,7 +60,7 @@ impl Tunnel {
         client: &mut Peer,
         server: &mut Peer,
     ) -> Poll<End> {
-        let up = match poll_way(&mut self.up, cx, buffers, client, &mut server.socket) {
+        let up = match poll_way(&mut self.up, cx, buffers, client, (&mut server.socket, true)) {
             Poll::Ready(Err(Broken::Sink(reason))) => {
                 self.up.abandon();
                 self.is_reset = reason == Reason::Reset && !self.down.is_over();
@@ -68,7 +68,8 @@ impl Tunnel {
             }
             up => up,
         };
-        let down = poll_way(&mut self.down, cx, buffers, server, &mut client.socket);
+        let to_client = (&mut client.socket, !self.is_reset);
+        let down = poll_way(&mut self.down, cx, buffers, server, to_client);
         let end = match (up, down) {
             (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,
@@ -113,18 +114,20 @@ pub(crate) async fn tunnel(
     .await;
 }
 
-/// Moves one direction, and passes its end on.
+/// Moves one direction, and passes its end on if it is one.
 fn poll_way(
     relay: &mut Relay,
     cx: &mut Context<'_>,
     buffers: &Buffers,
     from: &mut Peer,
-    to: &mut Socket,
+    (to, ends): (&mut Socket, bool),
 ) -> Poll<Result<(), Broken>> {
     if relay.is_over() {
         return Poll::Ready(Ok(()));
     }
     ready!(relay.poll(cx, buffers, from, to))?;
-    to.shut();
+    if ends {
+        to.shut();
+    }
     Poll::Ready(Ok(()))
 }

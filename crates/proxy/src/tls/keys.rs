@@ -158,8 +158,12 @@ impl Keys {
     }
 
     fn remember(&mut self, validities: impl IntoIterator<Item = Validity>) {
-        let by_file = validities.into_iter().map(|it| (it.file.clone(), it));
-        self.validities.extend(by_file);
+        for mut validity in validities {
+            let known = self.validities.remove(&validity.file);
+            // A chain may be used at several places, and have a response at one.
+            validity.staple = validity.staple.or(known.and_then(|it| it.staple));
+            self.validities.insert(validity.file.clone(), validity);
+        }
     }
 
     /// The certificates, with the days they have left at `now_s` seconds since 1970.

@@ -16,7 +16,7 @@ pub(super) struct Validity {
     not_before_s: i64,
     not_after_s: i64,
     /// The file of its OCSP response, and how long that can be believed.
-    staple: Option<(String, i64)>,
+    pub(super) staple: Option<(String, i64)>,
 }
 
 impl Validity {

@@ -104,6 +104,8 @@ fn what_a_server_said_last_arrives_although_its_client_goes_on_talking() {
     let mut client = proxy.connect();
     client.write_all(&[b'x'; 100_000]).unwrap();
     assert_eq!(exactly(&mut client, 6), "enough");
+    let end = client.read(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(end, Err(ErrorKind::ConnectionReset));
     proxy.expect(Ending::ServerCut, 1);
 }
 

@@ -79,8 +79,8 @@ impl Follower {
         }
     }
 
-    /// Follows what the configuration names from now on; nothing of one that is in force. Where none
-    /// was read, it goes on as before.
+    /// Follows what the configuration names from now on; nothing of one that is in force. Where
+    /// none was read, it goes on as before.
     pub(super) fn wait_for(&mut self, named: Option<Marks>) {
         let Some(named) = named else { return };
         self.awaited = named.keys().cloned().collect();

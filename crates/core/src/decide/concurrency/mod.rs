@@ -58,8 +58,7 @@ use crate::{
 /// Between what the limit of a group stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// One request for each server in use: less would idle some of them. A limit grows and shrinks
-    /// with their number.
+    /// One request for each server in use: less would idle some of them.
     pub floor: u32,
     /// Never more, whatever is measured.
     pub ceiling: u32,
@@ -166,6 +165,8 @@ pub struct AutoLimit {
     places: AtomicU32,
     floor: AtomicU32,
     ceiling: AtomicU32,
+    /// How many there are in the plan.
+    servers: AtomicU32,
     search: Mutex<Search>,
 }
 
@@ -201,21 +202,22 @@ impl AutoLimit {
     /// The same search with nothing under way; begins where this one stands.
     pub(crate) fn snapshot(&self) -> Self {
         let copy = Self { search: Mutex::new(*self.search.lock()), ..Self::default() };
-        copy.bound(self.bounds());
+        copy.bound(self.bounds(), self.servers.load(Relaxed));
         copy
     }
 
     /// Takes the bounds of a plan in. A limit was found for the servers of the plan before: it
     /// changes with their number at once, and from then on follows what is answered.
-    pub(crate) fn bound(&self, bounds: Bounds) {
-        let before = self.floor.swap(bounds.floor, Relaxed);
+    pub(crate) fn bound(&self, bounds: Bounds, servers: u32) {
+        self.floor.store(bounds.floor, Relaxed);
         self.ceiling.store(bounds.ceiling, Relaxed);
-        if before == bounds.floor {
+        let before = self.servers.swap(servers, Relaxed);
+        if before == servers {
             return;
         }
         let mut search = self.search.lock();
         if before > 0 {
-            search.scale(f64::from(bounds.floor) / f64::from(before));
+            search.scale(f64::from(servers) / f64::from(before));
         }
         self.publish(&search, bounds);
     }
