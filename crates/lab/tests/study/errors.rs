@@ -89,6 +89,19 @@ fn a_figure_of_a_phase_that_its_rows_do_not_have_is_told() {
 }
 
 #[test]
+fn figures_that_are_worked_out_from_each_other_are_told() {
+    let figure =
+        |name: &str, from: &str| format!("\n[[figure]]\nname = {name:?}\ncompute = {from:?}\n");
+    let circle = [figure("one", "other + 1"), figure("other", "2 * one"), figure("third", "one")];
+    let text = format!("{SMALLEST}{}", circle.concat());
+    let errors = Study::parse("study.toml", &text, Mode::Full).map(|_| ()).unwrap_err();
+    let said = told(&errors);
+    assert!(said.contains("`one` is worked out from itself"), "{said}");
+    assert!(said.contains("`other` is worked out from itself"), "{said}");
+    assert!(!said.contains("`third`"), "{said}");
+}
+
+#[test]
 fn what_is_missing_is_told_where_it_should_stand() {
     let cases = [
         ("name = \"web\"\n", "`name` is missing here"),

@@ -1,5 +1,7 @@
 //! Whether the figures of a study can be worked out, and the arithmetic of published ones.
 
+use std::collections::BTreeSet;
+
 use loadline_measure::record::StudyCheck;
 use loadline_spanned::{At, Problems, Span, known};
 
@@ -49,6 +51,15 @@ fn agrees(computed: f64, printed: f64) -> bool {
     (computed - printed).abs() <= rounding.max(printed.abs() * 0.005)
 }
 
+/// The figures that a figure is worked out from.
+fn sources(entry: &FigureEntry) -> Vec<String> {
+    let compute = entry.compute.iter().map(|it| it.value.as_str());
+    let formulas = compute.chain(entry.reaches.iter().map(|it| it.value.0.as_str()));
+    let formulas: Vec<Formula> = formulas.filter_map(formula).collect();
+    let names = formulas.iter().flat_map(Formula::names);
+    names.map(|name| name.split('@').next().unwrap_or(name).to_owned()).collect()
+}
+
 struct Checker<'d> {
     study: &'d Study,
     file: &'d File,
@@ -87,6 +98,7 @@ impl Checker<'_> {
                 Some(name) => names.push(&name.value),
             }
             self.origin(entry, &here);
+            self.circle(entry);
             self.bands(entry, &here);
             self.rows(&entry.rows);
             for row in entry.published.iter().flat_map(|by_row| by_row.value.rows()) {
@@ -135,6 +147,23 @@ impl Checker<'_> {
         }
         if let Some(reaches) = &entry.reaches {
             self.formula(&reaches.value.0, &reaches.span);
+        }
+    }
+
+    /// Refuses a figure that is worked out from itself, by whatever others.
+    fn circle(&mut self, entry: &FigureEntry) {
+        let Some(own) = &entry.name else { return };
+        let (mut open, mut seen) = (sources(entry), BTreeSet::new());
+        while let Some(next) = open.pop() {
+            if next == own.value {
+                let message = format!("`{next}` is worked out from itself");
+                let help = "write it as a formula over figures that are measured";
+                return self.problems.error(&own.span, message, "here", help);
+            }
+            let of = |it: &&FigureEntry| it.name.as_ref().is_some_and(|name| name.value == next);
+            if let Some(entry) = self.file.figure.iter().map(|it| &it.value).find(of) {
+                open.extend(if seen.insert(next) { sources(entry) } else { Vec::new() });
+            }
         }
     }
 
