@@ -14,7 +14,7 @@ use loadline_core::{
 use loadline_proxy::runtime::{ReloadError, Runtime};
 
 use crate::support::{
-    Client, anywhere, asked_anew, becomes, fleet, free, listener, server, tcp, wait_until_refused,
+    Client, anywhere, asked_anew, fleet, free, listener, occupied, server, tcp, wait_until_refused,
 };
 
 /// Asks at an address until this server answers: a reload comes into force with the next tick.
@@ -105,13 +105,7 @@ fn a_reload_that_raises_the_limit_of_a_full_listener_lets_in_who_waits_there() {
         fleet
     };
     let proxy = Runtime::start(of(1)).unwrap();
-    let address = proxy.local_addrs()[0];
-    let mut tunnel = Client::to(address);
-    tunnel.upgrade();
-    let mut next = Client::to(address);
-    next.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    let held = || proxy.tallies().listeners.values().any(|listener| listener.held > 0);
-    assert!(becomes(held), "it waits for a place");
+    let (_tunnel, mut next) = occupied(&proxy);
     proxy.reload(of(2)).unwrap();
     assert_eq!(next.answer().1, "one");
     proxy.stop(Duration::ZERO);

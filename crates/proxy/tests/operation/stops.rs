@@ -19,7 +19,7 @@ use loadline_proxy::{
 };
 
 use crate::support::{
-    Client, PATIENCE, anywhere, becomes, fleet, free, listener, server, tcp, wait_until_refused,
+    Client, PATIENCE, anywhere, fleet, free, listener, occupied, server, tcp, wait_until_refused,
 };
 
 /// Longer than any test takes.
@@ -55,12 +55,7 @@ fn clients_are_refused_where_the_listener_was_full_when_it_stopped() {
     fleet.edge.threads = 1;
     let proxy = Runtime::start(fleet).unwrap();
     let address = proxy.local_addrs()[0];
-    let mut tunnel = Client::to(address);
-    tunnel.upgrade();
-    let mut next = Client::to(address);
-    next.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-    let held = || proxy.tallies().listeners.values().any(|listener| listener.held > 0);
-    assert!(becomes(held), "it waits for the place of the first");
+    let (tunnel, mut next) = occupied(&proxy);
     let stopping = stop(proxy);
     wait_until_refused(address);
     assert_eq!(next.answer().1, "one", "it was in the queue before");

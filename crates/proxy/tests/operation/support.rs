@@ -14,6 +14,7 @@ use loadline_core::{
     time::Duration,
     units::Ratio,
 };
+use loadline_proxy::runtime::Runtime;
 
 /// Longer than anything takes that goes right.
 pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(10);
@@ -175,6 +176,18 @@ pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
 /// Waits until nobody listens at this address.
 pub(crate) fn wait_until_refused(address: SocketAddr) {
     assert!(becomes(|| TcpStream::connect(address).is_err()), "{address} takes connections");
+}
+
+/// A tunnel that takes the only place of a listener, and a client that waits for it with a request.
+pub(crate) fn occupied(proxy: &Runtime) -> (Client, Client) {
+    let address = proxy.local_addrs()[0];
+    let mut tunnel = Client::to(address);
+    tunnel.upgrade();
+    let mut next = Client::to(address);
+    next.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    let held = || proxy.tallies().listeners.values().any(|listener| listener.held > 0);
+    assert!(becomes(held), "it waits for the place of the first");
+    (tunnel, next)
 }
 
 /// Whether something comes to hold.
