@@ -50,7 +50,7 @@ impl Treatment {
         if response.status == 206 {
             return seen.of_part();
         }
-        let is_short = response.length.is_some_and(|length| length < compression.min_size.get());
+        let is_short = response.length.is_some_and(|length| compression.is_short(length));
         if !has_whole_body(response.status) || is_short || !seen.is_compressible() {
             return Self::Keep;
         }
@@ -151,6 +151,7 @@ const FIXING: [&str; 5] =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Bytes;
 
     const HTML: (&str, &str) = ("Content-Type", "text/html");
 
@@ -215,6 +216,19 @@ mod tests {
         }
         assert_eq!(treated(offer, 200, Some(999), &[HTML]), Treatment::Keep);
         assert_eq!(treated(offer, 200, Some(1_000), &[HTML]), COMPRESSED);
+    }
+
+    #[test]
+    fn an_empty_body_is_never_compressed() {
+        let compression = Compression { min_size: Bytes::new(0), ..Compression::default() };
+        let fields = [(&b"Content-Type"[..], &b"text/html"[..])].into_iter();
+        let treated = |length| {
+            let response = Response { status: 302, length, fields: fields.clone() };
+            Treatment::of(&compression, &offered(Some(Algorithm::Gzip)), response)
+        };
+        assert_eq!(treated(Some(0)), Treatment::Keep);
+        assert_eq!(treated(Some(1)), COMPRESSED);
+        assert_eq!(treated(None), COMPRESSED);
     }
 
     #[test]

@@ -23,6 +23,14 @@ pub struct Compression {
     pub credentials: bool,
 }
 
+impl Compression {
+    /// Whether a body of this length stays as it is. An empty one always does: it would grow.
+    #[must_use]
+    pub const fn is_short(&self, length: u64) -> bool {
+        length == 0 || length < self.min_size.get()
+    }
+}
+
 impl Default for Compression {
     fn default() -> Self {
         Self {

@@ -17,6 +17,7 @@ use loadline_core::{
     decide::ending::Ending,
     fleet::{Compression, Fleet, Levels},
     state::ServiceCounter,
+    units::Bytes,
 };
 
 use crate::support::{PATIENCE, Proxy, Scripted, fleet, head, wait_until};
@@ -196,6 +197,20 @@ fn what_a_client_does_not_want_or_is_not_worth_it_stays_as_it_is() {
     let (head, body) = get(&gzipping(&server), "");
     assert!(!head.contains("Content-Encoding"), "{head}");
     assert_eq!(dechunked(&body).0, b"short");
+}
+
+#[test]
+fn an_empty_response_stays_framed_where_no_size_is_too_small() {
+    let chunked = format!("HTTP/1.1 200 OK\r\n{HTML}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
+    let moved = format!("HTTP/1.1 302 Found\r\n{HTML}Location: /b\r\nContent-Length: 0\r\n\r\n");
+    for (answer, framing) in [(moved, "Content-Length: 0"), (chunked, "Transfer-Encoding: chunked")]
+    {
+        let server = by_path(move |_| answer.clone().into_bytes());
+        let compression = Compression { min_size: Bytes::new(0), ..Compression::default() };
+        let (head, _) = get(&Proxy::of(with(&server, compression)), "");
+        assert!(head.contains(&format!("\r\n{framing}\r\n")), "{head}");
+        assert!(!head.contains("Content-Encoding"), "{head}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl Attempt<'_, '_> {
         let early = &buffer.filled()[head.head_len()..];
         // What breaks a rule does so again when it is passed on.
         let fed = body.feed_data(early, |piece| length += piece.len() as u64);
-        let is_short = fed.is_ok() && body.is_finished() && length < compression.min_size.get();
+        let is_short = fed.is_ok() && body.is_finished() && compression.is_short(length);
         if is_short && head.framing() != Framing::None { Treatment::Vary } else { treatment }
     }
 
