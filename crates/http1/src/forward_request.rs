@@ -3,6 +3,8 @@
 //! Always HTTP/1.1, in origin form, with exactly one Host (that of an absolute target, if there is
 //! one), without the fields that end at this hop, with those that tell about the client.
 
+use std::net::IpAddr;
+
 use crate::client_lines::{ClientLines, value_of};
 use crate::fields::{Field, Known};
 use crate::forward::{FRAMING, HOP_BY_HOP, Runs, is_named, next_line, write_framing, write_line};
@@ -26,6 +28,9 @@ pub struct RequestOptions<'a> {
     /// Forwarded get one more member and the others stay; if not, X-Real-IP and all that begin with
     /// X-Forwarded- are replaced or left out, as Forwarded is. Via is always extended.
     pub trust_client: bool,
+    /// The client, and the scheme that it came by, as they are known of one that is trusted: the
+    /// fields that it has not sent say so, too.
+    pub client: Option<(IpAddr, &'a str)>,
 }
 
 impl Default for RequestOptions<'_> {
@@ -36,6 +41,7 @@ impl Default for RequestOptions<'_> {
             close: false,
             host_if_absent: b"localhost",
             trust_client: false,
+            client: None,
         }
     }
 }
@@ -216,11 +222,31 @@ impl Forwarding<'_> {
             (Known::XForwardedProto, self.client.proto_line()),
             (Known::Forwarded, self.client.forwarded_line()),
         ] {
-            if !kept(known) {
-                out.extend_from_slice(line);
+            match self.options.client {
+                _ if line.is_empty() || kept(known) => {}
+                Some(client) => self.told_line(out, known, client),
+                None => out.extend_from_slice(line),
             }
         }
         out.extend_from_slice(self.client.via_line(is_http10));
+    }
+
+    /// Adds a line that the proxy in front has not sent: the client that it names elsewhere, and
+    /// then its own address (RFC 7239, 7.4).
+    #[cold]
+    fn told_line(&self, out: &mut Vec<u8>, known: Known, (address, scheme): (IpAddr, &str)) {
+        let told = ClientLines::new(self.client.rules(), address, scheme);
+        let (line, own) = match known {
+            Known::XForwardedFor => (told.for_line(), self.client.for_line()),
+            Known::Forwarded => (told.forwarded_line(), self.client.forwarded_line()),
+            _ => return out.extend_from_slice(told.proto_line()),
+        };
+        let [node, own_node] = [line, own].map(|line| line.split(|byte| *byte == b';').next());
+        if node == own_node {
+            return out.extend_from_slice(line);
+        }
+        out.extend_from_slice(line.strip_suffix(b"\r\n").unwrap_or(line));
+        write_line(out, b", ", value_of(own));
     }
 }
 

@@ -30,6 +30,7 @@ const TRUSTED: RequestOptions<'_> = RequestOptions {
     close: false,
     host_if_absent: b"localhost",
     trust_client: true,
+    client: None,
 };
 
 fn plain(request: &str) -> String {
@@ -136,6 +137,36 @@ fn what_the_client_says_is_extended_if_it_is_trusted() {
         X-Forwarded-For: 2.2.2.2, 192.0.2.7\r\nForwarded: for=3, for=192.0.2.7;proto=http\r\n\
         X-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\nVia: 1.0 loadline\r\n\r\n";
     assert_eq!(forward(request, rules, TRUSTED), expected);
+}
+
+#[test]
+fn what_a_trusted_proxy_says_in_one_header_is_said_in_the_other() {
+    let client = Some((IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), "https"));
+    let standard = ForwardRules { forwarded: true, ..NOTHING };
+    let usual = ForwardRules { x_forwarded: true, ..NOTHING };
+    let common = "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n";
+    let forwarded = "Forwarded: for=203.0.113.9;proto=https\r\n";
+    for (rules, said, added) in [
+        (standard, common, "Forwarded: for=203.0.113.9;proto=https, for=192.0.2.7;proto=http\r\n"),
+        (
+            usual,
+            forwarded,
+            "X-Forwarded-For: 203.0.113.9, 192.0.2.7\r\nX-Forwarded-Proto: https\r\n",
+        ),
+    ] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{said}\r\n");
+        let expected = format!("GET / HTTP/1.1\r\nHost: a\r\n{said}{added}\r\n");
+        assert_eq!(forward(&request, rules, RequestOptions { client, ..TRUSTED }), expected);
+    }
+    let proto = "X-Forwarded-Proto: https\r\n";
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{proto}\r\n");
+    let client = Some((IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7)), "https"));
+    let both = ForwardRules { forwarded: true, ..usual };
+    let expected = format!(
+        "GET / HTTP/1.1\r\nHost: a\r\n{proto}X-Forwarded-For: 192.0.2.7\r\n\
+         Forwarded: for=192.0.2.7;proto=https\r\n\r\n"
+    );
+    assert_eq!(forward(&request, both, RequestOptions { client, ..TRUSTED }), expected);
 }
 
 #[test]

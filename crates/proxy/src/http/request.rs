@@ -303,7 +303,8 @@ fn server_head(
 ) -> Vec<u8> {
     let mut text = worker.buffers.take_text();
     let (upgrade, trust_client) = (head.upgrade(), from.is_trusted);
-    let options = RequestOptions { upgrade, trust_client, ..RequestOptions::default() };
+    let client = trust_client.then_some((from.address.ip(), from.scheme));
+    let options = RequestOptions { upgrade, trust_client, client, ..RequestOptions::default() };
     write_request(&mut text, bytes, head, from.lines, options);
     if let Some(header) = &listener_context.subject_header {
         let subject = from.tls.map_or("", |tls| &tls.subject);

@@ -93,6 +93,18 @@ fn a_trusted_proxy_is_believed_and_extended() {
 }
 
 #[test]
+fn servers_hear_of_the_client_whichever_header_a_trusted_proxy_sends() {
+    let standard = |fleet: &mut Fleet| fleet.listeners[0].forwarded = Forwarded::Rfc7239;
+    let said = "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n";
+    let seen = trusting(standard).ask(&get(said));
+    let line = "\r\nForwarded: for=192.0.2.7;proto=https, for=127.0.0.1;proto=http\r\n";
+    assert!(seen.contains(line), "{seen}");
+    let seen = trusting(|_| ()).ask(&get("Forwarded: for=192.0.2.7;proto=https\r\n"));
+    assert!(seen.contains("\r\nX-Forwarded-For: 192.0.2.7, 127.0.0.1\r\n"), "{seen}");
+    assert!(seen.contains("\r\nX-Forwarded-Proto: https\r\n"), "{seen}");
+}
+
+#[test]
 fn nothing_of_a_stranger_passes_where_servers_are_told_nothing() {
     let mut fleet = fleet(&[mirror().address]);
     fleet.listeners[0].forwarded = Forwarded::Off;
