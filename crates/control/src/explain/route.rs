@@ -53,6 +53,11 @@ fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
         {
             format!("the path is not below {from}, and would stay")
         }
+        Action::Redirect(Redirect { path: Some(PathChange::Prefix { to, .. }), .. })
+            if rules::Path::Prefix(to.clone()).matches(request.path) =>
+        {
+            format!("the path is below {to}/ already")
+        }
         Action::Redirect(Redirect { host: None, path: None, .. }) => {
             format!("it leads to {}, by which the request came", request.scheme)
         }

@@ -109,7 +109,9 @@ pub(crate) struct Mirror {
     pub(crate) in_flight: Key<Whole<1, 100_000>>,
 }
 
-/// A redirect. The route does not match what came where its parts lead, so they make no loop.
+/// A redirect. The route does not match what came where its parts lead, so they make no loop; only
+/// what a `regex` or a `map` makes of a path may match again. With `prefix = "/"` and
+/// `to = "/docs/"` what is below `/docs` stays.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {

@@ -162,8 +162,9 @@ impl Path {
 }
 
 /// Whether a path is this one or below it.
-pub(super) fn is_under(path: &[u8], prefix: &str) -> bool {
-    let rest = path.strip_prefix(prefix.as_bytes());
+pub(super) fn is_under(path: &[u8], prefix: impl AsRef<[u8]>) -> bool {
+    let prefix = prefix.as_ref();
+    let rest = path.strip_prefix(prefix);
     prefix.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 

@@ -2,7 +2,9 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Conditions, Headers, Path, PathChange, Request, Template, Variables, normal};
+use super::{
+    Conditions, Headers, Path, PathChange, Request, Template, Variables, normal, pattern::is_under,
+};
 
 /// A response that sends the client elsewhere. What is not given stays as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,15 +47,13 @@ impl Redirect {
         let Conditions { hosts, paths, .. } = conditions;
         let is_elsewhere = match &self.path {
             Some(PathChange::Whole(to)) => {
-                let (mut path, mut scratch) = (Vec::new(), Vec::new());
-                normal::encode_written(to.as_bytes(), &mut path);
-                let path = normal::path(&path, &mut scratch);
-                !paths.is_empty() && !paths.iter().any(|it| it.matches(path))
+                let path = normal_written(to);
+                !paths.is_empty() && !paths.iter().any(|it| it.matches(&path))
             }
             Some(change @ PathChange::Prefix { from, .. }) => {
                 let paths = [Path::Prefix(from.clone())].into();
                 let is_below = Conditions { paths, ..Conditions::default() }.cover(conditions);
-                is_below && change.changes(from.as_bytes())
+                is_below && change.inner_prefix().is_none()
             }
             Some(PathChange::Regex { .. } | PathChange::Map(_)) | None => false,
         };
@@ -142,12 +142,31 @@ fn asks_for<H: Headers + ?Sized>(request: &Request<'_, H>, host: &str) -> bool {
 }
 
 impl PathChange {
-    /// Whether a path becomes another.
+    /// Whether a path becomes another. One that is in the directory below which its prefix is moved
+    /// stays: it would become longer without end.
     fn changes(&self, path: &[u8]) -> bool {
+        if self.inner_prefix().is_some_and(|to| is_under(path, to)) {
+            return false;
+        }
         let (mut to, mut from) = (Vec::new(), Vec::new());
         normal::encode(path, &mut from);
         self.write(path, &mut to) && to != from
     }
+
+    /// The normal form of the new prefix, where that is below the old one.
+    fn inner_prefix(&self) -> Option<Vec<u8>> {
+        let Self::Prefix { from, to } = self else { return None };
+        let to = normal_written(to);
+        let to = to.strip_suffix(b"/").unwrap_or(&to);
+        is_under(to, from).then(|| to.to_vec())
+    }
+}
+
+/// The normal form of a path that the file gives.
+fn normal_written(path: &str) -> Vec<u8> {
+    let (mut written, mut scratch) = (Vec::new(), Vec::new());
+    normal::encode_written(path.as_bytes(), &mut written);
+    normal::path(&written, &mut scratch).to_vec()
 }
 
 #[cfg(test)]

@@ -234,10 +234,12 @@ fn the_linter_knows_that_a_redirect_is_not_for_those_who_are_there_already() {
     let https = Redirect { scheme: Some("https".into()), ..none.clone() };
     let with = |path| Redirect { path: Some(path), ..https.clone() };
     let prefix = |from: &str| PathChange::Prefix { from: from.into(), to: "/c".into() };
+    let inner = PathChange::Prefix { from: "/a".into(), to: "/a/b".into() };
     for (redirect, takes_all) in [
         (https.clone(), false),
         (with(prefix("/b")), false),
         (with(prefix("/a")), true),
+        (with(inner), false),
         (with(PathChange::Whole("/c".into())), true),
         (with(PathChange::Whole("/a/b/c".into())), false),
         (Redirect { host: Some("b.test".into()), ..https.clone() }, false),
@@ -403,6 +405,32 @@ fn a_redirect_that_does_not_change_the_path_leads_nobody_to_where_he_is() {
         let to_redirect = Rule::new(Conditions::default(), Action::Redirect(redirect));
         let rules = [to_redirect, rule(Conditions::default())];
         assert_eq!(found(&rules, &get("a.test", asked)), Some(usize::from(!first)), "{told}");
+    }
+}
+
+#[test]
+fn a_redirect_to_a_directory_below_is_not_for_who_is_in_it() {
+    for (from, to, asked, first) in [
+        ("", "/docs", "/x", true),
+        ("", "/docs", "/docsx", true),
+        ("", "/docs", "/docs", false),
+        ("", "/docs", "/docs/x", false),
+        ("/a", "/a/b%20c", "/a/x", true),
+        ("/a", "/a/b%20c", "/a/b c/x", false),
+        ("/a/b", "/a", "/a/b/b/x", true),
+        ("/a", "", "/a/a", true),
+    ] {
+        let redirect = Redirect {
+            status: 301,
+            scheme: None,
+            host: None,
+            path: Some(PathChange::Prefix { from: from.into(), to: to.into() }),
+            location: None,
+        };
+        let to_redirect = Rule::new(Conditions::default(), Action::Redirect(redirect));
+        let rules = [to_redirect, rule(Conditions::default())];
+        let decides = found(&rules, &get("a.test", asked));
+        assert_eq!(decides, Some(usize::from(!first)), "{from} to {to}: {asked}");
     }
 }
 
