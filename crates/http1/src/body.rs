@@ -5,6 +5,8 @@
 //! of which some may have to be left out, are the exception: they are held back until all have come
 //! ([`Progress::passed`], [`BodyReader::write_trailers`]).
 
+use std::sync::Arc;
+
 use crate::chunked::Chunked;
 use crate::error::ParseError;
 use crate::fields::Underscores;
@@ -42,6 +44,8 @@ pub struct BodyReader {
     underscores: Underscores,
     /// The bounds of its trailers.
     limits: HeadLimits,
+    /// Names of trailers that are left out.
+    hidden: Option<Arc<[String]>>,
     /// How much more may come whose length no head has told; [`UNLIMITED`] if there is no limit.
     room: u64,
 }
@@ -70,6 +74,7 @@ impl BodyReader {
             trailers: None,
             underscores: Underscores::Keep,
             limits: HeadLimits::DEFAULT,
+            hidden: None,
             room: UNLIMITED,
         }
     }
@@ -100,6 +105,13 @@ impl BodyReader {
     /// The same with bounds for its trailers.
     pub(crate) const fn with_limits(mut self, limits: HeadLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// The same without trailers of these names, in any case.
+    #[must_use]
+    pub fn without_trailers(mut self, names: Vec<String>) -> Self {
+        self.hidden = (!names.is_empty()).then(|| names.into());
         self
     }
 
@@ -194,7 +206,7 @@ impl BodyReader {
             self.state = State::Finished;
             return Ok(2);
         }
-        let new = || Box::new(Trailers::new(self.underscores, self.limits));
+        let new = || Box::new(Trailers::new(self.underscores, self.limits, self.hidden.clone()));
         let (consumed, complete) = self.trailers.get_or_insert_with(new).feed(bytes)?;
         if complete {
             self.state = State::Finished;

@@ -3,6 +3,8 @@
 //! Kept in memory of its own (bounded, and allocated only when a trailer comes), since its lines
 //! may arrive in pieces while the bytes themselves are already on their way to the client.
 
+use std::sync::Arc;
+
 use crate::error::ParseError;
 use crate::fields::{Field, Fields, Known, Span, Underscores};
 use crate::head::HeadLimits;
@@ -17,17 +19,24 @@ pub struct Trailers {
     fields: Fields,
     underscores: Underscores,
     limits: HeadLimits,
+    /// Names of those that are not.
+    hidden: Option<Arc<[String]>>,
 }
 
 impl Trailers {
     /// No trailers yet.
-    pub(crate) fn new(underscores: Underscores, limits: HeadLimits) -> Self {
+    pub(crate) fn new(
+        underscores: Underscores,
+        limits: HeadLimits,
+        hidden: Option<Arc<[String]>>,
+    ) -> Self {
         Self {
             bytes: Vec::new(),
             cursor: LineCursor::default(),
             fields: Fields::default(),
             underscores,
             limits,
+            hidden,
         }
     }
 
@@ -80,7 +89,7 @@ impl Trailers {
             if is_forbidden(field.known) {
                 return Err(ParseError::ForbiddenTrailer);
             }
-            if !is_passed(field.known) {
+            if !is_passed(field.known) || self.hides(field.name.of(&self.bytes)) {
                 continue;
             }
             if self.fields.len() == self.limits.fields {
@@ -92,6 +101,11 @@ impl Trailers {
             return Err(ParseError::TrailersTooLarge);
         }
         Ok((fits, false))
+    }
+
+    fn hides(&self, name: &[u8]) -> bool {
+        let mut hidden = self.hidden.iter().flat_map(|names| names.iter());
+        hidden.any(|own| own.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 

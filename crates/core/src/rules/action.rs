@@ -100,8 +100,12 @@ impl HeaderEdits {
     /// Whether a field of the message does not stay.
     #[must_use]
     pub fn drops(&self, name: &[u8]) -> bool {
-        let removed = self.remove.iter().chain(self.set.iter().map(|field| &field.0));
-        removed.into_iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+        self.dropped().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// The names of fields of the message that do not stay.
+    pub fn dropped(&self) -> impl Iterator<Item = &String> {
+        self.remove.iter().chain(self.set.iter().map(|field| &field.0))
     }
 
     /// Makes the changes of `other` as well.

@@ -23,7 +23,7 @@ use crate::{
         mirror::{Copy, CopyGuard},
         reply::Reply,
         request_id::RequestId,
-        rules::{self, Changes, Check},
+        rules::{self, Changes, Check, Routed},
         sticky::Session,
     },
     io::buffer::Buffer,
@@ -160,7 +160,7 @@ impl Request {
             let who = listener_context.subject_header.as_ref();
             Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service), who)
         });
-        let begun = begin_body(listener_context, (head, bytes), routed.rank, &mut text);
+        let begun = begin_body(listener_context, (head, bytes), &routed, &mut text);
         let refused = begun.as_ref().err().copied();
         if refused.is_some() {
             routed.refuse();
@@ -330,10 +330,14 @@ fn body(
 fn begin_body(
     listener_context: &ListenerContext,
     (head, bytes): (&RequestHead, &[u8]),
-    rank: Option<usize>,
+    routed: &Routed,
     text: &mut Vec<u8>,
 ) -> Result<(BodyReader, usize), ParseError> {
-    let mut body = body(listener_context, head, rank)?;
+    let mut body = body(listener_context, head, routed.rank)?;
+    if head.framing() == Framing::Chunked {
+        let hidden = routed.hidden_trailers(listener_context.subject_header.as_ref());
+        body = body.without_trailers(hidden);
+    }
     let early = &bytes[head.head_len()..];
     let progress = body.feed(early)?;
     text.extend_from_slice(&early[..progress.passed]);

@@ -241,6 +241,13 @@ impl Routed {
             changes.of_request(text);
         }
     }
+
+    /// The trailers that servers do not get from clients: those whose headers they do not get.
+    pub(crate) fn hidden_trailers(&self, subject_header: Option<&String>) -> Vec<String> {
+        let edits = self.changes.iter().map(|changes| &changes.rule().request);
+        let changed = edits.flat_map(HeaderEdits::dropped);
+        subject_header.into_iter().chain(&self.hidden).chain(changed).cloned().collect()
+    }
 }
 
 impl Seen<'_> {

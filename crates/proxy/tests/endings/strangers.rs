@@ -10,6 +10,7 @@ use loadline_core::{
     },
     rules::{
         Action, Conditions, DirectResponse, LimitKey, Network, RateLimit, Routes, Rule, Split,
+        Template,
     },
     units::{Bytes, Rate},
 };
@@ -232,34 +233,59 @@ fn a_name_with_an_underscore_is_refused_or_kept_where_the_listener_says_so() {
     assert!(seen.contains("Content_Length: 5\r\n"), "{seen}");
 }
 
-#[test]
-fn a_trailer_with_an_underscore_does_not_reach_a_server() {
-    let server = Scripted::new(|mut stream, _| {
+/// A body with one trailer.
+const BODY: &str = "3\r\nabc\r\n0\r\nX-Sum: 3\r\n\r\n";
+
+/// A server that answers with as much of the body that it was sent as [`BODY`] has.
+fn mirror_of_body() -> Scripted {
+    Scripted::new(|mut stream, _| {
         head(&mut stream);
-        let body = crate::support::exactly(&mut stream, "3\r\nabc\r\n0\r\nX-Sum: 3\r\n\r\n".len());
+        let body = crate::support::exactly(&mut stream, BODY.len());
         let length = body.len();
         let answer = format!(
             "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
         );
         stream.write_all(answer.as_bytes()).unwrap();
-    });
-    let head =
-        "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let body = "3\r\nabc\r\n0\r\nX_Sum: 4\r\nX-Sum: 3\r\nContent_Length: 5\r\n\r\n";
-    let proxy = Proxy::to(&[server.address]);
-    // All at once, then with the trailers behind everything else.
-    for at in [0, head.len(), head.len() + 13, head.len() + 20] {
-        let whole = format!("{head}{body}");
+    })
+}
+
+const CHUNKED: &str =
+    "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// Sends a chunked body of `abc` with trailers, of which a server is to get those of [`BODY`]: all
+/// at once, then with the trailers behind everything else.
+fn expect_body(proxy: &Proxy, body: &str) {
+    for at in [0, CHUNKED.len(), CHUNKED.len() + 13, CHUNKED.len() + 20] {
+        let whole = format!("{CHUNKED}{body}");
         let (first, last) = whole.split_at(at);
         let mut client = proxy.connect();
         client.set_nodelay(true).unwrap();
         client.write_all(first.as_bytes()).unwrap();
         client.write_all(last.as_bytes()).unwrap();
         let answer = crate::support::until_closed(&mut client);
-        assert!(answer.ends_with("3\r\nabc\r\n0\r\nX-Sum: 3\r\n\r\n"), "{at}: {answer}");
+        assert!(answer.ends_with(BODY), "{at}: {answer}");
     }
+}
+
+#[test]
+fn a_trailer_with_an_underscore_does_not_reach_a_server() {
+    let server = mirror_of_body();
+    let body = "3\r\nabc\r\n0\r\nX_Sum: 4\r\nX-Sum: 3\r\nContent_Length: 5\r\n\r\n";
+    expect_body(&Proxy::to(&[server.address]), body);
     let mut fleet = fleet(&[server.address]);
     fleet.listeners[0].underscore_headers = UnderscoreHeaders::Refuse;
-    let answer = Proxy::of(fleet).ask(format!("{head}{body}").as_bytes());
+    let answer = Proxy::of(fleet).ask(format!("{CHUNKED}{body}").as_bytes());
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
+#[test]
+fn what_clients_may_not_say_in_a_header_they_may_not_say_in_a_trailer() {
+    let server = mirror_of_body();
+    let mut rule = Rule::new(Conditions::default(), Action::Service(Split::all(0)));
+    rule.request.remove = vec!["X-User".into()];
+    rule.request.set = vec![("X-Env".into(), Template::literal("live"))];
+    let mut fleet = fleet(&[server.address]);
+    fleet.listeners[0].routes = Routes::new(vec![rule]);
+    let body = "3\r\nabc\r\n0\r\nx-user: root\r\nX-Sum: 3\r\nX-Env: test\r\n\r\n";
+    expect_body(&Proxy::of(fleet), body);
 }
