@@ -473,7 +473,8 @@ impl Changes {
     }
 }
 
-/// Changes the path in the request line with which `text` begins. The query stays.
+/// Changes the path in the request line with which `text` begins. The query stays, and so does `*`,
+/// which is no path.
 fn change_path(text: &mut Vec<u8>, change: &PathChange) {
     let mut words = text.splitn(3, |byte| *byte == b' ');
     let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
@@ -481,7 +482,7 @@ fn change_path(text: &mut Vec<u8>, change: &PathChange) {
     let (start, end) = (method.len() + 1, method.len() + 1 + path.len());
     let (mut scratch, mut changed) = (Vec::new(), Vec::new());
     let path = normal::path(path, &mut scratch);
-    if change.write(path, &mut changed) {
+    if path.starts_with(b"/") && change.write(path, &mut changed) {
         text.splice(start..end, changed);
     }
 }
@@ -581,6 +582,16 @@ mod tests {
             let mut text = line.as_bytes().to_vec();
             change_path(&mut text, &change);
             assert_eq!(String::from_utf8(text).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn options_of_the_whole_server_has_no_path_to_change() {
+        let prefix = PathChange::Prefix { from: String::new(), to: "/app".to_owned() };
+        for change in [prefix, PathChange::Whole("/app".to_owned())] {
+            let mut text = b"OPTIONS * HTTP/1.1\r\n".to_vec();
+            change_path(&mut text, &change);
+            assert_eq!(text, b"OPTIONS * HTTP/1.1\r\n");
         }
     }
 }
