@@ -193,7 +193,7 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
         listener: listener.bind,
         other_port: question.listener.is_none().then_some(question.port).filter(is_other),
         passed: route::passed(listener, matched, &request),
-        route: matched.map(|it| route::route(listener, it, &request, fleet)),
+        route: matched.map(|it| route::route(listener, it, (&request, asked.raw_path), fleet)),
         authentication: route::authentication(listener, matched, fleet),
         answer: answer(matched, (&asked, &request), (listener, *client), fleet),
     })

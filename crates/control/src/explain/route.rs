@@ -85,14 +85,14 @@ fn each(when: &Conditions) -> Vec<Conditions> {
 pub(super) fn route<H: Headers + ?Sized>(
     listener: &Listener,
     matched: Matched<'_>,
-    request: &Request<'_, H>,
+    (request, raw_path): (&Request<'_, H>, &[u8]),
     fleet: &Fleet,
 ) -> Route {
     let rule = matched.rule;
     let mut path = Vec::new();
     let changes = rule.path.as_ref().is_some_and(|change| {
         let mapped = change.filled_in(request);
-        mapped.as_ref().unwrap_or(change).write(request.path, &mut path)
+        mapped.as_ref().unwrap_or(change).write_raw(raw_path, request.path, &mut path)
     });
     Route {
         number: matched.rank + 1,

@@ -199,9 +199,11 @@ pub(crate) struct Limit {
 pub(crate) struct PathChange {
     /// The new path.
     pub(crate) path: Key<Text<NewPath>>,
-    /// The prefix that is replaced, up to the border of a segment.
+    /// The prefix that is replaced, up to the border of a segment. The rest of the path stays as it
+    /// came, `%2F` too, unless it has `.` or `..`, or begins with `//`.
     pub(crate) prefix: Key<Text<PathPrefix>>,
-    /// The expression of which the first match is replaced.
+    /// The expression of which the first match is replaced, in the path as routes see it: decoded,
+    /// `%2F` too, and without `.`, `..` and empty segments.
     pub(crate) regex: Key<Text<Expression>>,
     /// The replacement; `$1` stands for a group of the expression, `${1}` where a letter, a digit
     /// or `_` follows, `$$` for a dollar sign.

@@ -173,6 +173,16 @@ impl PathChange {
         (!value.is_empty()).then(|| Self::Whole([slash, value].concat()))
     }
 
+    /// Writes what becomes of a path that came as `raw`; false and nothing where it stays. Behind a
+    /// prefix it goes on as it came, `%2F` too, if nothing in it leads out of there.
+    pub fn write_raw(&self, raw: &[u8], path: &[u8], out: &mut Vec<u8>) -> bool {
+        let Self::Prefix { from, to } = self else { return self.write(path, out) };
+        let Some(rest) = raw_rest(raw, from) else { return self.write(path, out) };
+        normal::encode_written(to.as_bytes(), out);
+        out.extend_from_slice(if to.is_empty() && rest.is_empty() { b"/" } else { rest });
+        true
+    }
+
     /// Writes what becomes of a path, percent-encoded; false and nothing where it stays.
     pub fn write(&self, path: &[u8], out: &mut Vec<u8>) -> bool {
         match self {
@@ -192,9 +202,19 @@ impl PathChange {
     }
 }
 
+/// What is behind a prefix in a path as it came, where both mean in it what they mean in the normal
+/// form. A path that begins with two slashes would be a host for many.
+fn raw_rest<'a>(raw: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
+    let rest = raw.strip_prefix(prefix.as_bytes())?;
+    let is_path = rest.is_empty() || rest.starts_with(b"/") && !rest.starts_with(b"//");
+    (is_path && !prefix.contains('%') && !normal::has_dots(rest)).then_some(rest)
+}
+
 #[cfg(test)]
 mod tests {
     use alloc::vec;
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::rules::Variable;
@@ -241,6 +261,47 @@ mod tests {
             ("/api", "", "/api/a b?", Some("/a%20b%3F")),
         ] {
             assert_eq!(changed(&change(from, to), path).as_deref(), expected, "{from} {path}");
+        }
+    }
+
+    #[test]
+    fn what_is_behind_a_prefix_goes_on_as_it_came() {
+        let change = |from: &str, to: &str| PathChange::Prefix { from: from.into(), to: to.into() };
+        for (from, to, raw, expected) in [
+            ("/gitlab", "", "/gitlab/api/group%2Fproject", Some("/api/group%2Fproject")),
+            ("/gitlab", "/v2", "/gitlab/a//b%20c", Some("/v2/a//b%20c")),
+            ("/gitlab", "", "/gitlab", Some("/")),
+            ("", "/v2", "/%2F", Some("/v2/%2F")),
+            // These are written otherwise than the rule has them, or lead elsewhere.
+            ("/gitlab", "", "/%67itlab/a%2Fb", Some("/a/b")),
+            ("/gitlab", "", "/gitlab%2Fa%2Fb", Some("/a/b")),
+            ("/gitlab", "", "/gitlab//a%2Fb", Some("/a/b")),
+            ("/gitlab", "", "/gitlab/a%2F..%2Fb", Some("/b")),
+            ("/gitlab", "", "/gitlab/../gitlab/a%2fb", Some("/a/b")),
+            ("/gitlab", "", "/gitlab/../a", None),
+            ("/a%20b", "", "/a%20b/c", None),
+        ] {
+            let (mut scratch, mut out) = (vec![], vec![]);
+            let path = normal::path(raw.as_bytes(), &mut scratch);
+            let changes = change(from, to).write_raw(raw.as_bytes(), path, &mut out);
+            let written = changes.then(|| String::from_utf8(out).expect("ASCII"));
+            assert_eq!(written.as_deref(), expected, "{from} {raw}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_on_as_it_came_is_the_path_that_rules_have_seen(
+            raw in "/a(%2F|%2e|%[0-9]|[/.a%]){0,9}",
+            to in "(/b)?",
+        ) {
+            let normal = |path: &[u8]| normal::path(path, &mut vec![]).to_vec();
+            let change = PathChange::Prefix { from: "/a".into(), to };
+            let (mut as_came, mut as_seen) = (vec![], vec![]);
+            let path = normal(raw.as_bytes());
+            let changes = change.write_raw(raw.as_bytes(), &path, &mut as_came);
+            prop_assert_eq!(changes, change.write(&path, &mut as_seen));
+            prop_assert_eq!(normal(&as_came), normal(&as_seen));
         }
     }
 

@@ -4,7 +4,8 @@
 //! server behind may read all of them as the same. So percent-encoding is undone (once, `%2F` too),
 //! empty segments and `.` are dropped, and `..` takes back the segment before it. This is what
 //! nginx compares locations with. What is sent to the server is the path as it came, unless a rule
-//! changes it; then it is the normal form, changed and encoded again.
+//! changes it; then it is the normal form, changed and encoded again, or the path as it came behind
+//! another prefix.
 
 use alloc::vec::Vec;
 
@@ -103,6 +104,17 @@ impl Iterator for Decoded<'_> {
         self.rest = rest;
         Some(Byte::Plain(*first))
     }
+}
+
+/// Whether a path has a segment `.` or `..`, however it is written.
+pub(super) fn has_dots(path: &[u8]) -> bool {
+    let mut decoded = Vec::new();
+    let mut path = path;
+    if path.contains(&b'%') {
+        decode(path, |byte| byte, &mut decoded);
+        path = &decoded;
+    }
+    path.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"." | b".."))
 }
 
 fn digit(byte: u8) -> Option<u8> {

@@ -93,7 +93,7 @@ impl Redirect {
         }
         let mapped = self.path.as_ref().and_then(|path| path.filled_in(variables));
         let path = mapped.as_ref().or(self.path.as_ref());
-        let changed = path.is_some_and(|path| path.write(asked.path, out));
+        let changed = path.is_some_and(|path| path.write_raw(asked.raw_path, asked.path, out));
         if !changed {
             out.extend_from_slice(asked.raw_path);
         }

@@ -478,11 +478,11 @@ impl Changes {
 fn change_path(text: &mut Vec<u8>, change: &PathChange) {
     let mut words = text.splitn(3, |byte| *byte == b' ');
     let (Some(method), Some(target)) = (words.next(), words.next()) else { return };
-    let (path, _) = split_query(target);
-    let (start, end) = (method.len() + 1, method.len() + 1 + path.len());
+    let (raw, _) = split_query(target);
+    let (start, end) = (method.len() + 1, method.len() + 1 + raw.len());
     let (mut scratch, mut changed) = (Vec::new(), Vec::new());
-    let path = normal::path(path, &mut scratch);
-    if path.starts_with(b"/") && change.write(path, &mut changed) {
+    let path = normal::path(raw, &mut scratch);
+    if path.starts_with(b"/") && change.write_raw(raw, path, &mut changed) {
         text.splice(start..end, changed);
     }
 }
@@ -575,6 +575,7 @@ mod tests {
         let change = PathChange::Prefix { from: "/api".to_owned(), to: "/v2".to_owned() };
         for (line, expected) in [
             ("GET /api/x?y=/api HTTP/1.1\r\n", "GET /v2/x?y=/api HTTP/1.1\r\n"),
+            ("GET /api/a%2Fb HTTP/1.1\r\n", "GET /v2/a%2Fb HTTP/1.1\r\n"),
             ("GET /%61pi//x HTTP/1.1\r\n", "GET /v2/x HTTP/1.1\r\n"),
             ("GET /apis HTTP/1.1\r\n", "GET /apis HTTP/1.1\r\n"),
             ("OPTIONS * HTTP/1.1\r\n", "OPTIONS * HTTP/1.1\r\n"),
