@@ -331,8 +331,10 @@ impl Regex {
     pub fn whole(text: &str) -> Result<Self, PatternError> {
         // Alone first, because `a)(b` is no expression although `^(?:a)(b)$` is.
         compile(text)?;
+        let whole = compile(&format!("^(?:{text})$"));
         Ok(Self {
-            compiled: compile(&format!("^(?:{text})$"))?,
+            // With `(?x)` it may end with a comment, which goes on to the end of the line.
+            compiled: whole.or_else(|_| compile(&format!("^(?:{text}\n)$")))?,
             text: text.to_string(),
             directory: directory(text).unwrap_or_default(),
         })

@@ -159,6 +159,13 @@ fn all_conditions_must_hold_and_one_item_of_each_list_is_enough() {
 }
 
 #[test]
+fn a_verbose_expression_may_end_with_a_comment() {
+    let regex = Regex::whole("(?x) /a/ [0-9]+  # ids").unwrap();
+    assert!(regex.matches(b"/a/17"));
+    assert!(!regex.matches(b"/a/17/b") && !regex.matches(b"/a/17\n") && !regex.matches(b"x/a/17"));
+}
+
+#[test]
 fn patterns_that_cannot_be_say_what_would_be_right() {
     for (error, part) in [
         (Host::parse("http://a").unwrap_err(), "a host is a name"),
