@@ -105,6 +105,11 @@ impl Figures {
         }
     }
 
+    /// Those of a run that was ended before it began.
+    pub(crate) fn interrupted(lasts: Option<Duration>) -> Self {
+        Self { interrupted: true, ..Self::new(lasts) }
+    }
+
     /// Counts a request that is due then.
     pub(crate) fn plan(&mut self, due: Duration) {
         self.planned += 1;

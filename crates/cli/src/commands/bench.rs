@@ -68,7 +68,7 @@ fn measure(args: &Args, plan: &LoadPlan) -> anyhow::Result<LoadRecord> {
     let watcher = watcher.transpose()?;
     let measured = loadline_load::runtime()?.block_on(async {
         let mut stop = StopSignal::new()?;
-        let mut generators = args.with.connect().await?;
+        let mut generators = args.with.connect(&mut stop).await?;
         generators.measure(plan, |progress| display.show(progress), stop.received()).await
     });
     display.clear();

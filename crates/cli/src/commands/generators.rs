@@ -8,7 +8,7 @@ use loadline_load::{
 };
 use loadline_measure::record::LoadRecord;
 
-use super::bench::UsageError;
+use super::{bench::UsageError, stop_signal::StopSignal};
 
 /// The machines that send the load.
 #[derive(clap::Args)]
@@ -55,17 +55,33 @@ impl With {
     /// Connects to who sends.
     ///
     /// # Errors
-    /// [`AgentError`] or [`TokenError`].
-    pub(crate) async fn connect(&self) -> anyhow::Result<Generators> {
+    /// [`AgentError`] or [`TokenError`], or that `stop` came first.
+    pub(crate) async fn connect(&self, stop: &mut StopSignal) -> anyhow::Result<Generators> {
         let Some(path) = self.token_file.as_deref().filter(|_| self.is_given()) else {
             return Ok(Generators::Here);
         };
         let token = Token::read(path)?;
-        Ok(Generators::Agents(Leader::connect(&self.with, &token, VERSION).await?))
+        tokio::select! {
+            leader = Leader::connect(&self.with, &token, VERSION) => {
+                Ok(Generators::Agents(leader?))
+            }
+            () = stop.received() => anyhow::bail!("interrupted before all agents were connected"),
+        }
     }
 }
 
 impl Generators {
+    /// Whether each of them can be given a part of the limits of `plan`.
+    ///
+    /// # Errors
+    /// [`AgentError::Few`] where it cannot.
+    pub(crate) fn check(&self, plan: &LoadPlan) -> Result<(), AgentError> {
+        match self {
+            Self::Here => Ok(()),
+            Self::Agents(leader) => leader.check(plan),
+        }
+    }
+
     /// Runs `plan` until its end or that of `cancel`.
     ///
     /// # Errors

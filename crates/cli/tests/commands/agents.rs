@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use loadline_measure::record::{Document, LoadRecord, Outcomes, Record};
+use loadline_measure::record::{Document, LoadRecord, Outcomes, Record, Verdict};
 
 use crate::{
     runs::{loadline, text},
@@ -328,6 +328,48 @@ fn a_load_line_is_searched_from_two_agents() {
     let Record::Capacity(record) = document.record else { panic!("a search is expected") };
     assert!(record.rungs.iter().any(|rung| rung.users == 2), "{record:?}");
     assert!(record.rungs[0].throughput.as_per_sec_f64() > 10.0, "{:?}", record.rungs);
+}
+
+#[test]
+fn a_search_that_loses_an_agent_names_it_and_prints_what_is_known() {
+    let (worker, token) = (Worker::start(&["--cores", "2", "--service-time", "20ms"]), token());
+    let mut agents = [(); 2].map(|()| Agent::start(&token, &[]));
+    let child = Command::new(env!("CARGO_BIN_EXE_loadline"))
+        .args(["capacity", &worker.address, "--slo", "p99<200ms", "--json", "--quiet"])
+        .args(with(&[&agents[0], &agents[1]], &token))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    // One user has no more than 75 answers in its rung of 1.5 s.
+    while served(&worker) < 150 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no second rung came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    agents[1].process.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(98), "{}", text(&output.stderr));
+    let Record::Capacity(record) = Document::read(&output.stdout).unwrap().record else {
+        panic!("a search is expected")
+    };
+    assert_eq!(record.verdict, Verdict::GeneratorInvalid);
+    assert_eq!(record.rungs[0].users, 1, "what was measured before is kept");
+    let named = format!("agent {}: ", agents[1].address);
+    assert!(record.notes.iter().any(|note| note.starts_with(&named)), "{:?}", record.notes);
+}
+
+#[test]
+fn a_limit_that_cannot_be_dealt_out_is_told_before_a_search_begins() {
+    let (worker, token) = (Worker::start(&[]), token());
+    let agents = [(); 2].map(|()| Agent::start(&token, &[]));
+    let with = with(&[&agents[0], &agents[1]], &token);
+    let with: Vec<_> = with.iter().map(String::as_str).collect();
+    let search = ["capacity", &worker.address, "--slo", "p99<1s", "--connections", "1"];
+    let output = loadline(&[&search[..], &with[..]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("(--connections) of 1 cannot be dealt to 2 agents"));
+    assert_eq!(served(&worker), 0);
 }
 
 #[test]

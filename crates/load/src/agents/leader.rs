@@ -1,6 +1,6 @@
 //! Who leads agents: gives each its part, has them begin together, adds up what they counted.
 
-use std::{future::Future, io};
+use std::{future::Future, io, pin::pin};
 
 use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
@@ -100,8 +100,16 @@ impl Leader {
         Ok(Self { agents })
     }
 
+    /// Whether each agent can be given a part of the limits of `plan`.
+    ///
+    /// # Errors
+    /// [`AgentError::Few`] where it cannot.
+    pub fn check(&self, plan: &LoadPlan) -> Result<(), AgentError> {
+        self.parts(plan).map(drop)
+    }
+
     /// Runs `plan`, each agent its part. A run that lost an agent, or in which one fell behind, has
-    /// faults that name it. `cancel` ends it once it has begun.
+    /// faults that name it. `cancel` ends it; agents that were not ready then are let go.
     ///
     /// # Errors
     /// [`AgentError`] where it could not begin.
@@ -114,7 +122,11 @@ impl Leader {
         plan.check()?;
         let parts = self.parts(plan)?;
         let idle = self.agents.split_off(parts as usize);
-        let prepared = self.prepare(plan, parts).await;
+        let mut cancel = pin!(cancel);
+        let prepared = tokio::select! {
+            prepared = self.prepare(plan, parts) => prepared,
+            () = &mut cancel => return Ok(Figures::interrupted(plan.lasts()).record(plan)),
+        };
         self.agents.extend(idle);
         let ahead = prepared?;
         let wait = ahead.iter().map(|ahead| ahead.error).max().unwrap_or_default();
@@ -289,6 +301,8 @@ const ROUND_TRIPS: usize = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Until;
+    use tokio::{net::TcpListener, time::sleep};
 
     #[test]
     fn an_agent_is_named_by_its_host_with_or_without_port() {
@@ -301,5 +315,31 @@ mod tests {
         ] {
             assert_eq!(address(name), reached);
         }
+    }
+
+    #[tokio::test]
+    async fn an_interrupt_is_heard_while_an_agent_does_not_get_ready() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "0123456789abcdef\n").unwrap();
+        let token = Token::read(file.path()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let names = [listener.local_addr().unwrap().to_string()];
+        let hangs = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let link: Link<Report, Order> = link::follow(stream, &token, "1").await.unwrap();
+            link.say(Report::Free).await;
+            std::future::pending::<()>().await;
+        };
+        let lead = async {
+            let mut leader = Leader::connect(&names, &token, "1").await.unwrap();
+            let plan = LoadPlan::closed("localhost", 1, Until::Requests(1)).unwrap();
+            let soon = sleep(std::time::Duration::from_millis(100));
+            timeout(SILENCE, leader.measure(&plan, |_| (), soon)).await
+        };
+        let run = tokio::select! {
+            run = lead => run.unwrap().unwrap(),
+            () = hangs => unreachable!("it hangs"),
+        };
+        assert!(run.interrupted && run.planned == 0);
     }
 }

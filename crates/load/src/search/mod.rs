@@ -24,7 +24,7 @@
 //!
 //! The search ends within the time it is given; what it could not measure in it makes the interval
 //! wider. A run whose generator was at fault decides nothing and is made again; three in a row end
-//! the search, with what is known by then.
+//! the search, with what is known by then, and so does a generator that is lost.
 
 mod config;
 mod cycle;
@@ -156,6 +156,11 @@ impl Search {
             (Step::Done(_), _) => return,
             (_, Observation::Interrupted) => {
                 self.step = self.end(Verdict::Interrupted);
+                return;
+            }
+            (_, Observation::GeneratorLost(why)) => {
+                self.note(why);
+                self.step = self.end(Verdict::GeneratorInvalid);
                 return;
             }
             (_, Observation::OutOfTime) => {

@@ -51,6 +51,8 @@ pub enum Observation {
     OutOfTime,
     /// Someone wants the search to end now.
     Interrupted,
+    /// No run can be made any more, for this reason.
+    GeneratorLost(String),
 }
 
 /// What a search must know of a run.

@@ -322,6 +322,19 @@ fn a_generator_that_gives_out_ends_the_search_and_breaches_nothing() {
 }
 
 #[test]
+fn a_search_that_loses_its_generator_keeps_what_it_has_found_by_then() {
+    let mut search = Search::new(Config::default());
+    let Step::Ladder { users, duration } = search.next() else { panic!("a ladder comes first") };
+    let rung = M_D_2.0.closed(users as usize, 0.0, duration.as_secs_f64(), 1);
+    search.observe(Duration::from_secs(2), Observation::Run(Box::new(rung)));
+    let lost = "agent load-2: it closed the connection";
+    search.observe(Duration::from_secs(2), Observation::GeneratorLost(lost.to_owned()));
+    let Step::Done(record) = search.next() else { panic!("no run can be made any more") };
+    assert_eq!((record.verdict, record.rungs.len()), (Verdict::GeneratorInvalid, 1));
+    assert!(record.notes.iter().any(|note| note == lost), "{:?}", record.notes);
+}
+
+#[test]
 fn one_invalid_trial_is_made_again() {
     let mut first = true;
     let record = search(&M_D_2.0, Config::default(), |_, measured| {

@@ -59,11 +59,20 @@ impl Objective {
     /// The response time that counts as late: the shortest that a criterion limits.
     #[must_use]
     pub fn late_after(&self) -> Option<Duration> {
-        let limit = |criterion: &Criterion| match criterion.figure {
+        self.time_limits().min()
+    }
+
+    /// The longest response time that a criterion limits: what takes longer meets none.
+    #[must_use]
+    pub fn late_for_all_after(&self) -> Option<Duration> {
+        self.time_limits().max()
+    }
+
+    fn time_limits(&self) -> impl Iterator<Item = Duration> {
+        self.criteria.iter().filter_map(|criterion| match criterion.figure {
             Figure::Time { bound, .. } if criterion.relation.limits_above() => Some(bound),
             _ => None,
-        };
-        self.criteria.iter().filter_map(limit).min()
+        })
     }
 
     /// The moments of a run in which requests failed or, as far as the run counted them, were late,
@@ -211,6 +220,9 @@ mod tests {
         let late = objective.late(&LoadRecord { moments, ..LoadRecord::default() });
         assert_eq!(late, [(Duration::from_secs(2), 1.0), (Duration::from_secs(3), 2.0)]);
         assert_eq!(objective.late_after(), Some(Duration::from_millis(100)));
+        let two: Objective = "p50<100ms, p99<2s, max>=5s".parse().unwrap();
+        let ends = (two.late_after(), two.late_for_all_after());
+        assert_eq!(ends, (Some(Duration::from_millis(100)), Some(Duration::from_secs(2))));
     }
 
     proptest! {

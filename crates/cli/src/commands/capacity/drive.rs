@@ -8,7 +8,8 @@ use std::{
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{
-    LoadPlan, Pattern, Timetable, Until,
+    LoadPlan, Pattern, Progress, Timetable, Until,
+    agents::AgentError,
     search::{Config, Measured, NoAnswer, Observation, Search, Step},
 };
 use loadline_measure::{
@@ -16,7 +17,7 @@ use loadline_measure::{
     record::{Arrivals, CapacityRecord, LoadRecord, Purpose},
 };
 use loadline_report::{millis, per_second};
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::Notify};
 
 use crate::commands::{
     generators::{Generators, With},
@@ -32,6 +33,14 @@ pub(super) struct Pace {
     pub(super) quiet: bool,
 }
 
+impl Pace {
+    /// An open loop for so long.
+    fn trial(&self, timetable: Timetable, duration: Duration) -> Pattern {
+        let until = Until::Elapsed(duration);
+        Pattern::Open { timetable, until, max_in_flight: Some(self.max_in_flight) }
+    }
+}
+
 /// Searches with runs of `plan` under the patterns that the search asks for.
 pub(super) fn run(
     config: Config,
@@ -41,11 +50,21 @@ pub(super) fn run(
     with: &With,
 ) -> anyhow::Result<CapacityRecord> {
     let runtime = loadline_load::runtime()?;
-    let stop = RefCell::new(runtime.block_on(async { StopSignal::new() })?);
-    let generators = RefCell::new(runtime.block_on(with.connect())?);
-    let within = config.within.to_std();
-    let begun = time::Instant::now();
-    let driver = Driver { objective, plan, pace, runtime, generators, stop, begun, within };
+    let mut stop = runtime.block_on(async { StopSignal::new() })?;
+    let generators = runtime.block_on(with.connect(&mut stop))?;
+    let trial = Timetable::steady(config.highest, pace.arrivals, config.seed);
+    generators.check(&LoadPlan { pattern: pace.trial(trial, config.rung), ..plan.clone() })?;
+    let driver = Driver {
+        objective,
+        plan,
+        pace,
+        runtime,
+        generators: RefCell::new(generators),
+        stop: RefCell::new(stop),
+        begun: time::Instant::now(),
+        within: config.within.to_std(),
+        has_measured: Cell::new(false),
+    };
     let started = time::SystemTime::now().duration_since(time::UNIX_EPOCH).unwrap_or_default();
     driver.say(&format!("this takes {} at most", span(config.within)));
     let mut search = Search::new(config);
@@ -88,6 +107,8 @@ struct Driver<'a> {
     stop: RefCell<StopSignal>,
     begun: time::Instant,
     within: time::Duration,
+    /// Whether a run was made: what becomes of the generators later ends a search that has begun.
+    has_measured: Cell<bool>,
 }
 
 impl Driver<'_> {
@@ -118,11 +139,7 @@ impl Driver<'_> {
         duration: Duration,
         purpose: Purpose,
     ) -> anyhow::Result<Observation> {
-        let pattern = Pattern::Open {
-            timetable,
-            until: Until::Elapsed(duration),
-            max_in_flight: Some(self.pace.max_in_flight),
-        };
+        let pattern = self.pace.trial(timetable, duration);
         let measured = match self.measure(pattern, Some(duration))? {
             Ok(run) => self.judge(run),
             Err(ended) => return Ok(ended),
@@ -179,24 +196,44 @@ impl Driver<'_> {
         plan.pattern = pattern;
         plan.late_after = self.objective.late_after();
         let left = self.within.saturating_sub(self.begun.elapsed());
-        let drain = (self.within / DRAIN_PART).min(plan.timeout.to_std());
-        let longest = planned.map_or(left, |planned| left.min(planned.to_std() + drain));
-        let interrupted = Cell::new(false);
+        let longest = planned.map_or(Duration::MAX, |planned| planned + self.drain());
+        // By the clock of the run, which begins when its server was found.
+        let (elapsed, told) = (Cell::new(Duration::ZERO), Notify::new());
+        let progress = |now: &Progress| {
+            elapsed.set(now.elapsed);
+            told.notify_one();
+        };
+        let overlong = async {
+            while elapsed.get() < longest {
+                told.notified().await;
+            }
+        };
+        let ended = Cell::new(None);
         let mut signal = self.stop.borrow_mut();
         let stop = async {
             tokio::select! {
-                () = tokio::time::sleep(longest) => {}
-                () = signal.received() => interrupted.set(true),
+                () = overlong => {}
+                () = tokio::time::sleep(left) => ended.set(Some(Observation::OutOfTime)),
+                () = signal.received() => ended.set(Some(Observation::Interrupted)),
             }
         };
         let mut generators = self.generators.borrow_mut();
-        let run = self.runtime.block_on(generators.measure(&plan, |_| {}, stop))?;
-        Ok(match run {
-            _ if interrupted.get() => Err(Observation::Interrupted),
-            run if run.interrupted && longest >= left => Err(Observation::OutOfTime),
-            // The cut was the search's own, and what it cut off has failed.
-            run => Ok(LoadRecord { interrupted: false, ..run }),
-        })
+        let run = match self.runtime.block_on(generators.measure(&plan, progress, stop)) {
+            Err(error) if self.has_measured.get() && error.is::<AgentError>() => {
+                return Ok(Err(Observation::GeneratorLost(error.to_string())));
+            }
+            run => run?,
+        };
+        self.has_measured.set(true);
+        // Where the cut was the search's own, what it cut off has failed.
+        Ok(ended.take().map_or(Ok(LoadRecord { interrupted: false, ..run }), Err))
+    }
+
+    /// How long responses are waited for after a plan: as long as one could meet the objective.
+    fn drain(&self) -> Duration {
+        let part = Duration::from_std(self.within / DRAIN_PART);
+        let in_time = self.objective.late_for_all_after().map_or(part, |limit| limit + SLACK);
+        part.max(in_time).min(self.plan.timeout)
     }
 
     fn judge(&self, mut run: LoadRecord) -> Measured {
@@ -236,10 +273,13 @@ fn told(measured: &Measured) -> String {
 /// Long enough for a median, short enough not to wait for nothing.
 const PROBE: Duration = Duration::from_millis(200);
 
-/// Waiting for responses after a plan, and for the service to rest, takes no more than these parts
-/// of the time of the search.
+/// Waiting for responses after a plan that meet no objective any more, and for the service to rest,
+/// takes no more than these parts of the time of the search.
 const DRAIN_PART: u32 = 20;
 const COOL_DOWN_PART: u32 = 10;
+
+/// What a response may be late by the generator.
+const SLACK: Duration = Duration::from_millis(100);
 
 /// A shorter rest is not worth a line.
 const NOTABLE: time::Duration = time::Duration::from_secs(1);
@@ -254,8 +294,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that never answers every fifth request.
-    fn hanging() -> String {
+    /// A server that does so with each connection.
+    fn server(answer: fn(TcpStream)) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -266,23 +306,33 @@ mod tests {
         url
     }
 
-    fn answer(mut stream: TcpStream) {
+    /// Leaves every fifth request without an answer.
+    fn hang_at_times(mut stream: TcpStream) {
         static REQUESTS: AtomicUsize = AtomicUsize::new(1);
         while matches!(stream.read(&mut [0; 1024]), Ok(1..)) {
             if REQUESTS.fetch_add(1, Ordering::Relaxed).is_multiple_of(5) {
                 continue;
             }
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-            if stream.write_all(answer).is_err() {
+            if stream.write_all(ANSWER).is_err() {
                 return;
             }
         }
     }
 
-    #[test]
-    fn a_trial_in_which_requests_hang_beyond_its_end_is_breached() {
-        let objective: Objective = "p99<1s, errors<1%".parse().unwrap();
-        let plan = LoadPlan::closed(&hanging(), 1, Until::Requests(1)).unwrap();
+    /// Works longer on each request than a quick search waits for what is late.
+    fn work_long(mut stream: TcpStream) {
+        while matches!(stream.read(&mut [0; 1024]), Ok(1..)) {
+            std::thread::sleep(time::Duration::from_millis(1_700));
+            if stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// A trial at 50/s and a rung of four users in a search for `objective` of so many seconds.
+    fn observed(answer: fn(TcpStream), objective: &str, within: u64) -> [Measured; 2] {
+        let objective = objective.parse().unwrap();
+        let plan = LoadPlan::closed(&server(answer), 1, Until::Requests(1)).unwrap();
         let pace = Pace {
             arrivals: Arrivals::Constant,
             max_in_flight: 1_000,
@@ -299,15 +349,35 @@ mod tests {
             generators: RefCell::new(Generators::Here),
             stop,
             begun: time::Instant::now(),
-            within: time::Duration::from_secs(20),
+            within: time::Duration::from_secs(within),
+            has_measured: Cell::new(false),
         };
         let (rate, second) = (Rate::per_sec(50), Duration::from_secs(1));
         let timetable = Timetable::steady(rate, Arrivals::Constant, 0);
         let search = Search::new(Config::default());
         let trial = driver.trial(&search, timetable, rate, second, Purpose::Bracket);
-        for observed in [trial.unwrap(), driver.rung(4, second).unwrap()] {
-            let Observation::Run(measured) = observed else { panic!("{observed:?}") };
+        [trial, driver.rung(4, second)].map(|observed| match observed.unwrap() {
+            Observation::Run(measured) => *measured,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[test]
+    fn a_trial_in_which_requests_hang_beyond_its_end_is_breached() {
+        for measured in observed(hang_at_times, "p99<1s, errors<1%", 20) {
             assert!(!measured.met, "{measured:?}");
         }
     }
+
+    #[test]
+    fn a_response_that_can_still_meet_the_objective_is_waited_for_in_a_quick_search_too() {
+        for measured in observed(work_long, "p99<5s", 30) {
+            assert!(measured.met, "{measured:?}");
+        }
+        for measured in observed(work_long, "p99<1s", 30) {
+            assert!(!measured.met, "{measured:?}");
+        }
+    }
+
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 }
