@@ -203,8 +203,8 @@ impl Client {
                     self.put_back(pool, route, connection, again);
                     return Ok(answer);
                 }
-                Err(Failure::Ended(outcome)) => return Err(outcome),
                 Err(Failure::Silent) => self.tally.count_stale(),
+                Err(failure) => return Err(self.ended(failure)),
             }
         }
         opening.set(true);
@@ -212,8 +212,8 @@ impl Client {
         opening.set(false);
         let phases = phases(&opened);
         let mut connection = Connection::new(opened.wire);
-        let (mut answer, again) =
-            connection.exchange(&route.request).await.map_err(Failure::on_new)?;
+        let answered = connection.exchange(&route.request).await;
+        let (mut answer, again) = answered.map_err(|failure| self.ended(failure))?;
         self.put_back(pool, route, connection, again);
         answer.phases = PhaseTimes { queued, ..answer.phases.after(phases) };
         Ok(answer)
@@ -237,20 +237,30 @@ impl Client {
             let session = self.begin(host, &opened).await?;
             opening.set(false);
             let answered = session.exchange(&route.request).await;
-            return conclude(answered.map_err(Failure::on_new), opened.get());
+            return self.conclude(answered, opened.get());
         }
         let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
         opening.set(false);
         match place.session().exchange(&route.request).await {
             Err(Failure::Silent) if place.reused => self.tally.count_stale(),
-            answered => return conclude(answered.map_err(Failure::on_new), opened.get()),
+            answered => return self.conclude(answered, opened.get()),
         }
         drop(place);
         opening.set(true);
         let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
         opening.set(false);
         let answered = place.session().exchange(&route.request).await;
-        conclude(answered.map_err(Failure::on_new), opened.get())
+        self.conclude(answered, opened.get())
+    }
+
+    fn conclude(
+        &self,
+        answered: Result<WholeResponse, Failure>,
+        opened: PhaseTimes,
+    ) -> Result<WholeResponse, Outcome> {
+        let mut answer = answered.map_err(|failure| self.ended(failure))?;
+        answer.phases = answer.phases.after(opened);
+        Ok(answer)
     }
 
     /// Opens a session and notes what it took.
@@ -263,11 +273,19 @@ impl Client {
         let opened = self.connect(host).await?;
         took.set(phases(&opened));
         let session = Http2Connection::open(opened.wire).await;
-        session.map(Session::Http2).map_err(Failure::on_new)
+        session.map(Session::Http2).map_err(|failure| self.ended(failure))
     }
 
     async fn connect(&self, host: &Host) -> Result<Opened, Outcome> {
         self.counted(self.connector.open(&host.endpoint).await)
+    }
+
+    /// The class of a request that failed on a new connection; counts why TLS ended it.
+    fn ended(&self, failure: Failure) -> Outcome {
+        if let Failure::Tls(_, reason) = &failure {
+            self.tally.count_reason(reason.clone());
+        }
+        failure.on_new()
     }
 
     /// Counts what became of a connection.
@@ -288,15 +306,6 @@ impl Client {
             }
         }
     }
-}
-
-fn conclude(
-    answered: Result<WholeResponse, Outcome>,
-    opened: PhaseTimes,
-) -> Result<WholeResponse, Outcome> {
-    let mut answer = answered?;
-    answer.phases = answer.phases.after(opened);
-    Ok(answer)
 }
 
 /// What opening the connection took.

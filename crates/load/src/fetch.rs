@@ -130,8 +130,8 @@ impl Prober {
                     self.kept = again.then_some(kept);
                     return Ok(status);
                 }
-                Err(Failure::Ended(outcome)) => return Err(outcome),
                 Err(Failure::Silent) => *fetched = Fetched::default(),
+                Err(failure) => return Err(failure.on_new()),
             }
         }
         let mut opened = self.open(fetched).await?;

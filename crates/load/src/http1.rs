@@ -25,12 +25,14 @@ pub(crate) struct Connection {
 }
 
 /// Why an exchange did not give a whole response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The connection ended before a byte of a response.
     Silent,
     /// It ended in this class.
     Ended(Outcome),
+    /// TLS ended it in this class, for this reason.
+    Tls(Outcome, String),
 }
 
 impl Failure {
@@ -39,7 +41,7 @@ impl Failure {
     pub(crate) fn on_new(self) -> Outcome {
         match self {
             Self::Silent => Outcome::Reset,
-            Self::Ended(outcome) => outcome,
+            Self::Ended(outcome) | Self::Tls(outcome, _) => outcome,
         }
     }
 }
@@ -57,12 +59,12 @@ struct HeadRead {
 }
 
 impl HeadRead {
-    /// The connection ended here, in this class. Without a word only where TLS had none to say
+    /// The connection ended here, like this. Without a word only where TLS had none to say
     /// either: a server of TLS 1.3 refuses a client's certificate when the client takes the
     /// handshake for done.
-    fn cut_off(&self, outcome: Outcome) -> Failure {
-        let nothing_came = self.first_byte == Instant::ZERO && outcome == Outcome::Reset;
-        if nothing_came { Failure::Silent } else { Failure::Ended(outcome) }
+    fn cut_off(&self, failure: Failure) -> Failure {
+        let is_reset = failure == Failure::Ended(Outcome::Reset);
+        if is_reset && self.first_byte == Instant::ZERO { Failure::Silent } else { failure }
     }
 }
 
@@ -129,8 +131,8 @@ impl Connection {
         self.head.reset();
         loop {
             let count = match self.read(read.filled, upload).await {
-                Ok(0) => return Err(read.cut_off(Outcome::Reset)),
-                Err(error) => return Err(read.cut_off(tls::outcome_of(&error))),
+                Ok(0) => return Err(read.cut_off(Failure::Ended(Outcome::Reset))),
+                Err(error) => return Err(read.cut_off(tls::failure_of(&error))),
                 Ok(count) => count,
             };
             if read.first_byte == Instant::ZERO {
@@ -176,7 +178,7 @@ impl Connection {
             }
             apart = true;
             let read = self.read(0, upload).await;
-            (start, end) = (0, read.map_err(|error| Failure::Ended(tls::outcome_of(&error)))?);
+            (start, end) = (0, read.map_err(|error| tls::failure_of(&error))?);
             if end == 0 {
                 let whole = body.end_of_stream();
                 let ended = (bytes, false, Some(clock::now()));

@@ -149,11 +149,11 @@ fn failed(error: &h2::Error) -> Failure {
     if unseen {
         return Failure::Silent;
     }
-    Failure::Ended(match error.get_io() {
-        Some(error) => tls::outcome_of(error),
-        None if error.is_library() => Outcome::BadAnswer,
-        None => Outcome::Reset,
-    })
+    match error.get_io() {
+        Some(error) => tls::failure_by_text(error),
+        None if error.is_library() => Failure::Ended(Outcome::BadAnswer),
+        None => Failure::Ended(Outcome::Reset),
+    }
 }
 
 /// The largest window there is (RFC 9113, section 6.9.1).

@@ -25,6 +25,7 @@ use rustls::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
+    http1::Failure,
     outcome::Outcome,
     target::Target,
     transport::{Protocol, Tls, TlsVersion, Transport},
@@ -134,6 +135,26 @@ pub(crate) fn outcome_of(error: &io::Error) -> Outcome {
         Some(rustls::Error::AlertReceived(_)) => Outcome::ConnectRefused,
         Some(_) => Outcome::BadAnswer,
         None => Outcome::Reset,
+    }
+}
+
+/// What a connection failed by whose TLS ended in this error.
+pub(crate) fn failure_of(error: &io::Error) -> Failure {
+    match outcome_of(error) {
+        Outcome::Reset => Failure::Ended(Outcome::Reset),
+        outcome => Failure::Tls(outcome, in_words(error)),
+    }
+}
+
+/// As [`failure_of`], of an error from the h2 crate, which keeps its kind and its text alone.
+pub(crate) fn failure_by_text(error: &io::Error) -> Failure {
+    let reason = in_words(error);
+    match error.kind() {
+        io::ErrorKind::InvalidData if reason.starts_with(ALERT) => {
+            Failure::Tls(Outcome::ConnectRefused, reason)
+        }
+        io::ErrorKind::InvalidData => Failure::Tls(Outcome::BadAnswer, reason),
+        _ => Failure::Ended(Outcome::Reset),
     }
 }
 
@@ -257,10 +278,26 @@ static ONLY_13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
 const AUTHORITIES: &str = "authorities";
 
+/// How the TLS library begins to say what the other side found wrong.
+const ALERT: &str = "received fatal alert";
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use rustls::{CertificateError, OtherError};
+
+    #[test]
+    fn an_error_that_went_through_h2_is_of_the_class_that_it_was() {
+        let alert = rustls::AlertDescription::CertificateRequired;
+        let errors = [rustls::Error::AlertReceived(alert), rustls::Error::DecryptError];
+        for error in errors.map(|error| io::Error::new(io::ErrorKind::InvalidData, error)) {
+            let through_h2 = io::Error::new(error.kind(), error.to_string());
+            assert_eq!(failure_by_text(&through_h2), failure_of(&error));
+            assert!(matches!(failure_of(&error), Failure::Tls(..)), "{error}");
+        }
+        let reset = io::ErrorKind::ConnectionReset.into();
+        assert_eq!(failure_by_text(&reset), failure_of(&reset));
+    }
 
     /// As an error of webpki, which rustls hands on.
     #[derive(Debug, thiserror::Error)]

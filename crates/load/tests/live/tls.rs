@@ -91,13 +91,20 @@ fn a_server_that_asks_for_a_certificate_refuses_who_has_none() {
     let pair = format!("{}{}", client.certificate, client.key);
     for version in [&TLS12, &TLS13] {
         let tls = authority.server(&identity, &[version], true);
-        let server = Served::start(Speech::secure(tls, false));
-        let mut plan = plan(&server, 2);
-        plan.transport.tls.insecure = true;
-        let refused = Outcomes { connect_refused: 2, ..Outcomes::default() };
-        assert_eq!(run(&plan).outcomes, refused, "{version:?}");
-        plan.transport.tls.certificate = Some(file(&directory, "client.pem", &pair));
-        assert_eq!(run(&plan).outcomes.ok, 2, "{version:?}");
+        let server = Served::start(Speech::secure(tls, true));
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            let mut plan = plan(&server, 2);
+            plan.transport.tls.insecure = true;
+            plan.transport.protocol = protocol;
+            let refused = Outcomes { connect_refused: 2, ..Outcomes::default() };
+            let record = run(&plan);
+            assert_eq!(record.outcomes, refused, "{protocol:?}, {version:?}");
+            let reasons: Vec<_> = record.reasons.iter().collect();
+            let [(why, 2)] = &reasons[..] else { panic!("{protocol:?}, {version:?}: {reasons:?}") };
+            assert!(why.starts_with("received fatal alert: "), "{why}");
+            plan.transport.tls.certificate = Some(file(&directory, "client.pem", &pair));
+            assert_eq!(run(&plan).outcomes.ok, 2, "{protocol:?}, {version:?}");
+        }
     }
 }
 
