@@ -201,7 +201,7 @@ impl Figures {
 
     /// The record of a run of `plan` that counted these.
     pub(crate) fn record(mut self, plan: &LoadPlan) -> LoadRecord {
-        let elapsed = self.elapsed();
+        let elapsed = self.elapsed(plan);
         let mut record = LoadRecord {
             target: plan.asked(),
             started_unix_ms: self.started_unix_ms,
@@ -236,10 +236,13 @@ impl Figures {
     }
 
     /// Where the run ends in its figures. After its plan it goes on for responses alone: a time-out
-    /// at its end makes the rate no lower. One that got no response ends with its last failure.
-    fn elapsed(&self) -> Duration {
+    /// at its end makes the rate no lower. One that got no response ends with its last failure. An
+    /// open loop is not over before its plan is: the pause after its last request is a part of it.
+    fn elapsed(&self, plan: &LoadPlan) -> Duration {
         let without_plan = if self.statuses.is_empty() { self.last_ended } else { Duration::ZERO };
-        self.latest.max(self.last_ended.min(self.lasts.unwrap_or(without_plan)))
+        let planned = plan.ends().filter(|_| !self.interrupted).unwrap_or_default();
+        let last = self.latest.max(self.last_ended.min(self.lasts.unwrap_or(without_plan)));
+        last.max(planned)
     }
 
     /// How late requests went out.

@@ -239,6 +239,19 @@ impl LoadPlan {
         }
     }
 
+    /// When the plan of an open loop is over, as far as that is known: with its time, or at even
+    /// distances one after its last request.
+    pub(crate) fn ends(&self) -> Option<Duration> {
+        match &self.pattern {
+            Pattern::Open { timetable, until: until @ Until::Requests(_), .. } => {
+                let is_even = timetable.arrivals() == Arrivals::Constant;
+                is_even.then(|| timetable.lasts(*until))
+            }
+            Pattern::Open { timetable, until, .. } => Some(timetable.lasts(*until)),
+            Pattern::Closed { .. } => None,
+        }
+    }
+
     /// How long it takes at most, as far as that is known; random arrivals take longer for one seed
     /// in a million.
     pub(crate) fn lasts_at_most(&self) -> Option<Duration> {

@@ -345,6 +345,27 @@ mod tests {
         assert!(record.achieved < Rate::per_sec(1), "{}", record.achieved);
     }
 
+    /// Of ten seconds at one request in two, nearly two come after the last response.
+    #[test]
+    fn a_slow_open_loop_has_the_rate_that_it_was_planned_with() {
+        let rate = Rate::milli_per_sec(500);
+        for (until, requests) in
+            [(Until::Elapsed(Duration::from_secs(10)), 5), (Until::Requests(1), 1)]
+        {
+            let plan = LoadPlan::open("localhost", rate, until).unwrap();
+            for interrupted in [false, true] {
+                let tally = Tally::new(plan.lasts());
+                for number in 0..requests {
+                    let mut ticket = tally.plan(ms(number * 2_000));
+                    ticket.send(ms(number * 2_000));
+                    ticket.end(ms(number * 2_000 + 1), answer(200));
+                }
+                let record = tally.close(None, interrupted).record(&plan);
+                assert_eq!(record.achieved == rate, !interrupted, "{until:?}: {record:?}");
+            }
+        }
+    }
+
     #[test]
     fn an_interrupted_run_lasts_until_then_and_cuts_off_what_is_no_failure() {
         let tally = Tally::new(Some(Duration::from_secs(60)));

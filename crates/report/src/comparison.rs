@@ -133,8 +133,10 @@ impl<'r> Side<'r> {
         }
         let rate = ok / seconds;
         let mut before = Duration::ZERO;
-        let pieces = self.record.moments_until_end().iter().map(|moment| {
-            let at = moment.at.min(self.record.elapsed);
+        let moments = self.record.moments_until_end();
+        let pieces = moments.iter().zip(1..).map(|(moment, number)| {
+            // The last one goes on to the end of the run.
+            let at = if number < moments.len() { moment.at } else { self.record.elapsed };
             let lasted = at.saturating_sub(before);
             before = at;
             (moment.outcomes.ok as f64, lasted.as_secs_f64())

@@ -25,7 +25,8 @@ pub struct LoadRecord {
     /// How requests were planned.
     pub model: LoadModel,
     /// From the first planned instant to the last response, or to the last failure while the plan
-    /// went on.
+    /// went on. An open loop that was not interrupted lasts to the end of its plan at least: to
+    /// that of its duration, or at even distances to one after the last request.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
