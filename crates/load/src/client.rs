@@ -9,6 +9,7 @@ use std::{borrow::Cow, cell::Cell, collections::HashMap, net::SocketAddr, rc::Rc
 
 use loadline_core::time::{Duration, Instant};
 use loadline_linux::clock;
+use loadline_measure::record::HostAddress;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 
@@ -62,6 +63,8 @@ struct Found<'p> {
     known: HashMap<(bool, Cow<'p, str>, u16), usize>,
     /// What the first look-up took.
     dns: Option<Duration>,
+    /// Of those that are given by names.
+    addresses: Vec<HostAddress>,
 }
 
 /// An endpoint and what is spoken there.
@@ -91,6 +94,11 @@ impl<'p> Found<'p> {
         self.dns = self.dns.or(target.is_named().then_some(took));
         let endpoint = reachable(connector, (&addresses, name), plan.timeout).await;
         connector.check(&endpoint)?;
+        if target.is_named() {
+            let host = format!("{}:{}", target.host(), target.port());
+            let (address, known) = (endpoint.address.to_string(), addresses.len() as u64);
+            self.addresses.push(HostAddress { host, address, known });
+        }
         let same = self.endpoints.iter().position(|other| *other == endpoint);
         let host = same.unwrap_or(self.endpoints.len());
         if same.is_none() {
@@ -118,7 +126,8 @@ impl Client {
             let host = found.host_of(target, (plan, &connector)).await?;
             routes.push(Route { request, host });
         }
-        let Found { endpoints, dns, .. } = found;
+        let Found { endpoints, dns, addresses, .. } = found;
+        tally.note_addresses(addresses);
         if transport.protocol == Protocol::Auto {
             let http2 = all_choose_http2(&connector, &endpoints, plan.timeout).await;
             connector.settle(transport, http2)?;

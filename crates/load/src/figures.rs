@@ -3,11 +3,11 @@
 //!
 //! Times are offsets from the start of the plan, so that they mean the same on every machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loadline_core::{time::Duration, units::Count};
 use loadline_measure::{
-    record::{Generator, Latency, LoadModel, LoadRecord, Outcomes, Phases, Spreads},
+    record::{Generator, HostAddress, Latency, LoadModel, LoadRecord, Outcomes, Phases, Spreads},
     statistics::Times,
 };
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,8 @@ pub(crate) struct Figures {
     pub(crate) connections: u64,
     /// What was spoken over the connection opened last.
     pub(crate) protocol: String,
+    /// Where requests go.
+    pub(crate) addresses: BTreeSet<HostAddress>,
     /// How often the generator itself was out of something.
     pub(crate) shortages: BTreeMap<Shortage, u64>,
     /// The latest planned instant or end of a response.
@@ -93,6 +95,7 @@ impl Figures {
             stale: 0,
             connections: 0,
             protocol: String::new(),
+            addresses: BTreeSet::new(),
             shortages: BTreeMap::new(),
             latest: Duration::ZERO,
             last_ended: Duration::ZERO,
@@ -191,6 +194,7 @@ impl Figures {
         if !other.protocol.is_empty() {
             self.protocol = other.protocol;
         }
+        self.addresses.extend(other.addresses);
         self.latest = self.latest.max(other.latest);
         self.last_ended = self.last_ended.max(other.last_ended);
         self.last_planned = self.last_planned.max(other.last_planned);
@@ -206,6 +210,7 @@ impl Figures {
             target: plan.asked(),
             started_unix_ms: self.started_unix_ms,
             model: plan.model(),
+            plan: Some(Box::new(plan.beside_model())),
             elapsed,
             achieved: Count::new(self.outcomes.ok) / elapsed,
             planned: self.planned,
@@ -223,6 +228,7 @@ impl Figures {
             bytes_read: self.bytes_read,
             generator: self.generator(&plan.model()),
             protocol: self.protocol,
+            addresses: self.addresses.into_iter().collect(),
             statuses: self.statuses,
             by_header: self.by_header,
             reasons: self.reasons,

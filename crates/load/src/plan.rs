@@ -2,7 +2,7 @@
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_http1::BuildError;
-use loadline_measure::record::{Arrivals, LoadModel};
+use loadline_measure::record::{Arrivals, LoadModel, LoadPlanRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -225,6 +225,22 @@ impl LoadPlan {
                 seed: timetable.seed(),
                 stages: timetable.parts().to_vec(),
             },
+        }
+    }
+
+    /// What else stands in a record.
+    pub(crate) fn beside_model(&self) -> LoadPlanRecord {
+        let max_in_flight = match &self.pattern {
+            Pattern::Closed { .. } => None,
+            Pattern::Open { max_in_flight, .. } => *max_in_flight,
+        };
+        LoadPlanRecord {
+            method: self.method.clone(),
+            body_bytes: self.body.len() as u64,
+            timeout: self.timeout,
+            keepalive: self.keepalive,
+            connections: self.transport.connections,
+            max_in_flight,
         }
     }
 

@@ -11,7 +11,7 @@ use loadline_core::{
     time::{Duration, Instant},
     units::Count,
 };
-use loadline_measure::statistics::Times;
+use loadline_measure::{record::HostAddress, statistics::Times};
 use tokio::sync::Notify;
 
 use crate::{
@@ -110,6 +110,11 @@ impl Tally {
         if figures.protocol != protocol {
             protocol.clone_into(&mut figures.protocol);
         }
+    }
+
+    /// Notes where requests will go.
+    pub(crate) fn note_addresses(&self, addresses: Vec<HostAddress>) {
+        self.books.borrow_mut().figures.addresses.extend(addresses);
     }
 
     /// Counts a connection that could not be opened for want of something of the generator's own.

@@ -8,11 +8,11 @@
 //! What stays outside the intervals is how a service differs from one run to the next: two runs
 //! show that these runs differ. Repeat both, in turns, before believing a small difference.
 
-use loadline_core::time::Duration;
+use loadline_core::{time::Duration, units::Bytes};
 use loadline_measure::{
     record::{
-        ComparedFigure, ComparedRun, ComparisonRecord, Finding, LoadModel, LoadRecord, Measured,
-        Moment,
+        ComparedFigure, ComparedRun, ComparisonRecord, Finding, LoadModel, LoadPlanRecord,
+        LoadRecord, Measured, Moment,
     },
     statistics::{self, Batches, Estimate, Interval},
 };
@@ -323,6 +323,11 @@ fn warnings(a: (&str, &LoadRecord), b: (&str, &LoadRecord)) -> Vec<String> {
     };
     differ("targets", &first.target, &second.target);
     differ("protocols", &first.protocol, &second.protocol);
+    if let (Some(a), Some(b)) = (&first.plan, &second.plan) {
+        for ((what, a), (_, b)) in beside_model(a).into_iter().zip(beside_model(b)) {
+            differ(what, &a, &b);
+        }
+    }
     if let Some(plans) = plan_difference(first, second) {
         warnings.push(format!("different plans: {plans}"));
     } else if first.model != second.model {
@@ -337,6 +342,20 @@ fn warnings(a: (&str, &LoadRecord), b: (&str, &LoadRecord)) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// What a plan says beside its model, with the name of each.
+fn beside_model(plan: &LoadPlanRecord) -> [(&'static str, String); 6] {
+    let limit = |limit: Option<u32>| limit.map_or("no limit".to_owned(), |most| most.to_string());
+    let kept = if plan.keepalive { "kept" } else { "one for each request" };
+    [
+        ("methods", plan.method.clone()),
+        ("request bodies", Bytes::new(plan.body_bytes).to_string()),
+        ("timeouts", plan.timeout.to_string()),
+        ("connections", kept.to_owned()),
+        ("limits of connections", limit(plan.connections)),
+        ("limits in flight", limit(plan.max_in_flight)),
+    ]
 }
 
 fn warnings_of((name, record): (&str, &LoadRecord)) -> Vec<String> {
@@ -603,6 +622,31 @@ mod tests {
         ] {
             assert!(warnings.contains(told), "{told:?} is not in {warnings:?}");
         }
+    }
+
+    #[test]
+    fn a_run_whose_connections_were_used_otherwise_is_told_so() {
+        let (mut a, mut b) = (run(10.0, 0), run(10.0, 0));
+        let plan = LoadPlanRecord {
+            method: "GET".into(),
+            timeout: Duration::from_secs(30),
+            keepalive: true,
+            ..LoadPlanRecord::default()
+        };
+        a.plan = Some(Box::new(plan.clone()));
+        let warnings = |b: &LoadRecord| {
+            compare_runs(("a", &a), ("b", b), Limits::default()).warnings.join("; ")
+        };
+        assert_eq!(warnings(&b), "", "an older record says nothing of it");
+        b.plan = Some(Box::new(LoadPlanRecord {
+            keepalive: false,
+            connections: Some(2),
+            body_bytes: 100,
+            ..plan
+        }));
+        let expected = "different request bodies: 0B and 100B; different connections: kept and one \
+                        for each request; different limits of connections: no limit and 2";
+        assert_eq!(warnings(&b), expected);
     }
 
     /// As the first, with 600 requests under way when somebody had seen enough.

@@ -7,7 +7,7 @@ use std::{
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{LoadError, LoadPlan, Outcome, Prober, Protocol, Until};
-use loadline_measure::record::Outcomes;
+use loadline_measure::record::{HostAddress, LoadPlanRecord, Outcomes};
 
 use crate::{
     one_user, run,
@@ -20,6 +20,38 @@ const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 fn refused(plan: &LoadPlan) -> LoadError {
     let runtime = loadline_load::runtime().unwrap();
     runtime.block_on(loadline_load::run(plan, |_| ())).unwrap_err()
+}
+
+#[test]
+fn a_record_names_the_address_of_a_name_that_was_loaded() {
+    let server = Server::answering(EMPTY);
+    assert!(run(&one_user(&server.url(), 1)).addresses.is_empty(), "an address has no other");
+    let url = server.url().replace("127.0.0.1", "localhost");
+    let addresses = run(&one_user(&url, 1)).addresses;
+    let [HostAddress { host, address, known }] = &addresses[..] else { panic!("{addresses:?}") };
+    let port = server.url().rsplit_once(':').unwrap().1.trim_end_matches('/').to_owned();
+    assert_eq!(*host, format!("localhost:{port}"));
+    assert_eq!(*address, format!("127.0.0.1:{port}"));
+    assert!(*known >= 1);
+}
+
+#[test]
+fn a_record_holds_the_plan_beside_its_model() {
+    let server = Server::answering(EMPTY);
+    let mut plan = one_user(&server.url(), 1);
+    plan.keepalive = false;
+    plan.transport.connections = Some(3);
+    plan.method = "POST".to_owned();
+    plan.body = vec![b'x'; 10];
+    let expected = LoadPlanRecord {
+        method: "POST".to_owned(),
+        body_bytes: 10,
+        timeout: plan.timeout,
+        keepalive: false,
+        connections: Some(3),
+        max_in_flight: None,
+    };
+    assert_eq!(run(&plan).plan.as_deref(), Some(&expected));
 }
 
 #[test]

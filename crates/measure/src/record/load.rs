@@ -24,6 +24,13 @@ pub struct LoadRecord {
     pub started_unix_ms: u64,
     /// How requests were planned.
     pub model: LoadModel,
+    /// What else was planned; none in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<LoadPlanRecord>>,
+    /// Where requests went of hosts that were given by their names; none in records of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<HostAddress>,
     /// From the first planned instant to the last response, or to the last failure while the plan
     /// went on. An open loop that was not interrupted lasts to the end of its plan at least: to
     /// that of its duration, or at even distances to one after the last request.
@@ -325,6 +332,40 @@ pub struct Fault {
     pub what: String,
     /// What to change.
     pub advice: String,
+}
+
+/// What was planned of a run beside its model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LoadPlanRecord {
+    /// The method of each request.
+    pub method: String,
+    /// Bytes of the body of each request.
+    pub body_bytes: u64,
+    /// How long one request might take, connecting included.
+    #[serde(rename = "timeout_ms", with = "number::ms")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
+    pub timeout: Duration,
+    /// Whether connections were kept from one request to the next.
+    pub keepalive: bool,
+    /// The most connections to each address; none without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// Of an open loop the most requests under way at a time; none without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
+}
+
+/// The address that requests to a host went to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HostAddress {
+    /// The host by its name, with its port.
+    pub host: String,
+    /// The only one of its addresses that was connected to, with its port. Each agent chooses one.
+    pub address: String,
+    /// How many addresses the name has.
+    pub known: u64,
 }
 
 /// What became of the requests: each is in exactly one class.

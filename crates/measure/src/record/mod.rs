@@ -36,8 +36,8 @@ pub use explanation::{ExplainedGroup, ExplainedServer, ExplainedStep, Explanatio
 pub use formula::{Column, FormulaCurve, FormulaRecord, FormulaResult, Quantity};
 pub use latency::{Bin, Latency, Percentiles, Series, Spread};
 pub use load::{
-    AgentRecord, Arrivals, Fault, Generator, LoadModel, LoadRecord, Moment, Outcomes, Phases,
-    Spreads, Stage,
+    AgentRecord, Arrivals, Fault, Generator, HostAddress, LoadModel, LoadPlanRecord, LoadRecord,
+    Moment, Outcomes, Phases, Spreads, Stage,
 };
 pub use objective::{Criterion, ObjectiveRecord};
 pub use plan::{PlanRecord, PlannedCase, PlannedGroup, RunCount};

@@ -277,6 +277,9 @@ timeout, reset (ended before the answer was whole), bad answer (not HTTP), dropp
 generator), cut off (by an interrupt). A run with --duration waits for the answers under way at
 its end, at most --timeout. SIGINT (Ctrl-C) or SIGTERM ends it and prints what there is.
 
+Of a name with several addresses the first that takes a connection gets all requests; the page and
+the record say which.
+
 With --with the agents (loadline agent --help) send the very instants that this machine would send,
 dealt out one by one, and users and limits likewise; they begin together, and their figures are
 added exactly. An agent that falls behind or is lost makes the run invalid.

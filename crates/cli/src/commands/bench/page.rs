@@ -1,7 +1,10 @@
 //! The result of a run as a page for a terminal: 80 columns, 45 lines at most.
 
+mod addresses;
 mod timeline;
 mod verdict;
+
+pub(crate) use addresses::one_of_several;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -21,6 +24,9 @@ pub(crate) fn write(record: &LoadRecord) -> String {
     let mut page = String::new();
     wrapped(&mut page, "", &record.target);
     line(&mut page, format_args!("{}", pattern(record)));
+    if let Some(told) = one_of_several(record) {
+        wrapped(&mut page, "", &told);
+    }
     if record.interrupted {
         page += "interrupted: only what was due until then is counted\n";
     }

@@ -241,7 +241,8 @@ Examples:
 Trials are counted together: of `p95<300ms` the requests that were late in all trials at a load may
 be 5 % of all. At the load line a single trial is about as likely to meet the objective as not:
 leave headroom. A trial that the generator could not carry out decides nothing; three in a row end
-the search, and the output says what to change.
+the search, and the output says what to change. Of a name with several addresses the first that
+takes a connection gets all requests, as with bench.
 
 Exit codes: 0 found (or even --max-rate meets the objective), 1 wrong usage, 2 failed (as
 where nothing is answered) or interrupted, 98 the generator ran out first, 99 no load meets the

@@ -20,6 +20,7 @@ use loadline_report::{millis, per_second};
 use tokio::{runtime::Runtime, sync::Notify};
 
 use crate::commands::{
+    bench::page::one_of_several,
     generators::{Generators, With},
     stop_signal::StopSignal,
 };
@@ -123,6 +124,9 @@ impl Driver<'_> {
             && let Some(none) = NoAnswer::of(&run)
         {
             return Err(none.into());
+        }
+        if let Some(addresses) = one_of_several(&run).filter(|_| users == 1) {
+            self.say(&addresses);
         }
         let measured = self.judge(run);
         let throughput = per_second(measured.achieved);
