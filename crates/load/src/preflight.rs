@@ -103,11 +103,16 @@ struct Held {
     to_one: u64,
     /// Whether it is so only where the server does not answer.
     at_worst: bool,
+    /// Whether the server may choose HTTP/2, over which requests share them.
+    may_be_shared: bool,
 }
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { connections, at_worst, .. } = self;
+        if self.may_be_shared {
+            f.write_str("unless the server chooses HTTP/2, ")?;
+        }
         match at_worst {
             true => write!(f, "a server that hangs would be held {connections} connections"),
             false => write!(f, "the plan holds {connections} connections"),
@@ -120,8 +125,15 @@ impl fmt::Display for Held {
 fn held(plan: &LoadPlan) -> Option<Held> {
     let (servers, kept) = (servers(plan), plan.transport.connections.map(u64::from));
     let shared = matches!(plan.transport.protocol, Protocol::Http2 | Protocol::Http3);
-    let of_each =
-        |to_one: u64| Held { connections: to_one.saturating_mul(servers), to_one, at_worst: false };
+    let may_be_shared = plan.transport.protocol == Protocol::Auto
+        && plan.keepalive
+        && plan.targets.iter().all(|(target, _)| target.is_secure());
+    let of_each = |to_one: u64| Held {
+        connections: to_one.saturating_mul(servers),
+        to_one,
+        at_worst: false,
+        may_be_shared,
+    };
     match &plan.pattern {
         _ if shared => kept.map(of_each),
         Pattern::Closed { users, .. } => {
@@ -136,7 +148,8 @@ fn held(plan: &LoadPlan) -> Option<Held> {
             let all = bounds.into_iter().flatten().fold(due, u64::min);
             let most = kept.map_or(u64::MAX, |kept| kept.saturating_mul(servers));
             let to_one = all.min(kept.unwrap_or(u64::MAX));
-            Some(Held { connections: all.min(most), to_one, at_worst: true })
+            let connections = all.min(most);
+            Some(Held { connections, to_one, at_worst: true, may_be_shared })
         }
     }
 }
@@ -367,7 +380,12 @@ mod tests {
         let mut plan = LoadPlan::closed("https://a.example", 5_000, Until::Requests(9)).unwrap();
         plan.transport.protocol = Protocol::Http2;
         assert_eq!(check(&plan, &small), [], "requests share connections");
+        plan.transport.protocol = Protocol::Auto;
+        let notice = only(&check(&plan, &small));
+        let expected = "unless the server chooses HTTP/2, the plan holds 5000 connections at once";
+        assert!(notice.starts_with(expected), "{notice}");
         plan.transport.protocol = Protocol::Http1;
+        assert!(only(&check(&plan, &small)).starts_with("the plan holds 5000 connections"));
         plan.transport.connections = Some(100);
         assert_eq!(check(&plan, &small), []);
         let target = |number: u32| (format!("{number}.example").parse().unwrap(), 1);

@@ -76,8 +76,8 @@ pub async fn ttfb(
     let (started_unix_ms, start) = (clock::unix_millis(), clock::now());
     let mut cancel = std::pin::pin!(cancel);
     let mut interrupted = false;
-    'rounds: for round in 0..plan.count {
-        let due = start + plan.interval * round;
+    let mut due = start;
+    'rounds: for _ in 0..plan.count {
         if !wait_until(due, cancel.as_mut()).await {
             interrupted = true;
             break;
@@ -92,6 +92,8 @@ pub async fn ttfb(
                 break 'rounds;
             }
         }
+        // After a slow round the next ones do not catch up in a burst.
+        due = (due + plan.interval).max(clock::now());
     }
     let elapsed = clock::now().since(start);
     let mut targets = Vec::with_capacity(lanes.len());
@@ -217,6 +219,40 @@ async fn wait_until(due: Instant, cancel: Pin<&mut impl Future<Output = ()>>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Until;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+        time::sleep,
+    };
+
+    #[tokio::test]
+    async fn requests_after_a_slow_one_keep_their_interval() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = listener.local_addr().unwrap().to_string();
+        let serve = async {
+            let mut delay = Duration::from_millis(250);
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let _ = stream.read(&mut [0; 1024]).await.unwrap();
+                sleep(std::mem::take(&mut delay).to_std()).await;
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+            }
+        };
+        let plan = TtfbPlan {
+            requests: vec![LoadPlan::closed(&url, 1, Until::Requests(1)).unwrap()],
+            count: 4,
+            interval: Duration::from_millis(100),
+            keepalive: false,
+        };
+        let record = tokio::select! {
+            record = ttfb(&plan, |_| (), std::future::pending()) => record.unwrap(),
+            () = serve => unreachable!("it serves for ever"),
+        };
+        let at: Vec<_> = record.targets[0].samples.iter().map(|sample| sample.at).collect();
+        assert!(at.len() == 4 && at[3] >= Duration::from_millis(450), "{at:?}");
+    }
 
     fn fetched(outcome: Result<u16, Outcome>) -> Fetched {
         Fetched {
