@@ -1,8 +1,9 @@
 //! One client connection: its streams come in here, and go on as sessions of their own.
 //!
-//! States as in HTTP/2: *serving*; *leaving* (GOAWAY is sent, streams that crossed it are
-//! answered); *left* (further streams are refused). It is closed when nothing is under way and the
-//! client has acknowledged what was sent. What a client can do too much of:
+//! States as in HTTP/2: *serving*; *leaving* (GOAWAY is sent, as it is where the client has sent one
+//! and has been answered; streams that crossed it are answered); *left* (further streams are
+//! refused). It is closed when nothing is under way and the client has acknowledged what was sent.
+//! What a client can do too much of:
 //!
 //! | attack | what bounds it |
 //! |---|---|
@@ -219,8 +220,6 @@ enum End {
 
 /// What a connection has to do next.
 enum Event {
-    /// The client opens no more, and has all it asked for.
-    Done,
     Leave,
     Expired,
     End(End),
@@ -230,10 +229,6 @@ impl Served {
     async fn run(&mut self) -> End {
         loop {
             match poll_fn(|cx| self.poll(cx)).await {
-                Event::Done => {
-                    self.go_away(0).await;
-                    return End::Over;
-                }
                 Event::Leave => self.leave().await,
                 Event::Expired if self.expire().await => return End::Over,
                 Event::Expired => {}
@@ -257,13 +252,19 @@ impl Served {
             }
             match self.h3.poll_accept_request_stream(cx) {
                 Poll::Ready(Ok(Some(stream))) => self.open(stream),
-                Poll::Ready(Ok(None)) => return Poll::Ready(Event::Done),
+                // The client has said GOAWAY, and QUIC has all of its responses. A stream that never
+                // had a head keeps h3 from saying so, until `keep_alive`.
+                Poll::Ready(Ok(None)) if self.stage == Stage::Serving => {
+                    return Poll::Ready(Event::Leave);
+                }
                 Poll::Ready(Err(ConnectionError::Local { error, .. })) if is_breach(&error) => {
                     return Poll::Ready(Event::End(End::Bad));
                 }
-                Poll::Ready(_) => return Poll::Ready(Event::End(End::Over)),
-                Poll::Pending if self.timer.has_expired() => return Poll::Ready(Event::Expired),
-                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Ready(Event::End(End::Over)),
+                Poll::Ready(Ok(None)) | Poll::Pending if self.timer.has_expired() => {
+                    return Poll::Ready(Event::Expired);
+                }
+                Poll::Ready(Ok(None)) | Poll::Pending => return Poll::Pending,
             }
         }
     }

@@ -1,14 +1,24 @@
-//! What is left at the end of a drain.
+//! What is left at the end of a drain, and what a client has that leaves.
 
-use std::io::{BufReader, Read as _, Write as _};
+use std::{
+    io::{BufReader, Read as _, Write as _},
+    net::Ipv4Addr,
+    sync::atomic::Ordering::SeqCst,
+    time::Duration as StdDuration,
+};
 
 use loadline_core::{decide::ending::Ending, time::Duration};
+use quinn::{ConnectionError, Endpoint, VarInt};
+use tokio::time::{sleep, timeout};
 
 use crate::{
     authority::Authority,
     raw::{frame, lines, next_frame, open},
-    support::{Client, fleet, head, server, start},
+    support::{Client, PATIENCE, Relay, config, fleet, head, server, sized, start, until},
 };
+
+/// H3_NO_ERROR (RFC 9114, 8.1).
+const NO_ERROR: u32 = 0x100;
 
 #[tokio::test]
 async fn what_is_cut_at_the_end_of_a_drain_is_counted_as_drained() {
@@ -49,4 +59,33 @@ async fn what_is_cut_at_the_end_of_a_drain_is_counted_as_drained() {
     let stopped = tokio::task::spawn_blocking(move || proxy.stop(Duration::ZERO));
     let tallies = stopped.await.unwrap();
     assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (3, 3));
+}
+
+#[tokio::test]
+async fn a_client_that_says_goaway_has_all_of_its_response_before_the_connection_is_closed() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let relay = Relay::to(address).await;
+    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    endpoint.set_default_client_config(config(&authority, 1 << 20));
+    let connection = endpoint.connect(relay.address, "a.test").unwrap().await.unwrap();
+    // A control stream with SETTINGS.
+    let mut control = connection.open_uni().await.unwrap();
+    control.write_all(&[0, 4, 0]).await.unwrap();
+    relay.is_paused.store(true, SeqCst);
+    let asked =
+        [(":method", "GET"), (":scheme", "https"), (":path", "/100000"), (":authority", "a.test")];
+    let (mut send, mut receive) = open(&connection, &lines(&asked)).await;
+    send.finish().unwrap();
+    // The proxy has given all of it to QUIC then, and the client has nothing of it.
+    until(|| proxy.tallies().requests() == 1).await;
+    control.write_all(&[7, 1, 0]).await.unwrap();
+    sleep(StdDuration::from_millis(300)).await;
+    relay.is_paused.store(false, SeqCst);
+    let answer = timeout(PATIENCE, receive.read_to_end(200_000)).await.unwrap().unwrap();
+    assert!(answer.len() > 100_000, "{} bytes", answer.len());
+    let closed = timeout(PATIENCE, connection.closed()).await.unwrap();
+    let ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
+    assert_eq!(closed.error_code, VarInt::from_u32(NO_ERROR));
 }
