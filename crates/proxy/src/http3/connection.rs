@@ -17,7 +17,7 @@
 use std::{
     future::{Future, poll_fn},
     net::SocketAddr,
-    pin::pin,
+    pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll},
 };
@@ -70,7 +70,7 @@ pub(super) async fn serve(
     // It takes several times the memory that a connection needs while it waits.
     let begun = Box::pin(begin(&worker, (connecting, unproven), &mut pass, &meter)).await;
     let Some(mut served) = begun else { return };
-    let end = served.run().await;
+    let end = served.run(&mut pass).await;
     if end != End::Over || served.arrivals.is_breached() {
         served.streaming.origin.end_unread(Ending::ClientBad, 0);
     }
@@ -100,21 +100,16 @@ async fn begin(
     let introduces = view.introduces();
     drop(view);
     timer.arm(head);
-    let agreed = within(&timer, agree(connecting, takes_early.then_some(worker), meter, head));
+    let early = takes_early.then_some(worker);
+    let agreed = within(&timer, agree((connecting, unproven), early, meter, head));
     let Some(Some((quinn, confirmed))) = agreed.await else {
         meter.handshake(false);
         return None;
     };
-    drop(unproven);
-    let address = canonical(quinn.remote_address());
-    // Not before: until then the address may be forged, and its places somebody else's.
-    let view = worker.view_at(listener);
-    if view.listener(listener).is_some_and(|it| !pass.enter_client(it, address.ip())) {
-        close(&quinn, Code::H3_EXCESSIVE_LOAD);
-        refuse(worker, listener, address, None);
+    if confirmed.is_none() && !enter_client(worker, pass, &quinn) {
         return None;
     }
-    drop(view);
+    let address = canonical(quinn.remote_address());
     let destination = introduces.then(|| quinn.local_ip()).flatten();
     let destination = destination.map(|ip| SocketAddr::new(ip, port));
     let streams = Streams::new(&worker.timers, resets, destination);
@@ -130,12 +125,14 @@ async fn begin(
     let Some(Ok(h3)) = greeted.await else { return None };
     timer.arm(keep_alive);
     let (stage, pending) = (Stage::Serving, Rc::new(()));
+    let confirmation = confirmed.clone().map(confirmation);
     let streaming = Rc::new(Streaming { quinn, origin, streams, head, confirmed });
     Some(Box::new(Served {
         h3,
         streaming,
         timer,
         keep_alive,
+        confirmation,
         pending,
         arrivals,
         told: None,
@@ -144,9 +141,9 @@ async fn begin(
 }
 
 /// Agrees with a client on a connection. Tells when the handshake is over, which `early` need not
-/// wait for; it may take `limit`. The outer none where it fails.
+/// wait for; it may take `limit`, and `unproven` is held until then. The outer none where it fails.
 async fn agree(
-    mut connecting: Connecting,
+    (mut connecting, unproven): (Connecting, Option<Rc<()>>),
     early: Option<&Rc<Worker>>,
     meter: &Rc<Meter>,
     limit: Duration,
@@ -165,6 +162,7 @@ async fn agree(
         let timer = Timer::here(&worker.timers).await;
         timer.arm(limit);
         let is_over = within(&timer, done).await.is_some();
+        drop(unproven);
         let stands = is_over && connection.close_reason().is_none();
         meter.handshake(stands);
         if stands {
@@ -177,12 +175,36 @@ async fn agree(
     Some((quinn, Some(confirmed)))
 }
 
+/// Whether a handshake has proved the address of its client, once it is over.
+type Confirmation = Pin<Box<dyn Future<Output = bool>>>;
+
+fn confirmation(mut confirmed: watch::Receiver<bool>) -> Confirmation {
+    Box::pin(async move { confirmed.wait_for(|it| *it).await.is_ok() })
+}
+
+/// Counts a connection as one of its client's, or closes it where the client has as many as it may.
+/// Not before the handshake is over: until then the address may be forged, and its places somebody
+/// else's.
+fn enter_client(worker: &Worker, pass: &mut ConnectionGuard, quinn: &quinn::Connection) -> bool {
+    let listener = &pass.listener.clone();
+    let address = canonical(quinn.remote_address());
+    let view = worker.view_at(listener);
+    let has_entered = view.listener(listener).is_none_or(|it| pass.enter_client(it, address.ip()));
+    if !has_entered {
+        close(quinn, Code::H3_EXCESSIVE_LOAD);
+        refuse(worker, listener, address, None);
+    }
+    has_entered
+}
+
 /// A connection that is agreed on.
 struct Served {
     h3: server::Connection<Connection, Bytes>,
     streaming: Rc<Streaming>,
     timer: Timer,
     keep_alive: Duration,
+    /// Until it has come, where it has to be waited for.
+    confirmation: Option<Confirmation>,
     /// Held by each stream until its client has all of the response.
     pending: Rc<()>,
     arrivals: Rc<Arrivals>,
@@ -226,9 +248,9 @@ enum Event {
 }
 
 impl Served {
-    async fn run(&mut self) -> End {
+    async fn run(&mut self, pass: &mut ConnectionGuard) -> End {
         loop {
-            match poll_fn(|cx| self.poll(cx)).await {
+            match poll_fn(|cx| self.poll(cx, pass)).await {
                 Event::Leave => self.leave().await,
                 Event::Expired if self.expire().await => return End::Over,
                 Event::Expired => {}
@@ -238,7 +260,10 @@ impl Served {
     }
 
     /// Has streams answered until there is something else to do.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+    fn poll(&mut self, cx: &mut Context<'_>, pass: &mut ConnectionGuard) -> Poll<Event> {
+        if !self.enter(cx, pass) {
+            return Poll::Ready(Event::End(End::Over));
+        }
         loop {
             let Streaming { origin, streams, .. } = &*self.streaming;
             if origin.listener.is_cut() {
@@ -267,6 +292,17 @@ impl Served {
                 Poll::Ready(Ok(None)) | Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// Takes the place among its client's as soon as the handshake is over; false where there is
+    /// none.
+    fn enter(&mut self, cx: &mut Context<'_>, pass: &mut ConnectionGuard) -> bool {
+        let Some(confirmation) = &mut self.confirmation else { return true };
+        let Poll::Ready(is_confirmed) = confirmation.as_mut().poll(cx) else { return true };
+        self.confirmation = None;
+        let Streaming { quinn, origin, .. } = &*self.streaming;
+        // One that fails is being closed.
+        !is_confirmed || enter_client(&origin.worker, pass, quinn)
     }
 
     /// Has a stream answered.

@@ -13,12 +13,12 @@ use std::{
 use loadline_core::{decide::ending::Ending, time::Duration};
 use quinn::{Endpoint, ReadError, ReadToEndError, VarInt};
 use socket2::SockRef;
-use tokio::time::timeout;
+use tokio::{net::UdpSocket, time::timeout};
 
 use crate::{
     authority::Authority,
     raw::{frame, lines, next_frame, open},
-    support::{Client, Relay, config, fleet, head, request, server, sized, start, until},
+    support::{Client, PATIENCE, Relay, config, fleet, head, request, server, sized, start, until},
 };
 
 const GET: [(&str, &str); 4] =
@@ -380,24 +380,77 @@ async fn little_is_kept_for_a_client_that_acknowledges_nothing_however_large_its
 async fn a_client_has_no_more_connections_than_it_may_and_a_place_again_once_one_is_over() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');
-    let mut fleet = fleet(server, &authority, 2);
-    fleet.listeners[0].max_connections_per_client = Some(2);
-    let (proxy, address) = start(&fleet);
-    let mut kept = [Client::to(address, &authority).await, Client::to(address, &authority).await];
-    for client in &kept {
-        assert_eq!(client.get("/3").await.0, 200);
+    for early_data in [false, true] {
+        let mut fleet = fleet(server, &authority, 2);
+        fleet.listeners[0].max_connections_per_client = Some(2);
+        fleet.listeners[0].tls.as_mut().unwrap().early_data = early_data;
+        let (proxy, address) = start(&fleet);
+        let mut kept =
+            [Client::to(address, &authority).await, Client::to(address, &authority).await];
+        for client in &kept {
+            assert_eq!(client.get("/3").await.0, 200);
+        }
+        let third = kept[0].endpoint.connect(address, "a.test").unwrap().await.unwrap();
+        let quinn::ConnectionError::ApplicationClosed(closed) = third.closed().await else {
+            panic!("not closed by the proxy");
+        };
+        assert_eq!(closed.error_code, VarInt::from_u32(EXCESSIVE_LOAD));
+        until(|| proxy.tallies().count(Ending::ClientLimit) == 1).await;
+        assert_eq!(kept[0].get("/3").await.0, 200, "the others go on");
+        kept[1].connection.close(VarInt::from_u32(0x100), b"");
+        until(|| proxy.tallies().listeners.values().all(|it| it.open() == 1)).await;
+        kept[1] = Client::to(address, &authority).await;
+        assert_eq!(kept[1].get("/3").await.0, 200);
     }
-    let third = kept[0].endpoint.connect(address, "a.test").unwrap().await.unwrap();
-    let quinn::ConnectionError::ApplicationClosed(closed) = third.closed().await else {
-        panic!("not closed by the proxy");
-    };
-    assert_eq!(closed.error_code, VarInt::from_u32(EXCESSIVE_LOAD));
-    until(|| proxy.tallies().count(Ending::ClientLimit) == 1).await;
-    assert_eq!(kept[0].get("/3").await.0, 200, "the others go on");
-    kept[1].connection.close(VarInt::from_u32(0x100), b"");
-    until(|| proxy.tallies().listeners.values().all(|it| it.open() == 1)).await;
-    kept[1] = Client::to(address, &authority).await;
-    assert_eq!(kept[1].get("/3").await.0, 200);
+}
+
+#[tokio::test]
+async fn who_has_not_shown_that_an_address_is_its_own_takes_none_of_the_places_of_its_client() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    for early_data in [false, true] {
+        let mut fleet = fleet(server, &authority, 1);
+        fleet.listeners[0].max_connections_per_client = Some(1);
+        fleet.listeners[0].tls.as_mut().unwrap().early_data = early_data;
+        let (proxy, address) = start(&fleet);
+        let (endpoint, relay) = unanswered(address, &authority).await;
+        let _forged = endpoint.connect(relay.address, "a.test").unwrap();
+        until(|| proxy.tallies().listeners.values().all(|it| it.open() == 1)).await;
+        assert_eq!(Client::to(address, &authority).await.get("/3").await.0, 200, "{early_data}");
+    }
+}
+
+#[tokio::test]
+async fn with_many_handshakes_under_way_a_new_client_has_to_show_that_its_address_is_its_own() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    for early_data in [false, true] {
+        let mut fleet = fleet(server, &authority, 1);
+        fleet.listeners[0].tls.as_mut().unwrap().early_data = early_data;
+        let (proxy, address) = start(&fleet);
+        let (endpoint, relay) = unanswered(address, &authority).await;
+        let connect = |to| endpoint.connect(to, "a.test").unwrap();
+        let _waiting: Vec<_> = (0..200).map(|_| connect(relay.address)).collect();
+        until(|| proxy.tallies().listeners.values().all(|it| it.open() >= 128)).await;
+        let tap = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let _new = connect(tap.local_addr().unwrap());
+        let mut packet = [0; 2_000];
+        let (length, _) = tap.recv_from(&mut packet).await.unwrap();
+        let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        client.send_to(&packet[..length], address).await.unwrap();
+        timeout(PATIENCE, client.recv_from(&mut packet)).await.unwrap().unwrap();
+        // The type of a Retry (RFC 9000, 17.2.5).
+        assert_eq!(packet[0] & 0xf0, 0xf0, "{early_data}");
+    }
+}
+
+/// An end of clients, and where they may connect to and never hear of the proxy.
+async fn unanswered(proxy: SocketAddr, authority: &Authority) -> (Endpoint, Relay) {
+    let relay = Relay::to(proxy).await;
+    relay.is_paused.store(true, SeqCst);
+    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    endpoint.set_default_client_config(config(authority, 1 << 20));
+    (endpoint, relay)
 }
 
 #[tokio::test]
