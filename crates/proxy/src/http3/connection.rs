@@ -1,9 +1,9 @@
 //! One client connection: its streams come in here, and go on as sessions of their own.
 //!
-//! States as in HTTP/2: *serving*; *leaving* (GOAWAY is sent, as it is where the client has sent one
-//! and has been answered; streams that crossed it are answered); *left* (further streams are
-//! refused). It is closed when nothing is under way and the client has acknowledged what was sent.
-//! What a client can do too much of:
+//! States as in HTTP/2: *serving*; *leaving* (GOAWAY is sent, also to a client that has sent one
+//! and been answered; streams that crossed it are answered); *left* (further streams are refused).
+//! It is closed when nothing is under way and the client has acknowledged what was sent. What a
+//! client can do too much of:
 //!
 //! | attack | what bounds it |
 //! |---|---|
@@ -277,8 +277,8 @@ impl Served {
             }
             match self.h3.poll_accept_request_stream(cx) {
                 Poll::Ready(Ok(Some(stream))) => self.open(stream),
-                // The client has said GOAWAY, and QUIC has all of its responses. A stream that never
-                // had a head keeps h3 from saying so, until `keep_alive`.
+                // The client has said GOAWAY, and QUIC has all of its responses. A stream that
+                // never had a head keeps h3 from saying so, until `keep_alive`.
                 Poll::Ready(Ok(None)) if self.stage == Stage::Serving => {
                     return Poll::Ready(Event::Leave);
                 }

@@ -2,9 +2,11 @@
 //!
 //! A first packet costs a key exchange or a Retry, whoever sent it, and its address may be forged.
 //! More of them than a worker can make connections of are dropped unread: connections that there
-//! are go on, and a client that is true sends again within a second. In a flood the kernel drops
-//! most of them before they cost a wakeup and a copy, by a [filter](super::socket_filter) that lets
-//! a share through, by chance; the limit itself is held here.
+//! are go on, and a client that is true sends again within a second. Those with a token have a
+//! limit of their own: whoever answers a Retry gets through a flood of those without, and what a
+//! token is worth is not known before it is read. In a flood the kernel drops most of them before
+//! they cost a wakeup and a copy, by a [filter](super::socket_filter) that lets a share of each
+//! kind through, by chance; the limits themselves are held here.
 
 use std::{
     mem,
@@ -25,8 +27,16 @@ use super::socket_filter;
 pub(super) struct FirstPackets {
     socket: Arc<UdpSocket>,
     allowance: Allowance,
-    budget: Budget,
-    flood: Mutex<Flood>,
+    /// Of those without a token, and with one.
+    budgets: [Budget; 2],
+    floods: Mutex<[Flood; 2]>,
+}
+
+/// What a first packet has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    NoToken,
+    Token,
 }
 
 /// How many come, and which share of them the kernel lets through.
@@ -48,25 +58,24 @@ impl FirstPackets {
     /// For a socket, which may have the filter of one who had it before.
     pub(super) fn new(socket: Arc<UdpSocket>) -> Self {
         let allowance = Allowance::new(Rate::per_sec(PER_SECOND), Some(BURST));
-        let flood = Flood { since: Instant::ZERO, seen: 0, over: 0, share: ALL, dropped: 0 };
-        let packets =
-            Self { socket, allowance, budget: Budget::default(), flood: Mutex::new(flood) };
-        packets.let_through(ALL);
+        let flood = || Flood { since: Instant::ZERO, seen: 0, over: 0, share: ALL, dropped: 0 };
+        let (budgets, floods) = (Default::default(), Mutex::new([flood(), flood()]));
+        let packets = Self { socket, allowance, budgets, floods };
+        packets.let_through([ALL; 2]);
         packets
     }
 
     /// Whether a packet is to be read. The time is asked for where it matters.
     pub(super) fn admit(&self, packet: &[u8], now: impl FnOnce() -> Instant) -> bool {
-        if !is_first(packet) {
-            return true;
-        }
+        let Some(first) = first(packet) else { return true };
         let now = now();
-        let admitted = self.budget.take(&self.allowance, now);
-        let mut flood = self.lock();
+        let admitted = first.of(self.budgets.each_ref()).take(&self.allowance, now);
+        let mut floods = self.lock();
+        let flood = first.of(floods.each_mut());
         flood.seen += 1;
         flood.over += u64::from(!admitted);
         flood.dropped += u64::from(!admitted);
-        self.adjust(&mut flood, now);
+        self.adjust(&mut floods, now);
         admitted
     }
 
@@ -77,32 +86,43 @@ impl FirstPackets {
 
     /// How many were dropped since this was asked last.
     pub(super) fn take_dropped(&self) -> u64 {
-        mem::take(&mut self.lock().dropped)
+        self.lock().each_mut().map(|flood| mem::take(&mut flood.dropped)).iter().sum()
     }
 
-    fn adjust(&self, flood: &mut Flood, now: Instant) {
-        let before = flood.share;
-        if flood.review(now) != before {
-            self.let_through(flood.share);
+    fn adjust(&self, floods: &mut [Flood; 2], now: Instant) {
+        let before = floods.each_ref().map(|flood| flood.share);
+        let shares = floods.each_mut().map(|flood| flood.review(now));
+        if shares != before {
+            self.let_through(shares);
         }
     }
 
     /// Where the kernel takes no filter, all are dropped here.
-    fn let_through(&self, share: u32) {
-        let filter = (share != ALL).then_some(share);
+    fn let_through(&self, shares: [u32; 2]) {
+        let filter = (shares != [ALL; 2]).then_some(shares);
         if let Err(error) = socket_filter::limit_first_packets(&self.socket, filter) {
             tracing::debug!(%error, "no filter for first packets");
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Flood> {
-        self.flood.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, [Flood; 2]> {
+        self.floods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for FirstPackets {
     fn drop(&mut self) {
-        self.let_through(ALL);
+        self.let_through([ALL; 2]);
+    }
+}
+
+impl First {
+    /// What is kept for it.
+    fn of<T>(self, [no_token, token]: [T; 2]) -> T {
+        match self {
+            Self::NoToken => no_token,
+            Self::Token => token,
+        }
     }
 }
 
@@ -127,18 +147,17 @@ impl Flood {
     }
 }
 
-/// Whether a packet is of a client that has not shown yet that its address is its own: an Initial
-/// without a token (RFC 9000, 17.2.2), or one of a version that has to be negotiated (17.2.1).
-fn is_first(packet: &[u8]) -> bool {
-    let Some((&first, rest)) = packet.split_first().filter(|(first, _)| **first & LONG != 0) else {
-        return false;
-    };
-    let Some((version, rest)) = rest.split_first_chunk() else { return false };
+/// Whether a packet is of a client that may be new: an Initial (RFC 9000, 17.2.2), or one of a
+/// version that has to be negotiated (17.2.1).
+fn first(packet: &[u8]) -> Option<First> {
+    let (&first, rest) = packet.split_first().filter(|(first, _)| **first & LONG != 0)?;
+    let (version, rest) = rest.split_first_chunk()?;
     if *version != VERSION_1 {
-        return true;
+        return Some(First::NoToken);
     }
-    let token = behind_id(rest).and_then(behind_id).and_then(<[u8]>::first);
-    first & TYPE == INITIAL && token == Some(&0)
+    let token = *behind_id(rest).and_then(behind_id)?.first()?;
+    let kind = if token == 0 { First::NoToken } else { First::Token };
+    (first & TYPE == INITIAL).then_some(kind)
 }
 
 /// What is behind an id and its length.
@@ -194,11 +213,15 @@ mod tests {
         Instant::ZERO + Duration::from_secs(9) + Duration::from_millis(ms)
     }
 
+    /// A first packet with a token.
+    fn with_token() -> Vec<u8> {
+        packet(0xc0, VERSION_1, &[1, 9])
+    }
+
     /// Packets that are nobody's first.
-    fn others() -> [(&'static str, Vec<u8>); 4] {
+    fn others() -> [(&'static str, Vec<u8>); 3] {
         [
             ("short header", vec![0x41; 60]),
-            ("with a token", packet(0xc0, VERSION_1, &[0x40, 0x47])),
             ("handshake", packet(0xe0, VERSION_1, &[0])),
             ("0-RTT", packet(0xd0, VERSION_1, &[0])),
         ]
@@ -222,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn a_token_gets_through_a_flood_without_and_no_flood_gets_through_by_it() {
+        let (packets, _client) = open();
+        let admit = |packet: &[u8]| packets.admit(packet, || at(0));
+        let flood = packet(0xc3, VERSION_1, &[0]);
+        assert_eq!((0..50_000).filter(|_| admit(&flood)).count(), BURST as usize);
+        let long = packet(0xc0, VERSION_1, &[0x40, 0x47]);
+        assert!(admit(&long) && admit(&with_token()), "those who answer a Retry");
+        assert_eq!((2..50_000).filter(|_| admit(&with_token())).count() + 2, BURST as usize);
+        assert_eq!(packets.take_dropped(), 2 * (50_000 - u64::from(BURST)));
+    }
+
+    #[test]
     fn in_a_flood_the_kernel_drops_first_packets_alone_and_all_come_when_it_is_over() {
         let (packets, client) = open();
         let socket = packets.socket.clone();
@@ -232,23 +267,28 @@ mod tests {
         };
         let first = packet(0xc3, VERSION_1, &[0]);
         assert_eq!(come_through(&first, 1_000), 1_000);
-        let flood = |from: u64| {
+        let flood = |packet: &[u8], from: u64| {
             (0..=5_000).for_each(|n| {
-                packets.admit(&first, || at(from + n / 50));
+                packets.admit(packet, || at(from + n / 50));
             });
         };
-        flood(0);
+        flood(&first, 0);
         let unknown = packet(0xc3, [0xa, 0xa, 0xa, 0xa], &[]);
         for first in [&first, &unknown] {
             // An eighth.
             assert!((1_000..1_500).contains(&come_through(first, 10_000)));
         }
-        for (what, packet) in others() {
+        let token = ("with a token", with_token());
+        for (what, packet) in others().into_iter().chain([token]) {
             assert_eq!(come_through(&packet, 100), 100, "{what}");
         }
         packets.review(at(250));
         assert_eq!(come_through(&first, 1_000), 1_000);
-        flood(300);
+        flood(&with_token(), 350);
+        assert!((1_000..1_500).contains(&come_through(&with_token(), 10_000)));
+        assert_eq!(come_through(&first, 1_000), 1_000, "of those without there is no flood");
+        packets.review(at(550));
+        flood(&first, 600);
         assert!(come_through(&first, 1_000) < 1_000);
         drop(packets);
         assert_eq!(come_through(&first, 1_000), 1_000, "for whoever has the socket next");
