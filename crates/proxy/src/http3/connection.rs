@@ -9,7 +9,8 @@
 //! |---|---|
 //! | many streams, of either kind | `http2.streams`, and six: QUIC gives no credit for more |
 //! | streams opened and reset | `http2.resets`, as in HTTP/2; then EXCESSIVE_LOAD |
-//! | heads that unpack to much | the listener's `head_limit`, and h3's limit above it |
+//! | heads that unpack to much | the listener's `limits`, and h3's limit above it |
+//! | heads of many lines | the listener's `limits`, and 6,000 before h3 has them |
 //! | heads and other frames that are long | twice that, for a frame that is not DATA |
 //! | many connections | `max_connections_per_client`, once the handshake has proved the address |
 //! | forged addresses | RFC 9000, 8.1: three times what came; retry tokens under load |
@@ -117,7 +118,7 @@ async fn begin(
     lines.set_http3();
     let tls = Rc::new(client_tls(&quinn));
     let origin = Origin::new((worker, listener), address, lines, Some(tls));
-    let longest = u64::from(list_size(limits)).min(FIELDS_BYTES);
+    let longest = u64::from(list_size(limits));
     let arrivals = Arrivals::new(usize::try_from(longest).unwrap_or(usize::MAX));
     let mut builder = server::builder();
     builder.max_field_section_size(longest).enable_extended_connect(true).send_grease(false);
@@ -522,6 +523,3 @@ const EARLY_DATA: &str = "early-data";
 
 /// How long a GET waits for its end, which most clients send with it, to be known to have no body.
 const END_WAIT: Duration = Duration::from_secs(1);
-
-/// At 32 bytes for a field at the least, fewer fields than a table of them takes (2^15).
-const FIELDS_BYTES: u64 = 1_000_000;

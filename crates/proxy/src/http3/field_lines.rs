@@ -1,9 +1,12 @@
-//! The pseudo-headers of a head and of trailers, as they come encoded (RFC 9114, section 4.3).
+//! The lines of a head and of trailers, as they come encoded: how many there are, and which of them
+//! are pseudo-headers (RFC 9114, section 4.3).
 //!
-//! Each may come once, before all fields, and none in trailers. h3 0.0.8 takes the last of several,
-//! wherever it is; who reads the first, as another proxy on the way may, sees another request. A
-//! name is a place in the static table (RFC 9204, appendix A), plain, or in Huffman's code, of
-//! which each text has one form.
+//! Of these each may come once, before all fields, and none in trailers. h3 0.0.8 takes the last of
+//! several, wherever it is; who reads the first, as another proxy on the way may, sees another
+//! request. A name is a place in the static table (RFC 9204, appendix A), plain, or in Huffman's
+//! code, of which each text has one form.
+
+use h3::error::Code;
 
 use super::extended::{integer, text};
 
@@ -14,26 +17,34 @@ pub(super) enum Section {
     Trailers,
 }
 
-/// Whether pseudo-headers are where none may be, or twice. Lines that are cut off are for h3 to
-/// refuse.
-pub(super) fn is_malformed(block: &[u8], section: Section) -> bool {
+/// Looks whether pseudo-headers are where none may be, or twice, and whether there are too many
+/// lines. Lines that are cut off are for h3 to refuse.
+///
+/// # Errors
+/// That of the stream.
+pub(super) fn check(block: &[u8], section: Section) -> Result<(), Code> {
     let mut reader = block;
     if integer(&mut reader, 8).and_then(|_| integer(&mut reader, 7)).is_none() {
-        return false;
+        return Ok(());
     }
     let (mut seen, mut has_fields) = (0_u8, section == Section::Trailers);
+    let mut count = 0;
     while let Some(name) = next_name(&mut reader) {
+        count += 1;
+        if count > LINES {
+            return Err(Code::H3_EXCESSIVE_LOAD);
+        }
         let Some(pseudo) = name else {
             has_fields = true;
             continue;
         };
-        let Some(index) = PSEUDO.iter().position(|it| *it == pseudo) else { return true };
+        let index = PSEUDO.iter().position(|it| *it == pseudo).ok_or(Code::H3_MESSAGE_ERROR)?;
         if has_fields || seen & 1 << index != 0 {
-            return true;
+            return Err(Code::H3_MESSAGE_ERROR);
         }
         seen |= 1 << index;
     }
-    false
+    Ok(())
 }
 
 /// The pseudo-header of the next line, in Huffman's code; none inside where it is a field, none at
@@ -90,6 +101,11 @@ fn plain(name: &[u8]) -> Option<&[u8]> {
     name.starts_with(b":").then(known)
 }
 
+/// More than any listener allows (1,000). h3 has fields in a map of the crate http, of 2^15 places
+/// at most, which panics where it would need more: beyond three quarters of them, or beyond a fifth
+/// where names are made to collide.
+const LINES: u32 = 6_000;
+
 /// The code of a colon, seven bits.
 const COLON: u8 = 0x5c;
 
@@ -122,8 +138,18 @@ mod tests {
         [&length[..], name, &[1, b'/']].concat()
     }
 
+    /// Whether lines are refused as those of a head.
     fn head(lines: &[&[u8]]) -> bool {
-        is_malformed(&[&[0, 0][..], &lines.concat()].concat(), Section::Head)
+        check(&[&[0, 0][..], &lines.concat()].concat(), Section::Head).is_err()
+    }
+
+    #[test]
+    fn there_are_no_more_lines_than_the_map_takes_whatever_their_names_are() {
+        let fields = |count| [&[0, 0][..], &line(b"x", false).repeat(count)].concat();
+        for section in [Section::Head, Section::Trailers] {
+            assert_eq!(check(&fields(6_000), section), Ok(()));
+            assert_eq!(check(&fields(6_001), section), Err(Code::H3_EXCESSIVE_LOAD));
+        }
     }
 
     #[test]
@@ -150,8 +176,8 @@ mod tests {
         assert!(!head(&[GET, PATH, &field]) && head(&[GET, &field, PATH]));
         // `accept: */*`, by its line.
         assert!(head(&[GET, &[0xdd], PATH]));
-        assert!(is_malformed(&[0, 0, 0xc1], Section::Trailers));
-        assert!(!is_malformed(&[&[0, 0][..], &field].concat(), Section::Trailers));
+        assert_eq!(check(&[0, 0, 0xc1], Section::Trailers), Err(Code::H3_MESSAGE_ERROR));
+        assert_eq!(check(&[&[0, 0][..], &field].concat(), Section::Trailers), Ok(()));
         for status in [&[0xd9][..], &line(b":status", false), &line(STATUS, true)] {
             assert!(head(&[status]));
         }
@@ -162,7 +188,7 @@ mod tests {
     fn what_is_cut_off_or_of_a_dynamic_table_is_left_to_others() {
         let whole = [&[0, 0][..], GET, &line(b":path", false), &line(b"x", false)].concat();
         for end in 0..=whole.len() {
-            assert!(!is_malformed(&whole[..end], Section::Head), "{end}");
+            assert_eq!(check(&whole[..end], Section::Head), Ok(()), "{end}");
         }
         for other in [&[0x80][..], &[0x40, 1, b'v'], &[0x10], &[0x00, 1, b'v']] {
             assert!(!head(&[GET, other]));

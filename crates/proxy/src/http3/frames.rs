@@ -12,7 +12,7 @@ use h3::error::Code;
 
 use super::{
     extended::varint,
-    field_lines::{Section, is_malformed},
+    field_lines::{Section, check},
 };
 
 /// The frames that have come, as far as they are known.
@@ -220,10 +220,7 @@ impl Frames {
             Of::Request(section) => {
                 self.of = Of::Request(Section::Trailers);
                 self.has_trailers = section == Section::Trailers;
-                match is_malformed(payload, section) {
-                    true => Err(Breach::Stream(Code::H3_MESSAGE_ERROR)),
-                    false => Ok(()),
-                }
+                check(payload, section).map_err(Breach::Stream)
             }
             Of::Control(before) => {
                 let Some(id) = varint(&mut payload) else { return Ok(()) };

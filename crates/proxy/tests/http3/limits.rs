@@ -10,7 +10,7 @@ use std::{
     time::Duration as StdDuration,
 };
 
-use loadline_core::{decide::ending::Ending, time::Duration};
+use loadline_core::{decide::ending::Ending, fleet::HeadLimits, time::Duration, units::Bytes};
 use quinn::{Endpoint, ReadError, ReadToEndError, VarInt};
 use socket2::SockRef;
 use tokio::{net::UdpSocket, time::timeout};
@@ -91,6 +91,25 @@ async fn a_head_that_is_too_large_gets_431_whoever_finds_it_so() {
         receive.read_to_end(10_000).await.unwrap();
         until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
     }
+    assert_eq!(asked.requests.load(SeqCst), 0);
+    assert_eq!(client.get("/3").await.0, 200, "the connection goes on");
+}
+
+#[tokio::test]
+async fn a_head_of_many_more_fields_than_a_listener_may_allow_is_refused_and_counted() {
+    let authority = Authority::new();
+    let (server, asked) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].limits = HeadLimits { size: Bytes::new(1 << 20), fields: 1_000 };
+    let (proxy, address) = start(&fleet);
+    let client = Client::to(address, &authority).await;
+    let fields = lines(&[&GET[..], &[("x", ""); 25_000]].concat());
+    let (mut send, mut receive) = open(&client.connection, &fields).await;
+    let _ = send.finish();
+    let told = receive.read_to_end(1_000).await;
+    let Err(ReadToEndError::Read(ReadError::Reset(code))) = told else { panic!("{told:?}") };
+    assert_eq!(code, VarInt::from_u32(EXCESSIVE_LOAD));
+    until(|| proxy.tallies().count(Ending::ClientBad) == 1).await;
     assert_eq!(asked.requests.load(SeqCst), 0);
     assert_eq!(client.get("/3").await.0, 200, "the connection goes on");
 }
