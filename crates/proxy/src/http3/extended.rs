@@ -136,7 +136,7 @@ pub(super) fn text<'a>(reader: &mut &'a [u8], bits: u32) -> Option<(bool, &'a [u
     Some((is_coded, text))
 }
 
-/// An integer that begins in the last bits of a byte (RFC 7541, 5.1).
+/// An integer that begins in the last bits of a byte (RFC 7541, 5.1), of as many bytes as h3 takes.
 pub(super) fn integer(reader: &mut &[u8], bits: u32) -> Option<u64> {
     let (&first, rest) = reader.split_first()?;
     *reader = rest;
@@ -145,7 +145,7 @@ pub(super) fn integer(reader: &mut &[u8], bits: u32) -> Option<u64> {
     if value < most {
         return Some(value);
     }
-    for shift in (0..56).step_by(7) {
+    for shift in (0..63).step_by(7) {
         let (&byte, rest) = reader.split_first()?;
         *reader = rest;
         value += u64::from(byte & 0x7f) << shift;

@@ -168,6 +168,9 @@ mod tests {
         }
         assert!(head(&[PATH, GET, &path]) && head(&[&path, &line(b":path", false)]));
         assert!(head(&[GET, &[0xd4]]), "GET and POST");
+        // The length of a name in ten bytes, of which nine say nothing.
+        let long = [&[0x27][..], &[0x80; 8], &[0], b":method", &[1, b'/']].concat();
+        assert!(!head(&[&long]) && head(&[GET, &long]));
     }
 
     #[test]
