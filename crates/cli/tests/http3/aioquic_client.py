@@ -17,7 +17,8 @@ from aioquic.quic import events
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 
-DATA, HEADERS, SETTINGS, GOAWAY, MAX_PUSH_ID = 0x0, 0x1, 0x4, 0x7, 0xD
+DATA, HEADERS, CANCEL_PUSH, SETTINGS, GOAWAY, MAX_PUSH_ID = 0x0, 0x1, 0x3, 0x4, 0x7, 0xD
+PRIORITY_UPDATE_OF_PUSH = 0xF0701
 
 # What has not come of a broken rule so many seconds after the server had it does not come.
 SILENCE = 2
@@ -358,6 +359,14 @@ CASES = {
     "two control streams": control_twice,
     "MAX_PUSH_ID that shrinks": control(
         NO_SETTINGS, encode_frame(MAX_PUSH_ID, b"\x05"), encode_frame(MAX_PUSH_ID, b"\x04")
+    ),
+    "CANCEL_PUSH of a push that was not promised": control(
+        NO_SETTINGS, encode_frame(MAX_PUSH_ID, b"\x05"), encode_frame(CANCEL_PUSH, b"\x00")
+    ),
+    "a priority for a push that was not promised": control(
+        NO_SETTINGS,
+        encode_frame(MAX_PUSH_ID, b"\x05"),
+        encode_frame(PRIORITY_UPDATE_OF_PUSH, b"\x00u=0"),
     ),
     "a push stream of the client": push_stream,
     "a table larger than allowed": encoder_stream,

@@ -17,7 +17,9 @@ const CASES: &[(&str, &[&str])] = &[
     ("SETTINGS cut short", &["connection H3_FRAME_ERROR", SETTINGS]),
     ("the control stream ended", &["connection H3_CLOSED_CRITICAL_STREAM"]),
     ("two control streams", &[CREATION]),
-    ("MAX_PUSH_ID that shrinks", &["connection H3_ID_ERROR"]),
+    ("MAX_PUSH_ID that shrinks", &[ID]),
+    ("CANCEL_PUSH of a push that was not promised", &[ID]),
+    ("a priority for a push that was not promised", &[ID]),
     ("a push stream of the client", &[CREATION]),
     ("a table larger than allowed", &["connection QPACK_ENCODER_STREAM_ERROR"]),
     ("an acknowledgement of nothing", &["connection QPACK_DECODER_STREAM_ERROR"]),
@@ -74,6 +76,7 @@ const DEPARTURES: &[(&str, &str)] = &[("a Huffman code that does not end", "200"
 const LOAD: &str = "stream H3_EXCESSIVE_LOAD";
 const UNEXPECTED: &str = "connection H3_FRAME_UNEXPECTED";
 const SETTINGS: &str = "connection H3_SETTINGS_ERROR";
+const ID: &str = "connection H3_ID_ERROR";
 const CREATION: &str = "connection H3_STREAM_CREATION_ERROR";
 const DECOMPRESSION: &str = "connection QPACK_DECOMPRESSION_FAILED";
 const MESSAGE: &str = "stream H3_MESSAGE_ERROR";

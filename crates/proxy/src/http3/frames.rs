@@ -3,8 +3,8 @@
 //! h3 0.0.8 has all of a frame in memory before it reads it, unless it is DATA: a frame that says
 //! that it is longer than a head may be is refused before it comes (RFC 9114, section 7.1). Heads
 //! and trailers in which pseudo-headers are where none may be, or twice, it takes; a limit of
-//! pushes that shrinks, streams of pushes and of QPACK, and changes of priority it does not look
-//! at.
+//! pushes that shrinks, pushes that are cancelled, streams of pushes and of QPACK, and changes of
+//! priority it does not look at.
 
 use std::mem;
 
@@ -198,7 +198,9 @@ impl Frames {
     fn take_payload(&mut self, kind: u64, part: &[u8], left: u64) -> Result<(), Breach> {
         let is_read = match self.of {
             Of::Request(_) => kind == HEADERS,
-            Of::Control(_) => [MAX_PUSH_ID, PRIORITY_UPDATE].contains(&kind),
+            Of::Control(_) => {
+                [CANCEL_PUSH, MAX_PUSH_ID].contains(&kind) || is_priority_update(kind)
+            }
         };
         self.stage = if left == 0 { Stage::Type } else { Stage::Payload(kind, left) };
         if is_read && left == 0 && self.payload.is_empty() {
@@ -226,8 +228,9 @@ impl Frames {
                 let Some(id) = varint(&mut payload) else { return Ok(()) };
                 if kind == PRIORITY_UPDATE && id % 4 == 0 {
                     self.updates.push((id, payload.into()));
-                } else if kind == PRIORITY_UPDATE || id < before {
-                    // No stream of a request, or a limit that shrinks.
+                } else if kind != MAX_PUSH_ID || id < before {
+                    // No stream of a request, a push, of which there is none, or a limit that
+                    // shrinks.
                     return Err(Breach::Connection(Code::H3_ID_ERROR));
                 } else {
                     self.of = Of::Control(id);
@@ -272,6 +275,7 @@ const PUSH: u64 = 1;
 /// Types of frames (RFC 9114, 7.2, and RFC 9218, 7.2).
 const DATA: u64 = 0;
 const HEADERS: u64 = 1;
+const CANCEL_PUSH: u64 = 3;
 const MAX_PUSH_ID: u64 = 0xd;
 const PRIORITY_UPDATE: u64 = 0xf_0700;
 const PRIORITY_UPDATE_OF_PUSH: u64 = 0xf_0701;
@@ -403,6 +407,17 @@ mod tests {
         assert_eq!(Frames::of_uni(100).take(&[1]), creation);
         assert_eq!(Frames::of_uni(100).take(&[0, 0xd, 1, 5, 0xd, 1, 5]), Ok(()));
         assert_eq!(Frames::of_uni(100).take(&[0, 0xd, 1, 5, 0xd, 1, 4]), ID);
+    }
+
+    #[test]
+    fn a_client_neither_cancels_nor_prefers_a_push_for_none_is_promised() {
+        for push in [&[3, 1, 0][..], &[0x80, 0x0f, 7, 1, 4, 0, b'u', b'=', b'0']] {
+            let stream = [&[0, 4, 0, 0xd, 1, 5], push].concat();
+            for size in 1..=stream.len() {
+                assert_eq!(taken(&mut Frames::of_uni(100), &stream, size), ID, "{size}");
+            }
+        }
+        assert_eq!(Frames::of_uni(100).take(&[0, 3, 0]), Ok(()), "for h3 to refuse");
     }
 
     #[test]
