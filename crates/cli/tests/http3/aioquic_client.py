@@ -375,6 +375,7 @@ CASES = {
     "SETTINGS on a request stream": request(encode_frame(SETTINGS, b"")),
     "a frame of HTTP/2 on a request stream": request(encode_frame(0x2, b"12345"), GET),
     "an unknown frame before HEADERS": request(encode_frame(0x21, b"grease"), GET),
+    "a frame of WebTransport before HEADERS": request(encode_frame(0x41, b"x"), GET),
     "an empty stream": request(),
     "HEADERS cut short": request(GET[:-3]),
     "DATA after trailers": request(
