@@ -63,7 +63,7 @@ pub struct Fleet {
     pub listeners: Vec<Listener>,
     /// Where packets come in that the kernel forwards.
     pub forwarding: Forwarding,
-    /// Where it goes.
+    /// Services that it goes to.
     pub services: Vec<Service>,
 }
 
@@ -95,8 +95,8 @@ pub struct Edge {
     pub cache: CacheLimits,
     /// The second tier of the cache; none if omitted.
     pub disk_cache: Option<DiskCache>,
-    /// What the ids of QUIC connections have in them, so that packets which are forwarded to
-    /// several edges find this one; as [`Server::quic_server_id`] has it there.
+    /// Server id in the QUIC connection ids of this edge, so that packets forwarded to several
+    /// edges reach it; the same as [`Server::quic_server_id`] there.
     pub quic_server_id: Option<u16>,
 }
 
@@ -379,7 +379,7 @@ pub struct Service {
     pub max_response_body: Option<Bytes>,
     /// What clients get where something fails.
     pub error_pages: ErrorPages,
-    /// What they get while it is not to be asked; a line of text if omitted.
+    /// Response to clients during maintenance; a line of text if omitted.
     pub maintenance: Option<Maintenance>,
     /// The servers, by region.
     pub groups: Vec<Group>,

@@ -17,7 +17,7 @@ pub enum OrderStatus {
     Processing,
     /// The certificate is there.
     Valid,
-    /// It came to nothing.
+    /// The order failed.
     Invalid,
 }
 

@@ -32,14 +32,14 @@ pub enum Lock {
 /// How it stands with a certificate, as far as an edge knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateState {
-    /// Who may ask.
+    /// Whether this edge may ask the authority.
     pub lock: Lock,
     /// When the next attempt to get one is due.
     pub due_s: u64,
     /// When the authority is asked when to renew; none without a certificate.
     pub ask_s: Option<u64>,
-    /// Whether a certificate is here that was issued later than that in the store of the cluster,
-    /// if there is any.
+    /// Whether this edge has a certificate issued later than the one in the cluster's store, if
+    /// any.
     pub is_unstored: bool,
 }
 

@@ -80,7 +80,7 @@ impl ResponseDirectives {
         }
     }
 
-    /// Takes the span of a directive whose argument is one; the shorter one where it has one.
+    /// Records the duration of a directive; the shorter one where it is repeated.
     pub(super) fn set_span(&mut self, name: Name, span: Duration) {
         let place = match name {
             Name::MaxAge => &mut self.max_age,

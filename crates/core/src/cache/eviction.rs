@@ -41,7 +41,7 @@ use ghost::Ghost;
 #[derive(Debug)]
 pub struct Eviction<I> {
     capacity: u64,
-    /// What of that may be taken at present.
+    /// Bytes of `capacity` that may be used at present.
     room: u64,
     entries: Entries<I>,
     ghost: Ghost,
@@ -118,8 +118,8 @@ impl<I> Eviction<I> {
         self.hold_to(capacity, evicted);
     }
 
-    /// Takes no more than so many of its bytes from now on, since others take the rest; what has to
-    /// leave is added to `evicted`. One object may take as much as before.
+    /// Limits the objects to `room` bytes from now on, since others take the rest of the capacity;
+    /// adds the evicted ones to `evicted`. The limit of one object stays.
     pub fn hold_to(&mut self, room: Bytes, evicted: &mut Vec<(Slot, I)>) {
         self.room = room.get().min(self.capacity);
         self.make_room(0, evicted);
@@ -161,8 +161,8 @@ impl<I> Eviction<I> {
         Bytes::new(OBJECT_MAX.of(self.capacity))
     }
 
-    /// Memory that an object takes here, with what it is known by, without its fingerprint once it
-    /// has left.
+    /// Memory that this list takes for an object, its id included, without its fingerprint after
+    /// eviction.
     #[must_use]
     pub const fn bytes_per_object() -> usize {
         Entries::<I>::ENTRY_BYTES

@@ -36,7 +36,7 @@ impl Extent {
 }
 
 impl Extents {
-    /// All of a file of so many pages.
+    /// The free extents of an empty file with this many pages.
     #[must_use]
     pub fn new(pages: u32) -> Self {
         let mut extents = Self { free: BTreeMap::new(), by_length: BTreeSet::new() };

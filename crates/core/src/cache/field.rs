@@ -79,7 +79,7 @@ pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     parts(value).filter(|member| !member.is_empty())
 }
 
-/// The same with the empty ones.
+/// Members as [`members`] gives them, with the empty ones.
 pub(super) fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(value);
     core::iter::from_fn(move || {

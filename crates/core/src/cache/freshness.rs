@@ -23,7 +23,7 @@ use crate::time::{Duration, UnixTime};
 /// How long a response stays fresh from the moment that it was generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Its server says so, or wanted to and failed, which is zero.
+    /// Stated by the server; zero where the statement is invalid.
     Explicit(Duration),
     /// A guess from its `Last-Modified`; zero without one.
     Heuristic(Duration),

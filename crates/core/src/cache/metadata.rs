@@ -25,11 +25,11 @@ pub struct Metadata {
     pub received: UnixTime,
     /// How long it stays fresh from when it was generated, or was marked stale.
     pub lifetime: Duration,
-    /// How long after that it may be used while it is validated.
+    /// How long after `lifetime` it may be used while it is validated.
     pub stale_while_revalidate: Option<DeltaSeconds>,
-    /// How long after that it may be used where its server fails.
+    /// How long after `lifetime` it may be used if its server fails.
     pub stale_if_error: Option<DeltaSeconds>,
-    /// It may be used stale; only then do the two above count.
+    /// Whether it may be used stale; if not, the two above do not count.
     pub may_be_stale: bool,
     /// It may not be used without successful validation: `no-cache`, or invalidated.
     pub needs_validation: bool,

@@ -86,7 +86,7 @@ impl Wanted {
 pub enum RangeSpec {
     /// From a position, to another or to the end.
     From(u64, Option<u64>),
-    /// That many bytes at the end.
+    /// The last bytes, this many.
     Suffix(u64),
 }
 

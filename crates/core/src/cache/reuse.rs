@@ -35,7 +35,7 @@ pub enum Decision {
     Fresh,
     /// The stored response is used; it is stale.
     Stale {
-        /// And it is validated meanwhile, if there is headroom.
+        /// Whether it is validated meanwhile, given headroom.
         revalidate: bool,
     },
     /// The servers are asked whether the stored response is still right, with
@@ -58,7 +58,7 @@ pub enum Forward {
     Method,
     /// Nothing is stored for its URI.
     UriMiss,
-    /// Nothing is stored that its fields select.
+    /// No stored response matches its selecting fields.
     VaryMiss,
     /// A part that it wants is not stored.
     Partial,
@@ -123,7 +123,7 @@ pub fn decide(
     }
 }
 
-/// What the client wants, if that counts.
+/// Directives of the client, where they count.
 struct Asked {
     max_age: Option<Duration>,
     min_fresh: Duration,

@@ -159,7 +159,7 @@ fn is_what_get_would_get(exchange: &Exchange<'_>) -> bool {
     location.is_some_and(|key| key == primary_key(request))
 }
 
-/// What is said twice, and differently, is not known, and so not repeated to others.
+/// Refuses a response with contradicting fields, which would be repeated to others.
 fn check_consistency(status: u16, fields: Fields<'_>) -> Result<(), Refusal> {
     let contradicts = ONCE.iter().any(|name| fields.contradicts(name));
     if contradicts || (status == 206 && ContentRange::contradicts_length(fields)) {

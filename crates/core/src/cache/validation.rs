@@ -33,11 +33,11 @@ pub fn validating_fields<'a>(request: Fields<'a>, stored: Fields<'a>) -> Vec<Fie
 /// What a response to a validating request, or to `HEAD`, does to a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It freshens it: [`freshen`].
+    /// It freshens the stored response: [`freshen`].
     Freshen,
-    /// It shows that the stored one is out of date: what is stored is not used again.
+    /// It shows that the stored response is outdated, which is not used again.
     Outdated,
-    /// It says nothing about it.
+    /// It says nothing about the stored response.
     Nothing,
 }
 
@@ -73,7 +73,7 @@ pub fn effect_of_head(head: &Response<'_>, status: u16, stored: Fields<'_>) -> E
 pub struct Freshened<'a> {
     /// Its fields.
     pub fields: Vec<Field<'a>>,
-    /// What the rules keep of it.
+    /// Its metadata.
     pub metadata: Metadata,
 }
 

@@ -30,7 +30,7 @@ pub struct EdgeDemand {
     pub session: SessionId,
     /// Requests per thousand seconds, the highest class first.
     pub demand: [u64; 3],
-    /// What is to be spared beyond that, so that chance refuses few, in the same unit.
+    /// Margin above `demand`, so that chance refuses few, in the same unit.
     pub margin: u64,
     /// How far each group is, in the order of the groups, in any unit; none where it cannot be
     /// reached.
@@ -56,7 +56,7 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// All of them together; the whole at most.
+    /// Sum of all floors; the whole at most.
     #[must_use]
     pub fn sum(&self) -> Share {
         Share::from_parts(self.each.parts().saturating_mul(u64::from(self.edges)))
@@ -90,8 +90,8 @@ pub fn allot(edges: &[EdgeDemand], groups: &[GroupCapacity], floors: Floors) -> 
     given
 }
 
-/// What each group can take; where nobody knows, all that is asked for fits into the pool, margins
-/// included, so that nobody there is cut off for what does not divide.
+/// Rate of each group. Where it is unknown, all demand and margins fit into the pool, so that
+/// rounding cuts nobody off.
 fn rates(edges: &[&EdgeDemand], groups: &[GroupCapacity], pool: Share) -> Vec<u64> {
     let asked = edges.iter().flat_map(|edge| edge.demand.into_iter().chain([edge.margin]));
     let all = asked.fold(1, u64::saturating_add);
@@ -141,8 +141,8 @@ fn route(edges: &[&EdgeDemand], rates: &[u64], floor: Share, pool: Share) -> Vec
     routed
 }
 
-/// What each edge gets of what demand has left, so that nobody's demand is sent farther to make
-/// room for another's margin.
+/// Margin of each edge, out of what demand has left, so that nobody's demand is sent farther to
+/// make room for another's margin.
 fn margins(edges: &[&EdgeDemand], sites: &[Site], mut rest: Flow) -> Vec<Vec<u64>> {
     let asked: Vec<u64> = edges.iter().map(|edge| edge.margin.min(RATE_MAX)).collect();
     let all = asked.iter().sum::<u64>();
@@ -154,8 +154,8 @@ fn margins(edges: &[&EdgeDemand], sites: &[Site], mut rest: Flow) -> Vec<Vec<u64
     divide(&rest, sites, &spared)
 }
 
-/// What each edge takes by its floors: by that of its nearest group; by all in its reach, where not
-/// everybody can be served.
+/// What each edge takes by its floors: that of its nearest group, or those of all groups in its
+/// reach where demand exceeds `capacity`.
 fn floors_in_use(
     edges: &[&EdgeDemand],
     sites: &[Site],

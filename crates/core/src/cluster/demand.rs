@@ -72,7 +72,7 @@ impl Demand {
         }
     }
 
-    /// Takes what came so many periods before the last one into the variance.
+    /// Adds the period `back` periods before the last one to the variance.
     fn disperse(&mut self, back: usize) {
         let (came, seconds) = self.period(back);
         let expected = self.mean * seconds;
@@ -89,8 +89,8 @@ impl Demand {
         self.recent[(self.at + PERIODS - 1 - back) % PERIODS]
     }
 
-    /// The last periods that are the furthest from the mean, if they are so far that demand has
-    /// changed: how many, what came and how many seconds.
+    /// The run of last periods farthest from the mean, if far enough that demand has changed:
+    /// number of periods, requests, seconds.
     fn change(&self) -> Option<(usize, f64, f64)> {
         let (mut came, mut seconds, mut found, mut most) = (0.0, 0.0, None, 1.0);
         if self.mean <= 0.0 {
@@ -122,8 +122,8 @@ impl Demand {
         self.mean * self.dispersion
     }
 
-    /// What is to be spared beyond a demand of this variance, so that chance refuses few: two
-    /// standard deviations of what comes in a second. Requests per thousand seconds.
+    /// Margin above a demand of this variance, so that chance refuses few: two standard deviations
+    /// of the requests of a second. Requests per thousand seconds.
     #[must_use]
     pub fn margin(variance: f64) -> u64 {
         libm::round(1e3 * MARGIN * libm::sqrt(variance)) as u64

@@ -78,7 +78,7 @@ impl GroupPlan {
     }
 }
 
-/// So many requests in each interval.
+/// Requests per interval, as requests per thousand seconds.
 fn per_thousand_seconds(interval: Duration, requests: u32) -> u64 {
     let nanos = 1_000_000_000_000 * u128::from(requests) / u128::from(interval.as_nanos().max(1));
     u64::try_from(nanos).unwrap_or(u64::MAX)

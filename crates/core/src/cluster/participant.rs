@@ -114,7 +114,7 @@ impl Participant {
         self.write_tables(now);
     }
 
-    /// Whether it is only that others report, which changes nothing for this edge.
+    /// Whether the event has only reports of other edges, which change nothing for this edge.
     fn is_of_others(&self, event: &Event) -> bool {
         let Event::Changed(_, changes) = event else { return false };
         let own = self.session();
@@ -291,7 +291,7 @@ impl Participant {
         self.told = Some(LastReport { session, report, at: now, id });
     }
 
-    /// What this edge says of its services; of one that it no longer has, that it knows the table.
+    /// Reports on the services of this edge; on one it no longer has, only the version it has seen.
     fn services(&self) -> BTreeMap<String, ServiceReport> {
         let floor = self.settings.floor();
         let tables = self.view.iter().flat_map(|view| &view.tables);
@@ -322,8 +322,8 @@ impl Participant {
         services.any(|awaited| awaited) || report.services.iter().any(gone)
     }
 
-    /// Moves tables: towards what they are to be where this edge was elected, else towards what it
-    /// is short of itself.
+    /// Writes tables: as the elected edge, towards the goal; otherwise, to take what this edge
+    /// lacks.
     fn write_tables(&mut self, now: Instant) {
         let Some(session) = self.session().filter(|_| self.lease.is_valid(now)) else { return };
         let known = self.view.as_ref().is_some_and(|view| view.reports.contains_key(&session));
@@ -414,7 +414,7 @@ fn is_news(told: &Report, now: &Report) -> bool {
             .any(|(name, now)| told.services.get(name).is_none_or(|told| local::is_news(told, now)))
 }
 
-/// After this something is told again that the store does not seem to have.
+/// Time after which something missing from the store is told again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const GAP_PER_EDGE: Duration = Duration::from_millis(15);

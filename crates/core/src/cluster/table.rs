@@ -37,10 +37,10 @@ pub struct ServiceReport {
     pub seen: u64,
     /// Requests per thousand seconds that clients want, the highest class first.
     pub demand: [u64; 3],
-    /// What is to be spared beyond that, so that chance refuses few, in the same unit.
+    /// Margin above `demand`, so that chance refuses few, in the same unit.
     #[serde(default)]
     pub margin: u64,
-    /// By the name of the group; those that it could send to.
+    /// Groups that it can send to, by name.
     pub groups: BTreeMap<String, GroupReport>,
 }
 
@@ -54,7 +54,7 @@ pub struct GroupReport {
     pub capacity: Option<u64>,
     /// Requests that it may have in flight as a whole, if that is limited.
     pub places: Option<u32>,
-    /// What is still in use of it: requests in flight that came by a larger share.
+    /// Share still in use by requests that came under a larger share.
     #[serde(default, skip_serializing_if = "is_none")]
     pub held: Share,
 }
@@ -74,10 +74,10 @@ pub struct Table {
     pub groups: BTreeMap<String, Vec<Entry>>,
 }
 
-/// What one session may use of a group.
+/// The share of one session in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Whose it is. The entries of a group are in the order of their sessions.
+    /// The session. Entries of a group are in the order of their sessions.
     pub session: SessionId,
     /// What it may use once it has seen the table.
     pub share: Share,

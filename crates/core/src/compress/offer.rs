@@ -14,10 +14,10 @@
 use super::{AcceptEncoding, Algorithm, elements, etag};
 use crate::fleet::Compression;
 
-/// What a request allows of its response.
+/// Compression that a request allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// What the client likes best; none where it gets the response as it is.
+    /// The client's preferred algorithm; none if it gets the response as it is.
     pub algorithm: Option<Algorithm>,
     /// Whether it has credentials that make a secret in the response likely.
     pub is_private: bool,

@@ -1,18 +1,18 @@
-//! What becomes of a response of a server.
+//! Whether and how a server's response is compressed.
 
 use super::{Algorithm, Offer, elements, etag};
 use crate::fleet::Compression;
 
-/// What becomes of a response.
+/// What happens to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It stays as it is.
+    /// It is unchanged.
     Keep,
-    /// It stays as it is and would be compressed for another client: it says so in Vary.
+    /// It is unchanged and gets `Vary`: another client would get it compressed.
     Vary,
-    /// It says that the client's response is still good, and gives it the weak form of its tag.
+    /// It says that the client's response is still good (304), and gets the weak form of its tag.
     Weaken,
-    /// It is compressed, or its head says so where it answers HEAD.
+    /// It is compressed; for HEAD, its head is that of the compressed response.
     Compress(Algorithm),
 }
 

@@ -93,8 +93,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Counts a request for which the budget was asked, whether it was given or not, so that the
-    /// default burst is one for the batches that come.
+    /// Counts a request that asked the budget, admitted or not: the default burst follows the
+    /// batches.
     pub fn count(&self, allowance: &Allowance, now: Instant) {
         if allowance.tolerance < allowance.widest {
             self.batches.count(now, allowance.interval);

@@ -15,7 +15,7 @@ use crate::{
 pub struct EnrolledGroup {
     /// Round-trip time from this edge; [`Duration::MAX`] while not measured.
     pub distance: Duration,
-    /// What is counted of it.
+    /// Its counters.
     pub state: Arc<GroupState>,
     /// In the order of the file.
     pub servers: Box<[EnrolledServer]>,
@@ -24,9 +24,9 @@ pub struct EnrolledGroup {
 /// A configured server.
 #[derive(Debug)]
 pub struct EnrolledServer {
-    /// What is counted of it.
+    /// Its counters.
     pub state: Arc<ServerState>,
-    /// How it is.
+    /// Its condition.
     pub condition: Condition,
     /// Why it is not up.
     pub reason: Option<Arc<str>>,

@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 
 use crate::time::{Duration, Instant};
 
-/// What has been told of events, by what tells one kind from another.
+/// Kinds of events by key `K`, and when each was last told.
 #[derive(Debug)]
 pub struct Coalesced<K> {
     period: Duration,
@@ -16,7 +16,7 @@ pub struct Coalesced<K> {
 #[derive(Debug)]
 struct Kind {
     told: Instant,
-    /// Events since then.
+    /// Events since `told`.
     untold: u64,
 }
 
@@ -44,7 +44,7 @@ impl<K: Ord + Clone> Coalesced<K> {
         Some(count)
     }
 
-    /// Makes room: for all that is old, else for the one that was told first.
+    /// Makes room: forgets the kinds told longer than a period ago, else the one told first.
     fn forget(&mut self, now: Instant) {
         let period = self.period;
         self.kinds.retain(|_, kind| now.since(kind.told) < period);

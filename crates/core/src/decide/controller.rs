@@ -115,7 +115,7 @@ pub enum Input {
 pub struct Passed {
     /// The round trip, as the opening of a connection shows it.
     pub round_trip: Duration,
-    /// All of it.
+    /// Duration of the whole check.
     pub whole: Duration,
 }
 
@@ -134,11 +134,11 @@ pub enum Output {
         group: usize,
         /// Its own index in the group.
         index: usize,
-        /// Where it listens.
+        /// The address to check.
         address: SocketAddr,
-        /// What to ask it.
+        /// How to check it.
         check: HealthCheck,
-        /// To be held until then, so that its number is given to no other server.
+        /// Held until the result is in, so that the server's number is not given to another.
         state: Arc<ServerState>,
         /// It is ejected: only a check from here can say whether it answers.
         is_ejected: bool,
@@ -173,7 +173,7 @@ pub enum Change {
     Silent(SocketAddr, Duration),
     /// Its time out is over.
     Returned(SocketAddr),
-    /// It was given nothing more, and so many requests that were still under way are cut.
+    /// Its drain is over: so many requests still under way are cut.
     Cut(SocketAddr, u32),
     /// Too few servers of the group are healthy; others come first.
     Yields,
@@ -200,23 +200,23 @@ pub struct Controller {
     reloaded: bool,
     /// As they were published last.
     plans: ServicePlans,
-    /// Servers of which the next plan tells that whoever waits on them has to look.
+    /// Servers whose waiting requests have to look at the next plan.
     urgent: Vec<ServerId>,
-    /// The same as plans have told it.
+    /// The same for published plans, each with the generation.
     told: Arc<[(u64, ServerId)]>,
     generation: u64,
     configuration: u64,
     outputs: VecDeque<Output>,
 }
 
-/// What waits for its time. Services and groups are known by their places in the file.
+/// What a timer is set for. Services and groups are known by their places in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     /// An ejection ends.
     Return(ServerId),
-    /// What a server does that could not be ejected may be told again.
+    /// Failures of a server that could not be ejected may be told again.
     HearAgain(ServerId),
-    /// A server that has joined its group counts as one of it, whether it serves or not.
+    /// A server that has joined its group counts as a member, whether it serves or not.
     JoinTimeout(ServerId),
     /// A group may have been well for long enough.
     Regain(usize, usize),
@@ -350,7 +350,7 @@ impl Controller {
         self.roster.get(server).map(ServerEntry::is_healthy)
     }
 
-    /// Does what is due.
+    /// Handles a timer that is due.
     fn meet(&mut self, now: Instant, due: Due, checks: &mut Vec<ServerId>) {
         match due {
             Due::Return(server) => self.end_ejection(now, server),
@@ -474,7 +474,7 @@ impl Controller {
         });
     }
 
-    /// Does what follows when a server has been taken out, of which `change` tells with its time.
+    /// Handles an ejection; `change` is the notice, given its duration.
     fn ejected(&mut self, now: Instant, place: Place, change: impl Fn(Duration) -> Change) {
         let (service, group) = place.of(&self.fleet);
         let member = self.roster.at(place);
@@ -534,8 +534,8 @@ impl Controller {
         }
     }
 
-    /// Cuts what is left at servers that drained for long enough. Where there is any, the plan that
-    /// follows has it look.
+    /// Cuts requests still under way at servers whose drain is over, and has them look at the next
+    /// plan.
     fn cut_late(&mut self, now: Instant) {
         for late in self.departures.cut_late(now) {
             let change = Change::Cut(late.state.address(), late.state.in_flight());

@@ -46,7 +46,7 @@ pub struct Lists(BTreeMap<Source, List>);
 struct List {
     /// None before the first good answer.
     servers: Option<Vec<Listed>>,
-    /// When that was last found to be so.
+    /// When the list was last confirmed.
     confirmed: Instant,
     /// Why the last answer was not taken; none where it was.
     trouble: Option<String>,
@@ -69,9 +69,9 @@ pub struct Heard {
 /// How long an answer about a name counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerValidity {
-    /// At least so long, whatever its TTL, so that a mistake is no flood.
+    /// Shortest time, whatever its TTL, so that a wrong TTL causes no flood.
     pub min: Duration,
-    /// At most so long.
+    /// Longest time.
     pub max: Duration,
 }
 

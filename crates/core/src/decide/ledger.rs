@@ -156,8 +156,8 @@ impl Ledger {
         self.ids.free.extend(unused.map(|(id, _)| id));
     }
 
-    /// Forgets of services that are not as they were what they no longer have, except servers that
-    /// still have requests in flight: should one come back meanwhile, its count must be right.
+    /// Forgets groups and servers that changed services no longer have, except servers with
+    /// requests in flight: their count must be right if they come back.
     pub(crate) fn retain<'a>(&mut self, fate: impl Fn(&str) -> ServiceTransition<'a>) {
         let ids = &mut self.ids;
         self.services.retain(|name, known| {
@@ -195,13 +195,13 @@ pub(crate) enum ServiceTransition<'a> {
     Gone,
 }
 
-/// The numbers of servers. That of a server that left is given again once nobody holds what is
-/// counted of it: no plan, no request and no connection means the old one by it then.
+/// Assigns the numbers of servers. The number of a server that left is reused once no plan, request
+/// or connection holds its state.
 #[derive(Debug, Default)]
 struct Ids {
     next: u32,
     free: Vec<u32>,
-    /// Those of servers that left, and what is counted of them.
+    /// Numbers of servers that left, with their states.
     left: Vec<(u32, Weak<ServerState>)>,
 }
 
@@ -238,7 +238,7 @@ pub struct ServiceState {
     pub(crate) queued: AtomicU32,
     pub(crate) arrivals: ArrivalRate,
     pub(crate) retries: RetryBudget,
-    /// Requests that have come, whatever became of them; counted where capacity is shared.
+    /// Requests that have come, whatever their ending; counted only where capacity is shared.
     pub(crate) asked: AtomicU64,
 }
 
@@ -263,7 +263,7 @@ pub struct GroupState {
     pub(crate) held: LatencyAverage,
     /// The longest latency of late.
     pub(crate) longest: LongestLatency,
-    /// What is usual, and what its servers said, for policies that learn it.
+    /// Usual latencies and probe answers, for the policies that need them.
     pub(crate) latencies: LatencyByLoad,
     pub(crate) probes: ProbePool,
     /// Requests that came because nearer groups were full or down.
@@ -277,7 +277,7 @@ pub struct GroupState {
     pub(crate) share_until: AtomicU64,
     /// The controller has been told that servers answer 5xx, and has not looked yet.
     pub(crate) errors_told: AtomicBool,
-    /// Which of its servers are not as they were.
+    /// Counts of changes of its servers.
     pub(crate) changes: Changes,
 }
 

@@ -42,8 +42,8 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// In all: 10 MB at 3 Mbit/s. What nginx waits.
 pub const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Three times what the usual limits of uploads let through, so that a body that is a little over
-/// one is read to its end.
+/// Bytes of a body that are still read after the response: three times the usual upload limits, so
+/// that a body slightly over them is read to its end.
 pub const BYTES_MAX: u64 = 32 << 20;
 
 #[cfg(test)]

@@ -26,9 +26,9 @@ pub(crate) struct Management {
 /// What the manager made of a server so far.
 #[derive(Clone, Copy, Debug)]
 struct Adjustment {
-    /// What its weight is multiplied with, smoothed.
+    /// Factor on its weight, smoothed.
     factor: f64,
-    /// The same as plans have it.
+    /// The factor in the current plan.
     in_force: f64,
     /// How much it had been given at the last look; none before the first.
     given: Option<u64>,

@@ -40,7 +40,7 @@ pub struct Manager {
 pub struct Proportions {
     /// Requests, or connections, in flight.
     pub active: Ratio,
-    /// Those that were given to the server since the last look.
+    /// New requests, or connections, since the last look.
     pub new: Ratio,
     /// How long its health checks take.
     pub check: Ratio,
@@ -134,7 +134,7 @@ impl Manager {
     }
 }
 
-/// One of the four.
+/// Reads one of the four measures.
 type Measure = fn(&Observation) -> Option<f64>;
 
 fn mean(costs: &[Option<f64>]) -> f64 {

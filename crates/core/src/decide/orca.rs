@@ -219,8 +219,7 @@ fn passed(at: u32, now: Instant) -> u32 {
 /// Weight of the past in reports.
 const SAMPLES: u32 = 8;
 
-/// Milliseconds: a server that has reported nothing for so long is not limited by what it said
-/// last.
+/// Milliseconds after which a report no longer limits its server.
 const REPORT_LIFE: u32 = 10_000;
 
 /// Milliseconds: so far behind another a clock may have been read.
@@ -230,7 +229,7 @@ const BEHIND: u32 = 3_600_000;
 /// about a second).
 const ADJUST_INTERVAL: u32 = 1_000;
 
-/// One request a second always enters, so that reports go on coming.
+/// Requests per second that are always let in, so that reports go on coming.
 const LIMIT_MIN: f32 = 1.0;
 
 /// Nanoseconds.

@@ -87,9 +87,9 @@ impl ServicePlan {
     }
 }
 
-/// The full groups that are nearer than the one that is looked at.
+/// The full groups nearer than the group in question.
 struct Near {
-    /// Requests per second that end in them.
+    /// Requests per second that end in these groups.
     freed_per_sec: f64,
     /// Seconds until the first rate among them has its next request; infinite where none is waited
     /// for.

@@ -101,8 +101,8 @@ impl Permit {
         }
     }
 
-    /// Learns how long a request can take though nothing hangs, from one whose server was given
-    /// this `patience`: twice that at most, for a few requests that hang look like slow ones.
+    /// Learns how long a request can take without a hang, given the `patience` with its server. At
+    /// most twice the patience counts: a few requests that hang look like slow ones.
     pub(crate) fn learn_longest(&self, now: Instant, patience: Duration) {
         let latency = now.since(self.since).min(patience * 2);
         if latency >= stall::SLOW && !self.server.silence.has_delayed(self.since) {

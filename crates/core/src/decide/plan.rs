@@ -97,7 +97,7 @@ pub struct GroupPlan {
     /// Requests per second that it may be given: by its own rate, or the sum of its servers' where
     /// each has one and that is less. None where neither limits it.
     pub(crate) rate_per_sec: Option<f64>,
-    /// Those of the whole group, where they are shared and this edge has a part of them.
+    /// The limits of the whole group, where this edge has a share of them.
     pub(crate) whole: Option<Limits>,
     pub(crate) auto: Option<Auto>,
     /// Whether sessions belong to servers by [`PickContext::key`].
@@ -196,8 +196,8 @@ impl ServicePlan {
         self.find(ask).map_or_else(|| self.when_full(ask), Decision::Send)
     }
 
-    /// The same for a request that neither waits nor goes beyond a capacity, whatever the service
-    /// does when it is full.
+    /// As [`Self::pick`], for a request that never waits and never exceeds a capacity, whatever
+    /// `when_full` says.
     #[must_use]
     pub fn pick_spare(&self, ask: &PickContext<'_>) -> Decision {
         self.find(ask).map_or_else(|| Decision::Refuse(self.refusal(ask)), Decision::Send)
@@ -228,8 +228,8 @@ impl ServicePlan {
         permit
     }
 
-    /// Tells the budgets of the groups that were asked for a newcomer: those up to the group that
-    /// takes it, or all.
+    /// Counts a newcomer in the budgets of the groups that were asked: up to the group that takes
+    /// it, or all.
     fn count_asked(&self, permit: Option<&Permit>, now: Instant) {
         let taken = permit.map(|permit| permit.terms.group);
         for group in &self.groups {
@@ -312,8 +312,7 @@ impl ServicePlan {
         self.state.retries.give_back();
     }
 
-    /// The same for a request of which no server has seen anything: it costs nobody anything, so
-    /// the budget does not matter.
+    /// As [`Self::may_retry`], for a request that no server has seen: it costs no budget.
     #[must_use]
     pub fn may_reconnect(&self, attempts: u32) -> bool {
         attempts <= self.retry.attempts

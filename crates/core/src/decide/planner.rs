@@ -21,7 +21,7 @@ use crate::{
     units::{Rate, Ratio},
 };
 
-/// How one group does: what the planner needs to know besides the configuration.
+/// The status of a group: what the planner needs besides the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupStatus<'a> {
     pub state: &'a Arc<GroupState>,
@@ -33,7 +33,7 @@ pub(crate) struct GroupStatus<'a> {
     pub servers: Vec<ServerStatus<'a>>,
 }
 
-/// How one server does.
+/// The status of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerStatus<'a> {
     pub state: &'a Arc<ServerState>,
@@ -42,7 +42,7 @@ pub(crate) struct ServerStatus<'a> {
     /// Whether the capacity of its group is meant for it too.
     pub counts_towards_capacity: bool,
     pub condition: Condition,
-    /// Why it is so.
+    /// The reason of its condition.
     pub reason: Option<Arc<str>>,
 }
 

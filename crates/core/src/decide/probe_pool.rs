@@ -75,7 +75,7 @@ pub(crate) struct ProbePool {
 struct Place {
     /// The index of the server, and how many more requests may use this; zero is nothing.
     whose: AtomicU64,
-    /// Requests of others.
+    /// Requests in flight from other edges.
     others: AtomicU32,
     latency: AtomicU64,
     at: AtomicU64,
@@ -86,7 +86,7 @@ struct Place {
 struct Candidate {
     place: usize,
     server: u16,
-    /// Whether it is hot, then its requests in flight, or its latency where it is cold.
+    /// Sort key: cold servers by latency, then hot ones by requests in flight.
     rank: (bool, u64),
     at: u64,
 }
@@ -172,7 +172,7 @@ impl ProbePool {
         Some(Candidate { place, server, rank: (is_hot, cost), at: at.at.load(Relaxed) })
     }
 
-    /// Whose answer is at a place, if it still holds.
+    /// The server whose answer is at this place, if it still holds.
     fn server_at(&self, place: usize, now: Instant) -> Option<u16> {
         let place = &self.places[place];
         let whose = place.whose.load(Relaxed);
@@ -202,7 +202,7 @@ impl ProbePool {
         self.shared.load(Relaxed) < ALONE
     }
 
-    /// Which of so many servers to ask next, as places among them, at most [`PROBES`].
+    /// Servers to probe next, as places among `servers`, at most [`PROBES`].
     pub(crate) fn to_ask(
         &self,
         now: Instant,
@@ -264,7 +264,7 @@ pub(crate) const AGE_MAX: Duration = Duration::from_secs(1);
 /// (`docs/studies/prequal.md`).
 const HOT_QUANTILE: f64 = 0.7;
 
-/// Below two the paper chooses at random (section 4); here the edge uses what it knows itself.
+/// Fewest answers to choose by. Below, the paper draws (section 4); the edge uses what it knows.
 const KNOWN_MIN: u32 = 2;
 
 /// Where answers come slower than they are removed, one is used up by so many requests.
@@ -276,12 +276,12 @@ const REQUEST: u32 = 256;
 /// Numbers stay below 2^32.
 const IN_FLIGHT_MAX: u32 = 1 << 20;
 
-/// One answer that tells of others is enough to ask as often as the paper does; it takes some ten
-/// answers of nobody until the edge thinks that it is alone.
+/// One answer that shows other edges is enough to probe as often as the paper; it takes about ten
+/// without them until the edge counts as alone.
 const SHARED_SAMPLES: u32 = 4;
 const ALONE: u32 = 1_000_000 / 20;
 
-/// An edge that is alone asks one server in so long whether it still is.
+/// Time between two probes of an edge that is alone, to see whether it still is.
 const ALONE_INTERVAL: Duration = Duration::from_millis(100);
 
 #[cfg(test)]

@@ -55,9 +55,9 @@ pub enum Next {
 #[derive(Debug)]
 #[must_use = "somebody is to be woken"]
 pub struct Left<P, W> {
-    /// Its place.
+    /// Its place in the queue.
     pub place: P,
-    /// Who is to be woken: the one that was displaced, whoever is the first in its stead.
+    /// Waiters to wake: the displaced one, and the new first one.
     pub wakers: [Option<W>; 2],
 }
 
@@ -89,8 +89,8 @@ impl<P, W> WaitQueue<P, W> {
         position
     }
 
-    /// Says what a waiter does now. Unless it asks, `waker` is kept until it is worth polling
-    /// again.
+    /// Says what a waiter does now. `waker` is kept until polling again is worth it, except for
+    /// [`Next::Pick`].
     pub fn poll(&mut self, position: Position, now: Instant, waker: W) -> Next {
         let is_first = self.first() == Some(position);
         let Some(waiter) = self.waiters.get_mut(&position) else { return Next::Displaced };

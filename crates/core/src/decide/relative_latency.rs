@@ -28,8 +28,8 @@ use crate::{
 pub(crate) struct LatencyByLoad([AtomicU64; LOADS]);
 
 impl LatencyByLoad {
-    /// Takes in how long a request took that had so many ahead of it; what is typical for that,
-    /// without this one.
+    /// Records the latency of a request with `ahead` others before it; gives the typical latency
+    /// for that, without this one.
     fn record(&self, ahead: u32, latency: Duration) -> u64 {
         let known = self.0[place(ahead)..].iter().map(|it| it.load(Relaxed)).filter(|it| *it > 0);
         let sample = latency.as_nanos().max(1);
@@ -93,7 +93,7 @@ const fn place(ahead: u32) -> usize {
     if place < LOADS { place } else { LOADS - 1 }
 }
 
-/// What a server has that is like the others.
+/// Relative latency of a server like the others.
 pub(crate) const TYPICAL: u32 = 1 << 16;
 
 const SMALLEST: u64 = TYPICAL as u64 >> 8;

@@ -58,8 +58,8 @@ impl RetryBudget {
         rules.floor().is_some_and(|floor| self.floor.take(&floor, now))
     }
 
-    /// Gives back one that was taken out and not used. It is saved, whichever it was out of: of
-    /// both together there is as much as before.
+    /// Returns a retry that was not used. It goes to the savings, wherever it came from: the total
+    /// is as before.
     pub fn give_back(&self) {
         let add = |saved: u64| Some(saved.saturating_add(ONE_RETRY).min(SAVED_MAX));
         // It never says no.

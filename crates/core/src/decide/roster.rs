@@ -1,4 +1,4 @@
-//! Every server with what its checks and its errors say of it, by service and group.
+//! Every server, with the state of its checks and its errors, by service and group.
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::net::SocketAddr;
@@ -44,7 +44,7 @@ pub(crate) enum Origin {
     New,
     /// It was at this place of the file before, and is another now.
     Changed(usize),
-    /// It was at this place of the file before, and is as it was.
+    /// It was at this place of the file before, and is unchanged.
     Same(usize),
 }
 
@@ -77,8 +77,8 @@ pub(crate) struct Place {
 }
 
 impl ServerTable {
-    /// Takes the servers of `fleet` in, which comes after `before`, keeps what is known of those
-    /// that were there, forgets the others. Gives where each service comes from.
+    /// Adopts the servers of `fleet`, which follows `before`: keeps what is known of servers that
+    /// stay, forgets the others. Gives the origin of each service.
     pub(crate) fn enlist(
         &mut self,
         now: Instant,
@@ -214,7 +214,7 @@ impl OfService {
 }
 
 impl Origin {
-    /// Where it was before.
+    /// Its place before.
     pub(crate) fn was_at(self) -> Option<usize> {
         match self {
             Self::New => None,
@@ -222,7 +222,7 @@ impl Origin {
         }
     }
 
-    /// The same, if it is as it was.
+    /// Its place before, if it is unchanged.
     pub(crate) fn same(self) -> Option<usize> {
         if let Self::Same(at) = self { Some(at) } else { None }
     }

@@ -29,7 +29,7 @@ impl ServicePlan {
         })
     }
 
-    /// What groups are compared by when all are full: one unit for all of them.
+    /// The unit in which full groups are compared, the same for all.
     fn spread_unit(&self) -> Unit {
         let said_of_all = |unit: &Unit| self.groups.iter().all(|group| unit(group).is_some());
         SPREAD_UNITS.into_iter().find(said_of_all).unwrap_or(GroupPlan::server_count)
@@ -75,6 +75,6 @@ impl GroupPlan {
 /// What is said of a group in some unit, if it is.
 type Unit = fn(&GroupPlan) -> Option<u64>;
 
-/// By what groups are compared that are all full: the first that is said of each of them.
+/// Units in which full groups are compared: the first that all of them have.
 const SPREAD_UNITS: [Unit; 3] =
     [GroupPlan::rate_limit, GroupPlan::place_limit, GroupPlan::throughput];

@@ -11,7 +11,7 @@ use crate::units::Ratio;
 pub(crate) struct PriorityTier {
     /// The first priority there is, and how many servers have it.
     first: Option<(u16, usize)>,
-    /// The same of those that are healthy: the one in turn.
+    /// The same for healthy servers: the active tier.
     healthy: Option<(u16, usize)>,
 }
 

@@ -12,12 +12,11 @@ pub struct AccessLog {
     pub to: LogTarget,
     /// How they are written.
     pub format: LogFormat,
-    /// The part of the requests that ended well, with a status below 400, that have a line; of
-    /// the others each has one.
+    /// Part of the successful requests (status below 400) that get a line; all others get one.
     pub successes: Ratio,
     /// Whether queries are told.
     pub query: bool,
-    /// What lines say beside what each does, in this order.
+    /// Extra fields of a line, in this order.
     pub fields: Vec<LogField>,
 }
 

@@ -5,14 +5,14 @@ use alloc::{borrow::ToOwned as _, format, string::String, sync::Arc, vec::Vec};
 /// Certificates of a listener by ACME.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acme {
-    /// What there is to be a certificate for, each for one: DNS names in lower case, no wildcards.
-    /// At least one.
+    /// DNS names, each with a certificate of its own, in lower case, without wildcards. At least
+    /// one.
     pub names: Vec<String>,
     /// Who issues them, and how names are proven.
     pub issuer: Arc<Issuer>,
 }
 
-/// A certificate authority, and what it is told. Equal ones are asked with one account.
+/// A certificate authority with its settings. Equal issuers share one account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issuer {
     /// The URL of its directory.
@@ -27,7 +27,7 @@ pub struct Issuer {
     pub challenge: Challenge,
     /// Directory of account key, certificates and orders under way.
     pub state_dir: String,
-    /// Who has all of it.
+    /// Where account, orders and certificates are kept.
     pub storage: Storage,
 }
 
@@ -50,7 +50,7 @@ pub struct ExternalAccount {
     pub key_file: String,
 }
 
-/// How an authority sees for itself that a name leads here.
+/// How a name is proven to the authority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// By a request to port 80 of the name (RFC 8555, section 8.3).

@@ -15,7 +15,7 @@ use super::Server;
 pub struct Discovery {
     /// Where they are listed.
     pub source: Source,
-    /// What each of them has beside its address, its weight and its priority.
+    /// Settings of each server beside its address, weight and priority.
     pub template: Server,
 }
 
@@ -59,8 +59,8 @@ impl ListPlace {
         !matches!(self, Self::File(_))
     }
 
-    /// What `server` of this list is in one at `other`, which is asked for the same name; none
-    /// where it has no place there, or the two are not of one name.
+    /// The address that `server` of this list has in the list `other` of the same name; none if it
+    /// has no place there, or the names differ.
     pub(crate) fn same_server(&self, other: &Self, server: SocketAddr) -> Option<SocketAddr> {
         let (port, family) = match (self, other) {
             (one, other) if one == other => return Some(server),

@@ -12,7 +12,7 @@ use crate::time::Duration;
 /// What the kernel forwards.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forwarding {
-    /// With what; absent only where there are no frontends.
+    /// The program and its tables; absent only without frontends.
     pub datapath: Option<Datapath>,
     /// Where packets come in.
     pub frontends: Vec<Frontend>,
@@ -79,7 +79,7 @@ pub struct ServerLink {
 pub struct Datapath {
     /// The interface on which packets come in and leave.
     pub interface: String,
-    /// How it is attached there.
+    /// How the program is attached to the interface.
     pub mode: XdpMode,
     /// From where servers see NAT connections come.
     pub return_addresses: Vec<IpAddr>,
@@ -155,7 +155,7 @@ pub enum Method {
     Mac = 1,
     /// With addresses and ports rewritten, in both directions.
     Nat = 2,
-    /// In a tunnel to a server on any network, which answers the client itself.
+    /// In an IP-in-IP tunnel to a server on any network, which answers the client itself.
     Ipip = 3,
 }
 
@@ -209,7 +209,7 @@ impl fmt::Display for Protocol {
 /// How long a connection is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// After it has been closed.
+    /// Time after its end.
     pub fin: Duration,
     /// Without a packet.
     pub stale: Duration,
@@ -222,7 +222,7 @@ impl Default for Times {
     }
 }
 
-/// What stays with a server.
+/// What keeps a client on a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Affinity {
     /// A connection.

@@ -23,7 +23,7 @@ pub struct HealthCheck {
     pub lenient: bool,
 }
 
-/// What a check asks.
+/// What a check verifies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// That a connection opens.
@@ -42,13 +42,13 @@ pub enum Probe {
         /// The authority of the call; the server's address if omitted.
         host: Option<String>,
     },
-    /// That TLS is agreed on, whatever the certificate unless the service verifies it.
+    /// That TLS is agreed on; the certificate counts only if the service verifies it.
     Tls,
     /// That the host answers an ICMP echo.
     Ping,
-    /// That it plays its part of a script.
+    /// That the server plays its part of a script.
     Script {
-        /// As people call it.
+        /// Name of the script, for people.
         name: String,
         /// What is said and heard.
         script: Script,

@@ -25,7 +25,7 @@ pub struct ErrorPages(pub Vec<(Statuses, Pages)>);
 /// The statuses that a page is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
-    /// This one.
+    /// One status.
     One(u16),
     /// All of its hundred: 4 or 5.
     Class(u16),
@@ -34,13 +34,13 @@ pub enum Statuses {
 /// What clients of a service get while it is not to be asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Maintenance {
-    /// Whether it is so.
+    /// Whether maintenance is on.
     pub enabled: bool,
     /// When they are told to come again; not at all if omitted.
     pub retry_after: Option<Duration>,
-    /// What they get; the page for 503, or a line of text, where there is none.
+    /// Pages for these clients; without one, the page for 503 or a line of text.
     pub pages: Pages,
-    /// Those who come in all the same.
+    /// Clients that are let in all the same.
     pub allow: Option<Networks>,
 }
 

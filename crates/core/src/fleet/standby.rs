@@ -10,7 +10,7 @@ use crate::time::Duration;
 pub struct Standby {
     /// Our end of the line between them.
     pub bind: SocketAddr,
-    /// The ends of the others.
+    /// Addresses of the other balancers.
     pub peers: Vec<SocketAddr>,
     /// The path of a file with the key that all have, in its first line.
     pub key_file: String,

@@ -12,7 +12,7 @@ use super::Server;
 /// A place where objects are, each with a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// Where they are.
+    /// Where the objects are.
     pub place: StorePlace,
     /// What is asked for where a path ends with a slash.
     pub index: String,
@@ -45,11 +45,11 @@ pub struct Bucket {
     pub region: String,
     /// The account of Azure Blob Storage; none where the store speaks the API of S3.
     pub account: Option<String>,
-    /// Who asks.
+    /// Credentials for the store.
     pub access: Access,
 }
 
-/// As whom a store is asked.
+/// How a store is accessed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// As anybody: requests are not signed.

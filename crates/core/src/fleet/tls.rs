@@ -26,7 +26,7 @@ pub struct ListenerTls {
     pub early_data: bool,
     /// What answers say of coming in clear; nothing if omitted.
     pub hsts: Option<Hsts>,
-    /// What both sides may speak.
+    /// TLS versions and cipher suites that are allowed.
     pub terms: TlsTerms,
 }
 
@@ -62,7 +62,7 @@ pub struct ServerTls {
     pub name: Option<String>,
     /// What is shown to servers that ask.
     pub certificate: Option<Certificate>,
-    /// What both sides may speak.
+    /// TLS versions and cipher suites that are allowed.
     pub terms: TlsTerms,
 }
 
@@ -96,7 +96,7 @@ pub struct ClientCheck {
     pub subject_header: Option<String>,
 }
 
-/// What may be spoken.
+/// TLS versions and cipher suites that are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsTerms {
     /// The oldest version.

@@ -19,7 +19,7 @@ use core::fmt::{self, Write as _};
 pub struct Script {
     /// What carries it.
     pub transport: Transport,
-    /// In their order; there is at least one.
+    /// Steps in their order; at least one.
     pub steps: Vec<Step>,
 }
 
@@ -67,7 +67,7 @@ pub enum HexError {
     /// A digit is missing at the end.
     #[error("the last byte has one digit")]
     Odd,
-    /// There are none.
+    /// There are no bytes.
     #[error("no bytes")]
     Empty,
 }
@@ -78,7 +78,7 @@ pub enum HexError {
 pub struct Mismatch {
     /// Which step.
     pub step: usize,
-    /// What it wanted.
+    /// The expected answer.
     pub expected: String,
     /// The answer.
     pub heard: Vec<u8>,
@@ -109,7 +109,7 @@ pub enum CheckStep<'s> {
 
 /// What looking for a pattern gave.
 enum Search {
-    /// It ends here.
+    /// The pattern is found and ends here.
     Found(usize),
     /// More bytes may complete it.
     Open,

@@ -47,8 +47,8 @@ impl Draining {
         }
     }
 
-    /// Finds out who leaves and who stays when services meet their `fate`. `before` has them as
-    /// they were, and the ledger must still know the servers of then and now.
+    /// Finds out which servers leave when services meet their `fate`. `before` has the services as
+    /// they were; the ledger must still know the servers of both.
     pub(crate) fn settle<'a>(
         &mut self,
         now: Instant,
@@ -93,7 +93,7 @@ impl Draining {
         }
     }
 
-    /// Cuts what is left at servers whose time is over; gives those at which there is something.
+    /// Cuts servers whose drain is over; gives those that still have requests in flight.
     pub(crate) fn cut_late(&mut self, now: Instant) -> Vec<&Departure> {
         let late = self.0.values_mut().filter(|it| it.until().is_some_and(|until| until <= now));
         let cut = late.filter_map(|departure| {
@@ -121,7 +121,7 @@ impl Departure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intent {
     Stays,
-    /// It has it, and gives it nothing; with the limit.
+    /// The server stays and gets no new requests, with the time limit.
     Drains(Option<Duration>),
     Gone,
 }

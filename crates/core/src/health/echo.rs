@@ -34,8 +34,8 @@ pub struct Reply {
 }
 
 impl Sender {
-    /// Who sends to `peer`, with an identifier where the kernel does not write its own, and a
-    /// random token.
+    /// A sender to `peer`; the identifier is used where the kernel writes none, and the token is
+    /// random.
     #[must_use]
     pub const fn new(peer: IpAddr, identifier: Option<u16>, token: u64) -> Self {
         Self { v6: peer.is_ipv6(), identifier, token }

@@ -22,7 +22,7 @@ pub struct Ejected {
     until: Option<Instant>,
     /// Why it was taken out last, if not as an outlier.
     reason: Option<Reason>,
-    /// Its share of 5xx, where it was last taken out for that.
+    /// Evidence of its share of 5xx, if that was the reason for the last ejection.
     evidence: Option<Evidence>,
     /// A check has passed since it was taken out.
     vouched: bool,
@@ -56,7 +56,7 @@ impl Ejected {
         self.reason.filter(|_| self.is_out())
     }
 
-    /// Its share of 5xx, where it is out for that.
+    /// Evidence of its share of 5xx, if that is the reason for its ejection.
     #[must_use]
     pub fn evidence(&self) -> Option<Evidence> {
         self.evidence.filter(|_| self.is_out())

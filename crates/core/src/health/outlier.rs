@@ -35,7 +35,7 @@ use crate::{
 pub struct Answers {
     /// All of them.
     pub all: u64,
-    /// Those that were 5xx.
+    /// Responses with 5xx.
     pub errors: u64,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct Sample {
 /// What speaks against a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// Its own responses.
+    /// Responses of the server.
     pub own: Answers,
-    /// Those of the other servers of its group in the same time.
+    /// Responses of the other servers of its group in the same time.
     pub others: Answers,
 }
 
@@ -73,7 +73,7 @@ struct Mark {
 }
 
 impl Watch {
-    /// Hears that there are errors.
+    /// Notes that there are errors.
     pub(crate) fn hear(&mut self, now: Instant) {
         let soonest = self.marks.last().map_or(now, |mark| mark.at + STEP);
         self.due.get_or_insert(soonest.max(now));
@@ -142,7 +142,7 @@ impl Watch {
 }
 
 impl Mark {
-    /// What each server has answered since, of those that took part then and do now.
+    /// Responses of each server since then, for servers that took part then and now.
     fn since<'a>(&self, samples: &'a [Sample]) -> Vec<(&'a Sample, Answers)> {
         let both = samples.iter().filter_map(|sample| {
             let before = self.answers.get(&sample.server)?;

@@ -35,12 +35,12 @@ pub enum Verdict {
 /// What an edge says of the servers that it checks, by their keys.
 pub type Verdicts = BTreeMap<String, Verdict>;
 
-/// What an edge does about a server whose check is due.
+/// How an edge handles a server whose check is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Duty {
-    /// Checks it.
+    /// It checks the server.
     Check,
-    /// Goes by what others have found.
+    /// It takes the verdict of other edges.
     GoBy(Verdict),
 }
 
@@ -49,9 +49,9 @@ pub enum Duty {
 pub enum News {
     /// They know it, or do not ask this edge.
     None,
-    /// It took another time than they know.
+    /// The check took another time than they know.
     Measured,
-    /// It is up, or down, and they know otherwise.
+    /// The server turned up or down, and they do not know it.
     Turned,
 }
 
@@ -59,7 +59,7 @@ pub enum News {
 #[derive(Clone, Debug, Default)]
 pub struct SharedChecks {
     own: String,
-    /// What each edge that is there has told, this one included; empty without the store.
+    /// Verdicts of each present edge, this one included; empty without the store.
     told: BTreeMap<String, Verdicts>,
     /// What this edge has to tell.
     verdicts: Verdicts,
@@ -72,8 +72,8 @@ impl SharedChecks {
         Self { own: own.to_owned(), ..Self::default() }
     }
 
-    /// The edges of the region that are there, with what each has told; none while the store is
-    /// away. Gives the servers of which others tell something else than before.
+    /// Takes the verdicts of the present edges of the region; none while the store is away. Gives
+    /// the servers on which other edges have changed their verdict.
     pub fn hear(&mut self, told: BTreeMap<String, Verdicts>) -> BTreeSet<String> {
         let before = core::mem::replace(&mut self.told, told);
         let none = Verdicts::new();
@@ -130,22 +130,22 @@ impl SharedChecks {
         news
     }
 
-    /// What this edge has to tell of those servers that are still there.
+    /// Verdicts of this edge on servers that still exist.
     pub fn verdicts(&mut self, is_there: impl Fn(&str) -> bool) -> &Verdicts {
         self.verdicts.retain(|server, _| is_there(server));
         &self.verdicts
     }
 
-    /// Whether others go by what this edge finds of a server: where it is the one that checks it,
-    /// or the second, and the first has found it down.
+    /// Whether others use this edge's verdict on a server: it checks the server, or is second and
+    /// the first has found it down.
     fn is_asked(&self, server: &str) -> bool {
         let Some([first, second]) = self.checkers(server) else { return false };
         let is_down = || matches!(self.told[first].get(server), Some(Verdict::Down(_)));
         first == self.own || second == self.own && is_down()
     }
 
-    /// The edge that checks a server, and the one that is asked before it is given up; none where
-    /// there are no two.
+    /// The edge that checks a server, and the second that confirms a failure; none with fewer than
+    /// two edges.
     fn checkers(&self, server: &str) -> Option<[&str; 2]> {
         let mut drawn: Vec<(u64, &str)> =
             self.told.keys().map(|edge| (weight(edge, server), &**edge)).collect();
@@ -176,7 +176,7 @@ impl Verdict {
         }
     }
 
-    /// That of a check that passed.
+    /// The verdict of a check that passed.
     #[must_use]
     pub fn up(round_trip: Duration, whole: Duration) -> Self {
         let us = |time: Duration| time.as_nanos() / 1_000;

@@ -33,13 +33,13 @@ pub(crate) struct Stall {
     /// When it last answered, in nanoseconds.
     heard_at: AtomicU64,
     suspicions: AtomicU16,
-    /// It was taken out for its silence.
+    /// Whether it was ejected for its silence.
     out: AtomicBool,
     hang_end: HangEnd,
 }
 
 impl Stall {
-    /// It answered somebody.
+    /// Notes that the server has answered a request.
     pub(crate) fn heard(&self, now: Instant) {
         self.heard_at.store(now.as_nanos(), Relaxed);
         if self.suspicions.load(Relaxed) != 0 {
@@ -69,7 +69,7 @@ impl Stall {
         u32::from(self.suspicions.fetch_add(1, Relaxed)) + 1
     }
 
-    /// So many suspect it that it hangs, whether or not it may be taken out.
+    /// Begins a hang: enough requests suspect one, whether or not the server may be ejected.
     pub(crate) fn begin_hang(&self) {
         self.hang_end.begin();
     }
@@ -91,12 +91,12 @@ impl Stall {
 struct HangEnd(AtomicU32);
 
 impl HangEnd {
-    /// It hangs.
+    /// Notes that the server hangs.
     fn begin(&self) {
         self.0.store(u32::MAX, Relaxed);
     }
 
-    /// It has answered somebody.
+    /// Notes that the server has answered a request.
     fn heard(&self, now: Instant) {
         if self.0.load(Relaxed) == u32::MAX {
             self.0.store(seconds(now).saturating_add(1), Relaxed);

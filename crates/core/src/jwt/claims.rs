@@ -22,7 +22,7 @@ pub struct Claims {
 pub struct RequiredClaim {
     /// Its name, with dots where it is inside of another.
     pub name: String,
-    /// What it may say, or a list may have, one of these.
+    /// Accepted values; a list must have one of them.
     pub values: Vec<String>,
 }
 

@@ -78,7 +78,7 @@ pub enum Material {
 pub struct Key {
     /// Its name (`kid`).
     pub id: Option<String>,
-    /// The one algorithm that it is for; all that fit if omitted.
+    /// The only algorithm it is for; all that fit if omitted.
     pub algorithm: Option<Algorithm>,
     /// The key itself.
     pub material: Material,

@@ -51,9 +51,9 @@ pub struct Jwt {
     pub leeway: Duration,
     /// Whether a token has to have an end (`exp`).
     pub requires_exp: bool,
-    /// What a token has to say beside; 403 if it does not.
+    /// Claims that a token must have besides; 403 without them.
     pub claims: Vec<RequiredClaim>,
-    /// Where requests have their token.
+    /// Where the token is in a request.
     pub place: TokenPlace,
     /// Whether servers get the header with the token.
     pub pass_authorization: bool,
@@ -86,7 +86,7 @@ pub enum KeySource {
     File {
         /// Its path.
         path: String,
-        /// What it had when the configuration was read.
+        /// Keys in the file when the configuration was read.
         keys: Arc<KeySet>,
     },
     /// Where their issuer publishes them.
@@ -125,7 +125,7 @@ pub struct Signed {
 /// Why the bearer of a token is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is none.
+    /// There is no token.
     #[error("a token is needed")]
     Missing,
     /// Of two a server might believe the other one.
@@ -134,7 +134,7 @@ pub enum Refusal {
     /// It is longer than [`TOKEN_MAX`].
     #[error("the token is too long")]
     TooLong,
-    /// It does not have three parts, or they do not say what they have to.
+    /// It does not have three parts, or they are invalid.
     #[error("the token is malformed")]
     Malformed,
     /// `none`, or one that is not known or not allowed.
@@ -146,25 +146,25 @@ pub enum Refusal {
     /// No key has the id that it names.
     #[error("the key of the token is not known")]
     UnknownKey,
-    /// No key that fits has made its signature.
+    /// The signature matches no fitting key.
     #[error("the signature of the token is wrong")]
     Signature,
-    /// It counts for ever.
+    /// It never expires.
     #[error("the token has no end")]
     NoExp,
-    /// It counts no more.
+    /// It has expired.
     #[error("the token has expired")]
     Expired,
-    /// It does not count yet, or was issued in the future.
+    /// It is not valid yet, or was issued in the future.
     #[error("the token is not valid yet")]
     NotYet,
-    /// It is somebody else's.
+    /// It has another issuer.
     #[error("the token is of another issuer")]
     Issuer,
-    /// It is for somebody else.
+    /// It is for another audience.
     #[error("the token is for another audience")]
     Audience,
-    /// It is right, but not enough.
+    /// It is valid, but lacks required claims.
     #[error("the token has not the claims that are needed")]
     Claims,
 }
@@ -249,7 +249,7 @@ impl KeySource {
 }
 
 impl Refusal {
-    /// Under what it is counted.
+    /// The reason that it is counted under.
     #[must_use]
     pub const fn reason(self) -> Reason {
         match self {

@@ -81,7 +81,7 @@ impl Refresh {
 /// How soon a key that is not known makes for another fetch.
 const WANTED_SPACING: Duration = Duration::from_secs(30);
 
-/// Where a response does not say how long it counts.
+/// Lifetime of keys whose response states none.
 const USUAL_AGE: Duration = Duration::from_secs(600);
 const SHORTEST_AGE: Duration = Duration::from_secs(60);
 /// A key that was withdrawn verifies nothing any more after this.

@@ -11,7 +11,7 @@ pub enum Action {
     Service(Split),
     /// The client is sent elsewhere.
     Redirect(Redirect),
-    /// It is answered here, or denied.
+    /// loadline answers, or denies.
     Respond(DirectResponse),
 }
 
@@ -155,7 +155,7 @@ pub enum PathChange {
     Regex {
         /// What is replaced.
         pattern: Regex,
-        /// By what.
+        /// The replacement.
         to: Replacement,
     },
     /// What a map says, which is found out by [`PathChange::filled_in`]; where it says nothing the

@@ -41,7 +41,7 @@ pub enum HashScheme {
 /// What has to be computed before a user is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PasswordCheck {
-    /// What the password has to have.
+    /// Hash that the password must match.
     pub hash: PasswordHash,
     /// Whether there is such a user; if not, nothing is right.
     pub is_known: bool,
@@ -59,7 +59,7 @@ pub enum PasswordHashError {
     /// No hash, a password maybe.
     #[error("this is no hash of a password: make one with `htpasswd -nB NAME`")]
     NoHash,
-    /// It begins like one, and does not go on so.
+    /// It begins like a hash, and continues wrongly.
     #[error("this hash is damaged: it has another length or other characters")]
     Damaged,
     /// Each request would take seconds.
@@ -174,7 +174,7 @@ const COST_MAX: u32 = 16;
 /// Some seconds; the default is 5,000.
 const ROUNDS_MAX: u32 = 5_000_000;
 
-/// What crypt made of a password before there were others.
+/// Length of the old DES hashes of crypt.
 const DES_LENGTH: usize = 13;
 
 #[cfg(test)]

@@ -39,8 +39,8 @@ pub fn client_address<'a>(
     follow(peer, trusted, trail, values).0
 }
 
-/// The scheme by which that client came, as the proxy tells that it came to. `values` are those of
-/// `Forwarded`, or of `X-Forwarded-Proto`, whose last member alone is surely a proxy's.
+/// The scheme by which the client came, as its proxy tells. `values` are those of `Forwarded`, or
+/// of `X-Forwarded-Proto`, whose last member alone is surely a proxy's.
 pub fn client_scheme<'a>(
     peer: SocketAddr,
     trusted: &[Network],

@@ -41,7 +41,7 @@ pub enum Origin {
     Under {
         /// With the colon and the slashes.
         scheme: String,
-        /// With its first dot, and a port where it has one.
+        /// The domain with its leading dot, and its port if it has one.
         domain: String,
     },
 }
@@ -135,7 +135,7 @@ impl Cors {
         OURS.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// What an origin is told that may read responses.
+    /// Headers for an origin that may read responses; none for others.
     fn allowed(&self, origin: &[u8]) -> Option<Vec<(String, Template)>> {
         if !self.origins.iter().any(|own| own.matches(origin)) {
             return None;

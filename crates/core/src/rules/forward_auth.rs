@@ -35,7 +35,7 @@ pub struct AskedAbout<'a> {
     pub host: Option<&'a [u8]>,
     /// `http` or `https`.
     pub scheme: &'a str,
-    /// Whose it is.
+    /// Address of its client.
     pub client: IpAddr,
 }
 

@@ -33,10 +33,10 @@ pub struct RateLimit {
     pub keys: u32,
 }
 
-/// Whose requests are counted together.
+/// The key by which requests are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitKey {
-    /// Those of a client's address, of IPv6 its first 64 bits.
+    /// The client's address; of IPv6 its first 64 bits.
     Client,
     /// Those with the same value of this header; of the client's address where it is absent.
     Header(String),
@@ -169,7 +169,7 @@ fn resized(old: &[Set], count: usize) -> Arc<[Set]> {
     (0..count).map(set).collect()
 }
 
-/// Where a key stands, or else the place of the one that owes least, and what is there.
+/// The place of a key, or of the key that owes least, and its value.
 fn place(set: &Set, tag: u64) -> (&AtomicU64, u64) {
     let seen: [u64; WAYS] = array::from_fn(|way| set[way].load(Relaxed));
     let own = seen.iter().position(|seen| seen & !TIME == tag && *seen != 0);

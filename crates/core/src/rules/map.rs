@@ -23,7 +23,7 @@ pub struct Map {
 /// How keys are compared with what is looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MapKind {
-    /// They are the same.
+    /// They are equal.
     #[default]
     Exact,
     /// It begins with the key; of several the longest.
@@ -97,7 +97,7 @@ impl Map {
         &self.name
     }
 
-    /// What it is looked up by.
+    /// The template of the key that is looked up.
     #[must_use]
     pub const fn of(&self) -> &Template {
         &self.of

@@ -73,9 +73,9 @@ impl Drop for CopyPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CopyResult {
-    /// It was answered, whatever the status.
+    /// It was answered, with any status.
     Answered,
-    /// It was not.
+    /// It failed.
     Failed,
     /// There was no room for it: as many as may be were under way, or the service was full.
     Full,

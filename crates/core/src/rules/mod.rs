@@ -129,11 +129,11 @@ pub struct Request<'a, H: ?Sized> {
     pub path: &'a [u8],
     /// As it came, without the question mark.
     pub query: &'a [u8],
-    /// In the case in which it came.
+    /// The method, in the case in which it came.
     pub method: &'a [u8],
     /// The client.
     pub source: IpAddr,
-    /// By which it came: `http` or `https`.
+    /// The scheme, `http` or `https`.
     pub scheme: &'a str,
     /// The header fields.
     pub headers: &'a H,
@@ -145,7 +145,7 @@ pub trait Headers {
     fn any(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
 }
 
-/// What routes see of a request, for what is decided with them; nothing else.
+/// The variables that routes use to decide, and no others.
 impl<H: ?Sized> Variables for Request<'_, H> {
     fn write(&self, variable: Variable, out: &mut Vec<u8>) {
         let address;

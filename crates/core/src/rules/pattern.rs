@@ -30,12 +30,12 @@ pub enum Host {
 /// A path, in its normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// This one.
+    /// This path.
     Exact(String),
     /// This one and all below it: `/api` has `/api` and `/api/x`, not `/apis`. A slash at its end
     /// makes no difference.
     Prefix(String),
-    /// All of it matches.
+    /// The expression matches all of it.
     Regex(Regex),
 }
 
@@ -360,7 +360,7 @@ impl Regex {
         self.compiled.is_match(text)
     }
 
-    /// What its groups have of the first match.
+    /// The groups of the first match.
     pub(super) fn captures<'t>(&self, text: &'t [u8]) -> Option<Captures<'t>> {
         self.compiled.captures(text)
     }

@@ -39,7 +39,7 @@ impl Redirect {
             })
     }
 
-    /// Whether it does so with all requests that meet `conditions`. A yes is certain, a no is not.
+    /// Whether it leads elsewhere for all requests that meet `conditions`. Only true is certain.
     pub(super) fn always_leads_elsewhere(&self, conditions: &Conditions) -> bool {
         if let Some(location) = &self.location {
             return location.maps().next().is_none();

@@ -27,7 +27,7 @@ pub struct Table {
 pub struct Matched<'a> {
     /// Its place among the rules that were compiled.
     pub index: usize,
-    /// Its place in the order in which they are asked, that of [`Table::rules`].
+    /// Its place in the order of evaluation, that of [`Table::rules`].
     pub rank: usize,
     /// The rule.
     pub rule: &'a Rule,
@@ -37,9 +37,9 @@ pub struct Matched<'a> {
 #[derive(Clone, Debug, Default)]
 struct Node {
     segments: BTreeMap<Box<[u8]>, Node>,
-    /// Rules for the path that ends here.
+    /// Rules for the path that ends at this segment.
     here: Vec<Entry>,
-    /// Rules for it and those below it.
+    /// Rules for that path and all below it.
     below: Vec<Entry>,
 }
 
@@ -48,7 +48,7 @@ struct Node {
 pub(super) struct Entry {
     /// Its place in the order of priority.
     pub(super) rank: usize,
-    /// Which of its paths is an expression that is still to be tried.
+    /// Index of its path that is an expression still to be tried.
     regex: Option<usize>,
 }
 

@@ -213,7 +213,7 @@ impl Template {
         })
     }
 
-    /// Its parts, and those by which its maps are looked up.
+    /// Its parts, and the parts of its maps' keys.
     fn deciding(&self) -> impl Iterator<Item = &Part> {
         self.parts.iter().chain(self.maps().flat_map(|map| &map.of().parts))
     }
@@ -240,7 +240,7 @@ impl Template {
         self
     }
 
-    /// Whether it says who is asking, by what has been shown for it.
+    /// Whether it has a variable that identifies the user, by credentials shown.
     #[must_use]
     pub fn tells_user(&self) -> bool {
         let tells = |part: &Part| matches!(part, Part::Variable(Variable::User) | Part::Claim(_));

@@ -22,7 +22,7 @@ pub struct TraceId(u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanId(u64);
 
-/// A span as those know it whom it asks.
+/// The context of a span, as it is passed on to servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// The trace.

@@ -37,8 +37,8 @@ pub fn admit(
     }
 }
 
-/// Whether a response that is read from disk may be used at all. One that was received long after
-/// `now` tells of a clock that was set back while it lay there: its age would be understated.
+/// Whether a response read from disk may be used. One received long after `now` shows that the
+/// clock was set back since: its age would be understated.
 #[must_use]
 pub fn is_usable(metadata: &Metadata, now: UnixTime) -> bool {
     metadata.received.since(now) <= CLOCK_DRIFT

@@ -12,14 +12,14 @@ use core::ops::Bound;
 
 use crate::{state::Purge, time::UnixTime};
 
-/// All purges that count.
+/// The purges in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purges {
-    /// By what they name, in the order of [`Named::ALL`].
+    /// Marks by name, one map for each kind in [`Named::ALL`].
     names: [BTreeMap<Box<[u8]>, Marks>; 3],
     epoch: u64,
     floor: u64,
-    /// What the names take.
+    /// Size of all records, in bytes.
     bytes: u64,
 }
 
@@ -28,13 +28,13 @@ pub struct Purges {
 pub enum Verdict {
     /// Nothing.
     Keep,
-    /// They are stale since then.
+    /// Responses are stale since then.
     Stale(UnixTime),
-    /// They are gone.
+    /// Responses are not used again.
     Gone,
 }
 
-/// By what responses are named.
+/// What a purge names responses by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// A whole URL.
@@ -52,11 +52,11 @@ pub struct PurgeRecord {
     pub number: u64,
     /// When it came.
     pub at: UnixTime,
-    /// What its name means.
+    /// Kind of `name`.
     pub named: Named,
-    /// It marks stale.
+    /// Whether responses are only marked stale.
     pub soft: bool,
-    /// What it names.
+    /// The URL, prefix or tag.
     pub name: Box<[u8]>,
 }
 
@@ -86,7 +86,7 @@ impl Purges {
         self.epoch
     }
 
-    /// The number up to which they are forgotten.
+    /// Purges up to this number are forgotten.
     #[must_use]
     pub const fn floor(&self) -> u64 {
         self.floor
@@ -125,7 +125,7 @@ impl Purges {
         self.epoch = self.epoch.max(purge.number);
     }
 
-    /// What they say of a response with this epoch.
+    /// The verdict of all purges on a response with this epoch.
     #[must_use]
     pub fn verdict<'a>(
         &self,
@@ -194,7 +194,7 @@ impl Purges {
 }
 
 impl Verdict {
-    /// With what the purges of one name say of a response with this epoch.
+    /// The verdict together with the purges of one name, on a response with this epoch.
     fn and(self, marks: &Marks, epoch: u64) -> Self {
         let counts = |mark: &Mark| mark.number > epoch;
         if self == Self::Gone || marks.hard.as_ref().is_some_and(counts) {

@@ -18,7 +18,7 @@ impl Retry {
         self.failures == 1
     }
 
-    /// Notes that it works: true where it had failed before.
+    /// Notes a success: true if the disk had failed before.
     pub fn worked(&mut self) -> bool {
         let had_failed = self.failures > 0;
         *self = Self::default();

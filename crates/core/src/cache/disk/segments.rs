@@ -2,10 +2,10 @@
 
 use crate::units::Bytes;
 
-/// What the files may take.
+/// Size limits of the files, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// All of them together.
+    /// All files together.
     pub size: u64,
     /// One segment.
     pub segment: u64,

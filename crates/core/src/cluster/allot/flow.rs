@@ -9,7 +9,7 @@
 use alloc::{collections::BinaryHeap, vec, vec::Vec};
 use core::cmp::Reverse;
 
-/// What has been sent from where to where.
+/// Flow from sites to groups.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     /// By site and group.

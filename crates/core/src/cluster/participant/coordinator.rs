@@ -12,7 +12,7 @@ use crate::{
     time::{Duration, Instant},
 };
 
-/// What the shares of one service are to be, and of what that was computed.
+/// Target shares of one service, and the inputs they were computed from.
 #[derive(Debug, Default)]
 pub(super) struct Goal {
     computed: Option<Instant>,

@@ -28,8 +28,8 @@ pub struct RequestId(pub u64);
 pub enum Event {
     /// What is to be shared, at the beginning and after a reload.
     Configured(Vec<SharedService>),
-    /// What is counted at this edge, one a service that was configured, in that order; at
-    /// [`Participant::next_deadline`](super::Participant::next_deadline) at the latest.
+    /// What this edge counted: one observation for each configured service, in that order; due by
+    /// [`Participant::next_deadline`](super::Participant::next_deadline).
     Observed(Vec<Observation>),
     /// All that is in the store at this revision, over a new connection: at the beginning, and when
     /// a watch had to begin anew. Requests before it need not be answered any more.
@@ -37,7 +37,7 @@ pub enum Event {
     /// What one revision has changed. Revisions come in order and none is left out; after a gap
     /// comes [`Event::Read`].
     Changed(Revision, Vec<Change>),
-    /// What became of a request.
+    /// The answer to a request.
     Answered(RequestId, Answer),
     /// The edge leaves in order: it uses nothing more.
     Leave,
@@ -103,8 +103,8 @@ pub enum Action {
         /// How much.
         share: Share,
     },
-    /// What is in force may be used until then, for ever if none. The edge itself sees to it where
-    /// it decides about requests, though nobody may call the participant in time.
+    /// The shares in force may be used until then; for ever if none. The edge enforces it where it
+    /// decides about requests, even if nobody calls the participant in time.
     Until(Option<Instant>),
     /// LeaseRequest for a lease of [`Settings::lease`](super::Settings::lease).
     Join(RequestId),
@@ -117,9 +117,9 @@ pub enum Action {
     Table {
         /// For the answer.
         id: RequestId,
-        /// Who writes.
+        /// The session that writes.
         session: SessionId,
-        /// Whose shares these are.
+        /// The service that the table is for.
         service: String,
         /// The revision at which the table was written that this one was made of.
         replaces: Option<Revision>,

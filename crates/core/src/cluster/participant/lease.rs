@@ -1,4 +1,4 @@
-//! The session of an edge: a lease that it counts from before it asked.
+//! The session of an edge: a lease, counted from the instant before it was requested.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ pub(super) struct Lease {
 enum State {
     /// There is none; it is asked for at this time.
     Without(Instant),
-    /// It was asked for; when, once it was.
+    /// A lease was requested; with the time of the request, once sent.
     Joining(RequestId, Option<Instant>),
     With {
         session: SessionId,
@@ -31,12 +31,12 @@ enum State {
         joined: Instant,
         /// When what was answered last was asked.
         renewed: Instant,
-        /// What was asked since.
+        /// Renewals requested since then.
         asked: Vec<(RequestId, Option<Instant>)>,
     },
 }
 
-/// What is to be asked.
+/// A request about the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeaseRequest {
     Join,
@@ -97,7 +97,7 @@ impl Lease {
         }
     }
 
-    /// It is asked now.
+    /// Notes that this request is sent now.
     pub(super) fn asked(&mut self, id: RequestId, now: Instant) {
         match &mut self.state {
             State::Joining(asked, at) if *asked == id => *at = Some(now),

@@ -1,4 +1,4 @@
-//! What one edge has and wants of one service.
+//! Shares and demand of one edge in one service.
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -166,7 +166,7 @@ impl Local {
         self.demand.iter().map(Demand::per_thousand_seconds).sum()
     }
 
-    /// What is to be spared beyond that.
+    /// Margin above the demand.
     fn margin(&self) -> u64 {
         Demand::margin(self.demand.iter().map(Demand::variance).sum())
     }
@@ -179,8 +179,8 @@ impl Local {
         })
     }
 
-    /// Takes what it is short of out of what is free, the nearest first, and leaves half of it for
-    /// others unless that is next to nothing. Whether there was any.
+    /// Takes free shares that this edge lacks, those of the nearest group first, and leaves half of
+    /// each for others unless that is next to nothing. True if it took any.
     pub(super) fn slice(&self, floor: Share, session: SessionId, table: &mut Table) -> bool {
         let mut lacks = self.lacks(floor).saturating_add(self.margin());
         let mut groups: Vec<&LocalGroup> =
@@ -213,7 +213,7 @@ impl Local {
         self.wrote
     }
 
-    /// The store has refused a table, so that it is not awaited.
+    /// Notes that the store has refused this write, so that its table is not awaited.
     pub(super) fn refused(&mut self, id: RequestId) {
         if self.writing.is_some_and(|writing| writing.id == id) {
             self.writing = None;
@@ -228,7 +228,7 @@ impl LocalGroup {
         self.seen.capacity.map_or(u64::MAX, |capacity| share.of(capacity))
     }
 
-    /// What it takes more of it to let so much more through: whole places, where they are limited.
+    /// Share needed to let `lacks` more through; whole places, where places are limited.
     fn worth(&self, lacks: u64, capacity: u64, floor: Share) -> Share {
         let Some(places) = self.seen.places else { return Share::part(lacks, capacity) };
         let has = self.share + floor;

@@ -29,7 +29,7 @@ pub struct Settings {
 /// What an edge uses that has no lease any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenAway {
-    /// Its floor, so that nobody's sum is exceeded.
+    /// Its floor, so that no group is given more than its capacity.
     #[default]
     Floor,
     /// What it had. Others may be given the same: a group is then given at most what the edges that

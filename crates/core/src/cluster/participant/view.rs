@@ -17,7 +17,7 @@ pub(super) struct View {
     pub(super) reports: Reports,
     created: BTreeMap<SessionId, Revision>,
     pub(super) tables: BTreeMap<String, (Revision, Table)>,
-    /// Since when it is known that there is no table, by service.
+    /// By service, since when it is known to have no table.
     absent: BTreeMap<String, Instant>,
 }
 
@@ -65,8 +65,8 @@ impl View {
         sessions.min().map(|(_, session)| session)
     }
 
-    /// Whether a table may be begun: for a whole lease there was none, so that every session that
-    /// had a share by one of before has ended or has told that it uses it no more.
+    /// Whether a first table may be written: none was there for a whole lease, so every session
+    /// with a share of an earlier table has ended or reported that it uses it no more.
     pub(super) fn may_begin(&mut self, now: Instant, service: &str, lease: Duration) -> bool {
         if self.tables.contains_key(service) {
             return false;

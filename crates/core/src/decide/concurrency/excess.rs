@@ -13,7 +13,7 @@
 //! however unevenly they and the servers run: a sum proves nothing unless it has brought a quarter
 //! more in flight than there were before it began, in the last half minute.
 
-/// What came beyond what was answered.
+/// Requests that came, less responses: two sums.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Excess {
     sudden: Sum,
@@ -53,14 +53,14 @@ impl Excess {
         self.standing.value = 0.0;
     }
 
-    /// Nothing is slower than usual, so that what came is on its way and not in a queue.
+    /// Reduces the sums where nothing is slower than usual: what came is under way, not queued.
     pub(super) fn discount(&mut self, per_sec: f64) {
         self.sudden.value = self.sudden.value.min(sudden(per_sec) * 2.0 / 3.0);
         self.sudden.before = self.highest;
         self.standing = Sum { value: 0.0, before: self.highest };
     }
 
-    /// Whether chance does not explain it, with so many in flight.
+    /// Whether chance does not explain the sums, with `in_flight` requests.
     pub(super) fn is_proof(&self, in_flight: f64, per_sec: f64) -> bool {
         self.sudden.is_proof(sudden(per_sec), in_flight)
             || self.standing.is_proof(standing(per_sec), in_flight)
@@ -71,7 +71,7 @@ impl Excess {
         self.sudden.value >= sudden(per_sec) * 0.3
     }
 
-    /// Whether it is so little that nothing need be held back.
+    /// Whether the excess is too small to hold anything back.
     pub(super) fn is_little(&self, per_sec: f64) -> bool {
         self.sudden.value < sudden(per_sec) * 0.2
     }

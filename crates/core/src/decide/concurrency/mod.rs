@@ -147,14 +147,14 @@ pub struct AutoLimit {
     /// How many waited for a response, summed over the responses.
     awaited: AtomicU64,
     failures: AtomicU32,
-    /// Newcomers that were not let in at once, less those that were later.
+    /// Newcomers not let in at once, less those let in later.
     turned_away: AtomicI32,
     /// How many waited when the last of these came or was let in.
     held: AtomicU32,
     /// When the window began, and how many waited for a response.
     begins: AtomicU64,
     awaiting_at_first: AtomicU32,
-    /// Responses that complete it.
+    /// Responses that complete the window.
     needed: AtomicU32,
     /// For how long a limit stands without a complete window, in nanoseconds, and until when.
     patience: AtomicU64,
@@ -232,8 +232,8 @@ impl AutoLimit {
         release(&self.awaiting);
     }
 
-    /// Notes that a request was turned away by the limit. Where there have been no responses for
-    /// long the limit ends: it may be what keeps them from coming.
+    /// Notes that the limit turned a request away. Ends the limit if there were no responses for
+    /// long: it may be what prevents them.
     pub(crate) fn note_full(&self, now: Instant) {
         if !self.was_full.load(Relaxed) {
             self.was_full.store(true, Relaxed);
@@ -249,7 +249,7 @@ impl AutoLimit {
         self.held.store(waiting, Relaxed);
     }
 
-    /// Counts that one of those was let in after all, and so many wait yet.
+    /// Counts a request turned away before as let in; `waiting` still wait.
     pub(crate) fn take_back(&self, waiting: u32) {
         self.turned_away.fetch_sub(1, Relaxed);
         self.held.store(waiting, Relaxed);
@@ -437,7 +437,7 @@ const WINDOW_MIN: u64 = 10_000_000;
 /// A limit ends without a window for four times as long as one takes as a rule.
 const PATIENCE: u64 = 4;
 
-/// A queue that is to become shorter has so many times as long as its servers take for it.
+/// A queue has this many times the time that its servers need to shorten it.
 const DRAIN_PATIENCE: u64 = 2;
 
 /// The ceiling where the file gives none.

@@ -16,7 +16,7 @@ pub struct Search {
     limit: f64,
     /// How long a response takes of a group that is not full, in seconds, by Little's law.
     service_time: f64,
-    /// Responses per second: while there is a limit those of a full group, else the usual ones.
+    /// Responses per second: of a full group while there is a limit, else the usual ones.
     per_sec: f64,
     usual_per_sec: f64,
     /// How long responses have been counted, in seconds.
@@ -211,8 +211,8 @@ impl Search {
         }
     }
 
-    /// Half of the limit was in flight. As long as that brings as many responses, half of it is
-    /// tried; then what is in flight over the responses a second is how long one takes.
+    /// Ends a probe with half of the limit in flight. If responses came as fast, that half is the
+    /// new limit; otherwise requests in flight over responses per second give the service time.
     fn probed(&mut self, now: Instant, window: &Window, per_sec: f64, bounds: Bounds) {
         let allowed = self.allowed(bounds);
         if per_sec >= SAME * self.per_sec && allowed > bounds.floor.max(1) {
@@ -299,7 +299,7 @@ const HOLD: f64 = 1.0;
 /// Seconds of one step of it at most: a pause is no time in which more were let in.
 const STEP_MAX: f64 = 0.25;
 
-/// As many responses: what a probe of sixteen does not tell from all of them for sure.
+/// Share of the rate that counts as equal: sixteen responses show no smaller difference.
 const SAME: f64 = 0.75;
 
 /// Response times up to so many times the lag of the edge may be its own: it is measured now and

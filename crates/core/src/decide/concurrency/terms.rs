@@ -16,7 +16,7 @@ pub(crate) struct Auto {
     /// Whether requests may be held back before it is proven that there is a limit: they must be
     /// able to wait, and have nowhere else to go.
     pub holds: bool,
-    /// The part of it that may be in use.
+    /// Part of the limit that may be in use.
     pub scaler: Part,
 }
 

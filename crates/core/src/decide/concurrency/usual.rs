@@ -30,8 +30,8 @@ pub(super) struct Usual {
 }
 
 impl Usual {
-    /// Whether too little is known: traffic has begun just now, and those that were answered first
-    /// are the fast ones of those that are on their way.
+    /// Whether too little is known: traffic has just begun, and the first responses are the fastest
+    /// of the requests under way.
     pub(super) fn is_young(&self, now: Instant, answered: u64, awaiting: u32) -> bool {
         let Some((begin, latency)) = self.first else { return true };
         let age = now.since(begin);
@@ -71,7 +71,7 @@ impl Usual {
         self.mean += gap * weight.max(early);
     }
 
-    /// Takes in a window that was slower: if it stays so, it is what is usual.
+    /// Takes in a slower window, slowly: if it stays so, it becomes the usual latency.
     pub(super) fn concede(&mut self, log: f64, seconds: f64) {
         self.mean += (log - self.mean) * super::weight(seconds, LONG_MEMORY).min(0.05);
     }
@@ -100,7 +100,7 @@ const LONG_MEMORY: f64 = 30.0;
 /// Too little is known for so long at least.
 const YOUNG_MIN: Duration = Duration::from_millis(200);
 
-/// And for so many latencies at most.
+/// Most latencies during which too little is known.
 const YOUNG_LATENCIES: u64 = 10;
 
 /// The weight of a window while too little is known.

@@ -1,5 +1,4 @@
-//! Inputs that the controller has not heard yet: a queue that cannot grow beyond what they are
-//! about.
+//! Inputs that the controller has not heard yet: a queue bounded by the number of their topics.
 //!
 //! There is one of each kind for each server at most, and one configuration, so that
 //! `len <= 3 + 6 * servers + groups` however fast inputs come and however late the controller hears
@@ -19,7 +18,7 @@ use crate::decide::ledger::ServerId;
 /// A queue of inputs.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    /// What they are about, in the order in which the controller hears them.
+    /// Topics of the waiting inputs, in the order in which the controller hears them.
     order: VecDeque<Topic>,
     waiting: BTreeMap<Topic, Input>,
 }
@@ -122,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Which input it is of those that say so.
+    /// The number that `input` wrote into it, where its kind carries one.
     fn count(input: &Input) -> Option<u32> {
         match input {
             Input::Reload(fleet) => fleet.edge.region.parse().ok(),

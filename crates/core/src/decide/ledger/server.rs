@@ -39,24 +39,24 @@ pub struct ServerState {
     pub(crate) latency: LatencyAverage,
     /// Its last response was a 5xx, or its last request failed.
     pub(crate) errs: AtomicBool,
-    /// The controller has been told that it fails, or that it hangs, and has not looked yet.
+    /// Whether the controller was told of each [`Trouble`] and has not looked yet.
     told: [AtomicBool; 2],
     /// A [`Leave`].
     leave: AtomicU8,
-    /// How often its errors took it out.
+    /// Number of ejections.
     pub(crate) ejections: AtomicU32,
-    /// What it has answered, where shares of 5xx are compared, and how much of that was 5xx.
+    /// Responses, and those with 5xx; counted where shares of 5xx are compared.
     pub(crate) answers: AtomicU64,
     pub(crate) answers_5xx: AtomicU64,
     pub(crate) silence: Stall,
     pub(crate) errors_in_a_row: AtomicU32,
-    /// For policies that learn it.
+    /// Relative latency, for policies that learn it.
     relative: RelativeLatency,
     pub(crate) admission: Admission,
     pub(crate) peak: PeakLatency,
-    /// Requests of others in its latest report, and in which millisecond that came.
+    /// Requests from other edges in its latest report, and the millisecond of that report.
     others: AtomicU64,
-    /// Requests it failed.
+    /// Failed requests.
     pub(crate) failures: AtomicU64,
     /// Connections that were forwarded to it, and how many are open, as bits of an `f64`.
     pub(crate) forwarded: (AtomicU64, AtomicU64),
@@ -116,7 +116,7 @@ impl ServerState {
         self.group.changes.count(self.id);
     }
 
-    /// Its tag is that of a server that has never been chosen.
+    /// Resets its tag to that of a server never chosen.
     pub(crate) fn begin_turns_anew(&self) {
         self.tag.store(0, Relaxed);
         self.group.changes.count(self.id);
@@ -150,7 +150,7 @@ impl ServerState {
         self.others.store(u64::from(others) << 32 | u64::from(millis(now)), Relaxed);
     }
 
-    /// Requests in flight, with those of others as far as it has reported them of late.
+    /// Requests in flight, with those from other edges if it reported them lately.
     pub(crate) fn in_flight_of_all(&self, now: Instant) -> u32 {
         let others = self.others.load(Relaxed);
         if others >> 32 == 0 {
@@ -172,7 +172,7 @@ impl ServerState {
         self.relative.get()
     }
 
-    /// The same less what it is forgiven because it was not asked.
+    /// The relative latency, less what is forgiven because the server was not asked.
     pub(crate) fn slowness(&self, now: Instant) -> u32 {
         let (mean, forgiven) = (self.latency.get(), self.latency_at(now));
         let known = u128::from(self.relative.get());
@@ -221,8 +221,8 @@ impl ServerState {
         self.leave.load(Relaxed) == Leave::Cut as u8
     }
 
-    /// Whether the controller is to be told of such a thing: not while it has not looked since it
-    /// was told last, so that no more is ever on its way to it than this.
+    /// Whether to tell the controller of this trouble: once until it has looked, so that at most
+    /// one report is on its way.
     pub(crate) fn tells(&self, trouble: Trouble) -> bool {
         let told = &self.told[trouble as usize];
         !told.load(Relaxed) && !told.swap(true, Relaxed)
@@ -273,11 +273,11 @@ pub(crate) enum Trouble {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Leave {
-    /// It is not.
+    /// The server stays.
     Stays,
-    /// It is given nothing more; what is under way goes on.
+    /// It gets no new requests; those under way go on.
     Drains,
-    /// What is left of that is cut.
+    /// Its requests under way are cut.
     Cut,
 }
 

@@ -27,7 +27,7 @@ struct Slot {
 }
 
 impl ByWeight {
-    /// For the weights of these servers, of which there is at least one.
+    /// The table for the weights of these servers, at least one.
     pub(super) fn new(servers: &[ServerPlan]) -> Self {
         let total: u64 = servers.iter().map(|server| u64::from(server.weight)).sum();
         let len = servers.len() as u64;

@@ -53,8 +53,7 @@ pub(super) fn best_of_all(
     best.or_of(&servers[..start], 0, &cost)
 }
 
-/// The server that has been found to be the best, or the best of the open ones where it is closed;
-/// it has had its turn then.
+/// Chooses `best`, or the best open server if it is closed, and counts its turn.
 pub(super) fn choose_best<'a>(
     servers: &'a [ServerPlan],
     best: Best,
@@ -76,7 +75,7 @@ pub(super) fn choose_best<'a>(
     Some(winner)
 }
 
-/// The next in order of those at these places; none where it is closed. It has had its turn then.
+/// Chooses the next server of these places and counts its turn; none if it is closed.
 pub(super) fn next_of<'a>(
     servers: &'a [ServerPlan],
     places: &[AtomicU16],
@@ -181,7 +180,7 @@ impl Best {
     }
 }
 
-/// What a server costs, where one that is at its limit in flight comes last.
+/// The cost of a server, above all others if it is at its limit in flight.
 pub(super) fn cost_with_limit(server: &ServerPlan, cost: u64) -> u64 {
     let full = server.state.in_flight() >= server.limits.in_flight;
     cost | u64::from(full) << 63

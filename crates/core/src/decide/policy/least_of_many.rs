@@ -31,7 +31,7 @@ pub(crate) struct LeastOfMany {
     words: Box<[u8]>,
     /// The places of servers, by the slots of their counts.
     places: Box<[u16]>,
-    /// Where those of a slot begin, and where the last ones end.
+    /// Where the places of each slot begin, and the end of the last.
     begins: Box<[u16]>,
     memory: Mutex<Memory>,
 }
@@ -41,7 +41,7 @@ struct Memory {
     /// The counts of changes then, in the order of the words.
     seen: Box<[u64]>,
     servers: usize,
-    /// What servers had, and behind them who won in each round, down to one.
+    /// Entries of the servers, then the winners of each round, down to one.
     entries: Box<[Entry]>,
     /// The largest tag of all.
     newest: u64,
@@ -51,7 +51,7 @@ struct Memory {
     is_blank: bool,
 }
 
-/// What a server had: its cost, then its tag, then how far it is behind the start. The least wins.
+/// Cost of a server, then its tag, then its distance from the start. The least wins.
 type Entry = u128;
 
 impl LeastOfMany {

@@ -90,7 +90,7 @@ impl Weights {
     }
 }
 
-/// From so many servers on it is worth it to remember what blocks of them had.
+/// From this many servers on it pays to remember the winners of blocks.
 const MANY: usize = 24;
 
 /// The least common multiple; none where it is not below [`SCALE_MAX`].

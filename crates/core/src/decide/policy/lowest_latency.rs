@@ -96,8 +96,8 @@ fn fastest_open(
     least(servers, draw, open, cost, &Steps { each: &[], longest: 1 })
 }
 
-/// Longer, and all run to a server of chance before its answers have said how it does; it is still
-/// long against a look at all of them.
+/// Time between two looks at all servers. Longer, and all requests go to one server chosen by
+/// chance before its responses show how it does.
 const REFRESH: Duration = Duration::from_millis(1);
 
 #[cfg(test)]

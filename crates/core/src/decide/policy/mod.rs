@@ -237,7 +237,7 @@ impl Chooser {
     }
 }
 
-/// Whether this request is one of those of which each server has its share.
+/// Whether `draw` gives `server` this request as part of its share by weight.
 fn has_share(group: &GroupPlan, server: &ServerPlan, draw: u64) -> bool {
     let own = draw::splitmix64(draw ^ draw::splitmix64(u64::from(server.index)));
     draw::part(own, group.total_weight) < u64::from(server.weight)

@@ -49,8 +49,8 @@ impl PowerOfTwo {
     }
 }
 
-/// Of two different servers drawn by weight, the open one that is cheaper; the first drawn among
-/// equals. Where none is open, the one of the least cost of all.
+/// The cheaper open one of two different servers drawn by weight; the first if they are equal.
+/// After [`PAIRS_MAX`] pairs without an open one, the open server of least cost.
 pub(super) fn cheaper_of_two<'a>(
     (by_weight, servers): (&ByWeight, &'a [ServerPlan]),
     mut draw: u64,

@@ -10,7 +10,7 @@ use crate::time::{Duration, Instant};
 pub(super) struct Refresh(AtomicU64);
 
 impl Refresh {
-    /// Whether it is due and nobody else does it.
+    /// Whether the refresh is due; true for one caller only.
     pub(super) fn is_due(&self, now: Instant, every: Duration) -> bool {
         let due = self.0.load(Relaxed);
         let next = (now + every).as_nanos();

@@ -23,9 +23,9 @@ pub enum Phase {
     Send,
     /// Until the first byte of the response.
     Await,
-    /// Until the end of its head.
+    /// Until the end of the response's head.
     Head,
-    /// Until the end of its body.
+    /// Until the end of the response's body.
     Body,
 }
 

@@ -58,7 +58,7 @@ pub enum Event {
     Arrived,
     /// Somebody of a lower class has given way in the queue, or nobody.
     Room(Option<QueuePlace>),
-    /// It is the first of the queue, or is so still and something has changed.
+    /// It is now first in the queue, or is still first and something has changed.
     First,
     /// A newcomer of a higher class has taken its place in the queue.
     Displaced,
@@ -103,7 +103,7 @@ pub struct Unanswered {
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed {
-    /// What was met.
+    /// What went wrong.
     pub reason: Reason,
     /// How far it had come.
     pub progress: Progress,
@@ -116,7 +116,7 @@ pub struct Failed {
     reason = "independent facts, each of its own protocol step"
 )]
 pub struct Progress {
-    /// It had all the connections to the server that there may be against it.
+    /// The server had as many connections as allowed.
     pub crowded: bool,
     /// Its connection had carried requests before.
     pub reused: bool,
@@ -135,9 +135,9 @@ pub struct Progress {
 /// Why an attempt, or the request as a whole, failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What became of it.
+    /// The ending.
     pub ending: Ending,
-    /// What was met.
+    /// What went wrong.
     pub reason: Reason,
 }
 
@@ -168,14 +168,13 @@ impl Failure {
 pub enum Action {
     /// Nothing: it has ended, or goes on as it does.
     None,
-    /// Its place in the queue is that of somebody of a lower class, if there is one:
-    /// [`Event::Room`].
+    /// Make room in the queue by displacing a request of a lower class: [`Event::Room`].
     Displace,
-    /// It stands in the queue.
+    /// Wait in the queue.
     Join {
-        /// The right to it.
+        /// Its place in the queue.
         place: QueuePlace,
-        /// [`Event::Overdue`] then.
+        /// The time for [`Event::Overdue`].
         until: Instant,
     },
     /// It goes on waiting as the first, for something to change, or for this instant.
@@ -184,7 +183,7 @@ pub enum Action {
     Send,
     /// It is sent to the same server once more, over another connection.
     Resend,
-    /// It waits so long for the response; zero for ever.
+    /// Wait this long for the response; zero is for ever.
     Await(Duration),
     /// The attempt fails for this reason: [`Event::Failed`].
     GiveUp(Reason),

@@ -58,7 +58,7 @@ impl Machine {
         Action::End
     }
 
-    /// What became of the attempt. What breaks off is told as such, whatever broke it.
+    /// The failure of an attempt. A response that breaks off is told as such, whatever the cause.
     fn failure_of(failed: &Failed) -> Failure {
         let Failed { reason, progress } = *failed;
         let ending = match reason.ending() {
@@ -163,8 +163,8 @@ impl Machine {
         Action::Await(shorter(silence.limit.saturating_sub(waited), self.patience))
     }
 
-    /// Counts the vain wait against the server, unless it has answered others meanwhile: once,
-    /// since one request that is slow is no sign, however slow it is.
+    /// Counts the wait against the server, unless it has answered others meanwhile. Only once: one
+    /// slow request is no sign, however slow it is.
     fn suspect(&mut self, at: &At<'_>) {
         let is_silent = self.permit().is_some_and(|it| it.is_silent(at.now, self.patience));
         let is_counted = mem::replace(&mut self.suspects, is_silent);

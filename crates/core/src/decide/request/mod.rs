@@ -38,21 +38,21 @@ use crate::{
     time::{Duration, Instant},
 };
 
-/// A request on its way. What it holds of the capacity it gives back when it ends or is dropped.
+/// A request on its way. Ending or dropping it gives back its permits and its place in the queue.
 #[derive(Debug)]
 pub struct Machine {
     subject: Subject,
     state: State,
-    /// Servers that failed it.
+    /// Servers that failed this request.
     tried: Vec<ServerId>,
     retries: u32,
     /// How long the server may answer nobody before it is suspected to hang; zero for ever.
     patience: Duration,
-    /// It was sent to this server before, over a kept connection that had been closed.
+    /// Whether it was sent to this server before, over a kept connection that had been closed.
     resent: bool,
-    /// What a further attempt was charged for which there is no server yet.
+    /// What the next attempt was charged before it has a server.
     charge: Charge,
-    /// It is one of those that suspect the server to hang.
+    /// Whether this request counts as a suspicion that the server hangs.
     suspects: bool,
     /// Why the last attempt failed, or why there is none.
     failure: Option<Failure>,
@@ -69,9 +69,9 @@ enum State {
     Asking,
     /// It stands in the queue.
     Waiting {
-        /// Since then, as if it had not been sent meanwhile.
+        /// Start of the wait, as if it had not been sent meanwhile.
         since: Instant,
-        /// How long it may keep others from servers that have failed it; none while it does not.
+        /// Until when it may keep others from servers that failed it; none if it does not.
         holds_up: Option<Instant>,
     },
     /// It was sent to the server of this permit.
@@ -88,7 +88,7 @@ enum State {
 enum Charge {
     #[default]
     Nothing,
-    /// It is counted.
+    /// The attempt is counted.
     Counted,
     /// It is counted, and taken out of the retry budget.
     Paid,
@@ -180,7 +180,7 @@ impl Machine {
         self.failure
     }
 
-    /// Gives up what it holds, as when it is dropped.
+    /// Gives up its permits and its place in the queue, as a drop does.
     pub fn abandon(&mut self) {
         self.state = State::Over;
     }
@@ -248,7 +248,7 @@ impl Machine {
         if untouched && self.subject.idempotent { self.go_elsewhere(at) } else { Action::Forward }
     }
 
-    /// Takes a place at another server than the one that has answered with a 5xx, if there is one.
+    /// Moves to a server other than the one that answered with 5xx, if one has room.
     fn go_elsewhere(&mut self, at: &At<'_>) -> Action {
         let State::Sent(from) = &self.state else { return Action::None };
         self.tried.push(from.server());

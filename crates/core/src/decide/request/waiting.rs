@@ -54,8 +54,8 @@ impl Machine {
         self.failure.is_some_and(|failure| failure.reason == Reason::NoConnection)
     }
 
-    /// It waits for another server than one that has failed it and has room, to which those behind
-    /// it could be sent: a moment, which is enough where servers are busy and requests short.
+    /// Waits a moment for another server, though one that failed it has room for the requests
+    /// behind it. A moment is enough where servers are busy and requests short.
     fn hold_up(&mut self, at: &At<'_>, until: Option<Instant>) -> Action {
         let State::Waiting { holds_up, .. } = &mut self.state else { return Action::None };
         let end = *holds_up.get_or_insert(at.now + RECHECK);

@@ -1,4 +1,4 @@
-//! One server with what its checks and its errors say of it.
+//! One server, with the state of its checks and its errors.
 
 use alloc::{
     boxed::Box,
@@ -30,11 +30,11 @@ pub(crate) struct ServerEntry {
     pub round_trip: RoundTrip,
     /// When it last became healthy; the origin for servers that were there from the start.
     pub up_since: Instant,
-    /// None where it never was.
+    /// Its ejection; none if it never was ejected.
     ejected: Option<Box<Ejected>>,
     /// Whether its weight lets it take part at all.
     pub takes_part: bool,
-    /// It has joined a group that serves, and has not been up by its checks yet.
+    /// Whether it has joined a serving group and has not passed its checks yet.
     pub is_joining: bool,
     pub priority: u16,
 }
@@ -87,12 +87,12 @@ impl ServerEntry {
         self.state.address()
     }
 
-    /// How its errors have taken it out.
+    /// The state of its ejection.
     pub(crate) fn ejected(&self) -> Ejected {
         self.ejected.as_deref().copied().unwrap_or_default()
     }
 
-    /// The same, to change it.
+    /// The state of its ejection, to change it.
     pub(crate) fn ejected_mut(&mut self) -> &mut Ejected {
         self.ejected.get_or_insert_default()
     }
