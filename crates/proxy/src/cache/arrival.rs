@@ -47,11 +47,11 @@ pub(crate) enum Begun {
     Disk(Arc<Response>, Metadata, bool),
     /// What is stored is good, whole as it is; the lines that are for whoever it was validated for.
     Stored(Arc<Object>, Option<Arc<[u8]>>),
-    /// What was stored is good for whoever it was validated for, and is not stored any more.
+    /// The stored response is good for the client it was validated for, and is no longer stored.
     Refused(Arc<Object>),
-    /// What was stored is not; whoever waits has to begin anew.
+    /// The stored response is not good; whoever waits has to begin anew.
     Again,
-    /// There is none.
+    /// There is no response.
     Failed(Failed),
 }
 
@@ -70,7 +70,7 @@ struct State {
     via: Via,
     pieces: Pieces,
     is_whole: bool,
-    /// How it ended before it was whole.
+    /// Why the body ended before it was whole.
     failed: Option<Failed>,
     /// Only what readers have not taken is kept.
     in_window: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Reader {
 }
 
 impl Arrival {
-    /// Somebody who reads it from its beginning; none if that is gone.
+    /// A reader from the beginning; none if that is gone.
     pub(crate) fn read(self: &Arc<Self>) -> Option<Reader> {
         let mut state = self.lock();
         if state.in_window {
@@ -282,7 +282,7 @@ impl Readers {
         }
     }
 
-    /// Counts who is where.
+    /// Counts the readers at each place.
     fn count(&mut self) {
         for at in self.slots.iter().filter_map(|slot| slot.at) {
             *self.places.entry(at).or_default() += 1;
@@ -330,7 +330,7 @@ impl Readers {
 }
 
 impl Reader {
-    /// Somebody who reads what nobody else joins.
+    /// A reader of a response that nobody else joins.
     pub(crate) fn alone() -> Self {
         let arrival = Arc::<Arrival>::default();
         let slot = arrival.lock().readers.enter();
@@ -403,9 +403,9 @@ pub(crate) const WINDOW: u64 = 256 << 10;
 /// How often it is looked whether readers keep others waiting.
 const TICK: Duration = Duration::from_secs(1);
 
-/// So many of them they may while less than a window comes.
+/// Most [`TICK`]s for which a reader may keep others waiting while it takes less than a window.
 const TICKS: u32 = 5;
 
-/// How those end who have kept others waiting.
+/// The ending of readers who kept others waiting.
 const TOO_SLOW: Failed =
     Failed { ending: Ending::ClientTimeout, reason: Some(Reason::ClientTimeout) };

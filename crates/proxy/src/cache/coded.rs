@@ -15,9 +15,9 @@ pub(crate) struct CodedForms(Mutex<[Form; Algorithm::ALL.len()]>);
 /// The form for a client.
 #[derive(Debug)]
 pub(crate) enum Coded {
-    /// This one.
+    /// The form is stored.
     Here(Bytes),
-    /// One that is to be made.
+    /// The form is still to be made.
     Missing(Making),
     /// None: it is no shorter, or somebody makes it.
     None,

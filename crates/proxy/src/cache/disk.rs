@@ -96,7 +96,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// What it takes there.
+    /// Bytes of the record.
     pub(crate) const fn bytes(&self) -> u64 {
         self.entry.bytes as u64
     }
@@ -123,7 +123,7 @@ struct Shared {
     works: AtomicBool,
     counters: Counters,
     clock: Clock,
-    /// What waits to be written is not counted there.
+    /// Counts no bodies that wait to be written.
     pinned: Pinned,
 }
 
@@ -243,13 +243,13 @@ impl Disk {
         self.shared.to_write.notify_all();
     }
 
-    /// Has a response written that memory lets go, unless it is there already or of no use. What
-    /// finds no room in the queue is not.
+    /// Has a response written that memory evicts, unless it is on disk already, of no use, or the
+    /// queue is full.
     pub(crate) fn offer(&self, url: &[u8], object: &Arc<Object>) {
         self.keep(url, object);
     }
 
-    /// The same: whether it will be.
+    /// The same; true if it will be written.
     pub(crate) fn keep(&self, url: &[u8], object: &Arc<Object>) -> bool {
         let counted = self.shared.pinned.lend(object.pages());
         self.shared.offer(url, object, Some(counted))
@@ -260,7 +260,7 @@ impl Disk {
         self.shared.most() - SEGMENT_SPARE
     }
 
-    /// Lets nobody use any more what is there, since there is something newer.
+    /// Forgets the record of a response, since there is something newer.
     pub(crate) fn forget(&self, url: &[u8], object: &Object) {
         let response = &object.response;
         let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
@@ -337,7 +337,7 @@ impl Disk {
         Recording(is_added.then_some(hears))
     }
 
-    /// Hides what there is of a URL, where there is anything; `next` gives its number then.
+    /// Hides the records of a URL, if there are any, by a purge with the number that `next` gives.
     pub(crate) fn invalidate(&self, next: impl FnOnce() -> u64, url: &[u8]) {
         let of_url = hash(url);
         let is_known = {
@@ -350,8 +350,8 @@ impl Disk {
         }
     }
 
-    /// Ends it: these are written as far as they come in a few seconds, then the directory is
-    /// left to others. Does not wait for that.
+    /// Begins to close the disk, without waiting: these responses are written as far as a few
+    /// seconds allow, then the directory is left to others.
     pub(crate) fn close(&self, last: Vec<(Box<[u8]>, Arc<Object>)>) {
         if self.shared.is_closing.swap(true, Ordering::AcqRel) {
             return;
@@ -448,7 +448,7 @@ impl Shared {
         is_queued
     }
 
-    /// What is to be written of a response; none where that is not worth it.
+    /// The record to write for a response; none if it is not worth it.
     fn put(&self, url: Box<[u8]>, object: Arc<Object>) -> Option<Put> {
         let response = &object.response;
         // Without them no request can select it.
@@ -544,7 +544,7 @@ const READERS: usize = 4;
 /// What may wait to be written.
 const QUEUE_BYTES: u64 = 64 << 20;
 
-/// Of a segment, for its head, its list, and the rest of a record.
+/// Bytes of a segment for its head, its list, and the rest of a record.
 const SEGMENT_SPARE: u64 = 8 << 10;
 
 /// How often it is looked whether threads have ended.

@@ -42,7 +42,7 @@ pub(crate) struct Fetch {
     pub(super) wanted: Wanted,
     /// What is stored, and whether that is to be validated rather than replaced.
     pub(super) stored: Option<(Arc<Object>, bool)>,
-    /// The keys by which it is joined.
+    /// Keys by which others join the fetch.
     pub(super) keys: RefCell<[Option<Key>; 2]>,
     /// Memory that has been taken for the body.
     pub(super) reserved: Cell<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Fetch {
 pub(crate) struct Via {
     /// Index of the group, and the server.
     pub(crate) server: Option<(usize, SocketAddr)>,
-    /// What sessions know that server by.
+    /// The number by which sessions know that server.
     pub(crate) id: Option<ServerId>,
     /// Further attempts.
     pub(crate) retries: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Start<'a> {
     pub(crate) worker: &'a Rc<Worker>,
     pub(crate) listener: &'a Arc<ListenerHandle>,
     pub(crate) view: &'a Rc<View>,
-    /// Nobody waits for it, so it takes only what others leave.
+    /// Whether nobody waits for it, so that it uses only spare capacity.
     pub(crate) in_background: bool,
 }
 

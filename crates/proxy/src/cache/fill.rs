@@ -40,7 +40,7 @@ pub(crate) struct Filling {
     response: Arc<Response>,
     /// As long as it is kept whole.
     metadata: Option<Metadata>,
-    /// What of it is still to be kept.
+    /// Bytes of the body still to be kept.
     left: u64,
 }
 
@@ -57,7 +57,7 @@ impl Came<'_> {
         self.head.fields().iter(self.bytes).map(field).collect()
     }
 
-    /// What was asked and what came, as the rules of the cache see it, with these fields.
+    /// The request and its response with these fields, as the rules of the cache see them.
     pub(super) fn exchange<'a>(
         &self,
         wanted: &'a Wanted,
@@ -207,8 +207,8 @@ impl Fetch {
         self.arrival.begin(begun, via);
     }
 
-    /// Whether of a response that is not stored a part is wanted that comes after much else: it is
-    /// better asked for by itself.
+    /// Whether the client wants a part far behind the beginning of a response that is not stored:
+    /// then it is better fetched by itself.
     fn is_in_vain(&self, head: &ResponseHead) -> bool {
         let (200, Framing::Length(length)) = (head.status(), head.framing()) else { return false };
         let Some(range) = &self.range else { return false };
@@ -315,7 +315,7 @@ fn lines<'a>(fields: impl Iterator<Item = Field<'a>>) -> Option<Arc<[u8]>> {
     (!text.is_empty()).then(|| text.into())
 }
 
-/// What is stored, with what a newer response says of it.
+/// The stored response, freshened by a newer response.
 pub(super) fn freshened(
     wanted: &Wanted,
     stored: &Object,

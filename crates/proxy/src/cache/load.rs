@@ -17,7 +17,7 @@ use super::{
     sweeps::Closed,
 };
 
-/// What is read, and for whom.
+/// A response to read from disk, and the fetch it is read for.
 #[derive(Debug)]
 pub(crate) struct Load {
     store: Arc<Store>,
@@ -110,5 +110,5 @@ impl Drop for Load {
     }
 }
 
-/// What becomes of those who have had a part of a response of which the rest is damaged.
+/// How a response ends that was sent in part and whose rest is damaged.
 pub(crate) const BROKEN: Failed = Failed { ending: Ending::Internal, reason: None };

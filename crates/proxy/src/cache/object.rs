@@ -41,7 +41,7 @@ impl Response {
         self.selectors.tags.iter().any(|own| **own == *tag)
     }
 
-    /// Whether it is what this request asks for, of all that there may be for its URL.
+    /// Whether it answers this request, among all responses for its URL.
     pub(crate) fn answers(&self, variant: &[u8], request: Fields<'_>) -> bool {
         *self.variant == *variant && self.selectors.are_of(request)
     }
@@ -50,10 +50,10 @@ impl Response {
 /// How long the body of a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// Its server does not tell.
+    /// The server does not tell the length.
     Unknown,
     Whole(u64),
-    /// It is the first of the slices of a longer one.
+    /// The first slice of a longer body.
     Sliced {
         complete: u64,
         size: u32,
@@ -253,7 +253,7 @@ pub(super) const SENT_IN_PLACE: usize = 16 << 10;
 /// What an allocation takes beside its bytes, with the counts of an `Arc`.
 pub(super) const ALLOCATION: usize = 24;
 
-/// Of an object: itself, its head, and the text of that.
+/// Allocations of an object: itself, its head, and the text of the head.
 const ALLOCATIONS: usize = 3;
 
 #[cfg(test)]

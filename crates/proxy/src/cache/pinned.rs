@@ -34,7 +34,7 @@ pub(super) struct Elsewhere {
 }
 
 impl Pinned {
-    /// How many bytes it is.
+    /// The memory in bytes.
     pub(super) fn bytes(&self) -> u64 {
         u64::try_from(self.0.load(Relaxed)).unwrap_or(0) * Arena::memory_of(1)
     }
@@ -54,7 +54,7 @@ impl Pinned {
         self.0.fetch_add(pages.into(), Relaxed);
     }
 
-    /// Somebody else counts so many pages.
+    /// Notes that so many pages are counted elsewhere.
     pub(super) fn take(&self, pages: u32) {
         self.0.fetch_sub(pages.into(), Relaxed);
     }

@@ -9,13 +9,13 @@ pub(crate) enum CacheResult {
     Hit,
     /// A stale one was used.
     Stale,
-    /// A server has said that what was there is still right.
+    /// A server confirmed that the stored response is still right.
     Revalidated,
-    /// It had what another request fetched.
+    /// The response of another request's fetch was used.
     Collapsed,
     /// A server was asked for it.
     Miss,
-    /// It went to a server as if there was no cache.
+    /// It went to a server as if there were no cache.
     Bypass,
 }
 

@@ -7,11 +7,11 @@ use loadline_core::cache::{Fields, Vary};
 /// What a response is selected by.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Selectors {
-    /// By which fields of requests it was chosen.
+    /// Request fields that the response was chosen by.
     pub(crate) vary: Vary,
-    /// Their values in the request that it answers; none where no request can have them again.
+    /// The values of those fields in its request; none if no request can have them again.
     pub(crate) secondary: Option<Box<[u8]>>,
-    /// By which it is purged together with others.
+    /// Tags to purge it by, together with others.
     pub(crate) tags: Box<[Box<[u8]>]>,
 }
 
@@ -34,7 +34,7 @@ impl Selectors {
             && self.secondary.as_deref() == self.vary.secondary_key(request).as_deref()
     }
 
-    /// The memory that they take beside the lengths of what they hold, and that.
+    /// Memory in bytes, with `allocation` bytes for each allocation.
     fn bytes(&self, allocation: usize) -> usize {
         let of_tag = size_of::<Box<[u8]>>() + allocation;
         let secondary = self.secondary.as_ref().map_or(0, |it| it.len() + allocation);
@@ -44,7 +44,7 @@ impl Selectors {
 }
 
 impl StoredSelectors {
-    /// Whether they are those of this request.
+    /// Whether this request matches the selecting fields of the response.
     pub(crate) fn are_of(&self, request: Fields<'_>) -> bool {
         self.0.as_ref().is_none_or(|selectors| selectors.are_of(request))
     }

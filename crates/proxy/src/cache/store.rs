@@ -51,19 +51,19 @@ pub(crate) type Key = Arc<[u8]>;
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(super) table: RwLock<Table>,
-    /// Those of one URL are beside one another.
+    /// Responses that are being fetched. Those of one URL are beside one another.
     fetches: Mutex<BTreeMap<Key, Arc<Arrival>>>,
     /// Bytes of bodies that are coming in and are kept whole.
     pub(super) arriving: AtomicU64,
     pub(super) pinned: Pinned,
-    /// Responses that had to leave for others.
+    /// Responses that were evicted.
     pub(super) evicted: AtomicU64,
     limits: RwLock<CacheLimits>,
     /// Where large bodies are; made for the first of them, none where the kernel gives none.
     arena: OnceLock<Option<Arc<Arena>>>,
     /// Purges that have come.
     pub(super) epoch: AtomicU64,
-    /// The purges that closed fetches, each before it looked at what is stored.
+    /// Purges that closed fetches, each noted before it looks at what is stored.
     sweeps: Sweeps,
     disk: ArcSwapOption<Disk>,
     clock: Clock,
@@ -75,7 +75,7 @@ pub(crate) enum What {
     Object(Arc<Object>),
     /// Under longer keys there is more.
     Branch(Arc<Branch>),
-    /// What came last could not be stored, until then.
+    /// The latest response could not be stored; this holds until then.
     Unstorable(Instant),
 }
 
@@ -96,12 +96,12 @@ pub(crate) struct Found {
     pub(crate) has_others: bool,
 }
 
-/// Who fetches.
+/// Who fetches a response.
 #[derive(Debug)]
 pub(crate) enum Join {
-    /// Somebody else already does.
+    /// Another request does.
     Other(Reader),
-    /// Whoever asked has to.
+    /// The asking request has to.
     Begin(Reader),
     /// Something has been stored meanwhile.
     Again,
@@ -216,8 +216,8 @@ impl Store {
         Found { key, what, has_others: of_url.is_some() }
     }
 
-    /// Stores an object for a URL, beside others that differ in what they vary by, unless it has
-    /// been purged since its fetch was closed: whether it did. What is on disk is older.
+    /// Stores an object beside others of its URL with other selecting fields, unless it was purged
+    /// since its fetch was closed. True if it did. The record on disk is older.
     pub(crate) fn store(&self, url: &Key, object: &Arc<Object>, closed: Closed) -> bool {
         if let Some(disk) = &*self.disk() {
             disk.forget(url, object);
@@ -259,8 +259,8 @@ impl Store {
         branch.place(url, response)
     }
 
-    /// Notes that what was asked for under a key cannot be stored, until then. What is stored there
-    /// is out of date.
+    /// Notes that the response for a key cannot be stored until `until`, and that the stored one is
+    /// out of date.
     pub(crate) fn pass(&self, Wanted { url, variant, .. }: &Wanted, key: &Key, until: Instant) {
         let of_nothing = (key == url).then(|| longer(url, 0, variant, b""));
         self.put(of_nothing.as_ref().unwrap_or(key), What::Unstorable(until), None);
@@ -271,7 +271,7 @@ impl Store {
         }
     }
 
-    /// Notes that what those get of a URL who say who they are cannot be stored, until then.
+    /// Notes that responses to requests with `Authorization` cannot be stored until `until`.
     pub(crate) fn pass_authorized(&self, wanted: &Wanted, until: Instant) {
         self.put(&of_authorized(wanted), What::Unstorable(until), None);
     }
@@ -283,7 +283,7 @@ impl Store {
         noted.is_some_and(|noted| matches!(noted, What::Unstorable(until) if now < *until))
     }
 
-    /// Lets nobody use any more what there is on disk for a request: its server has something else.
+    /// Gives up the record on disk for a request: its server has something else.
     pub(crate) fn give_up_on_disk(&self, wanted: &Wanted, request: Fields<'_>) {
         if let Some(disk) = &*self.disk() {
             let next = || self.epoch.fetch_add(1, AcqRel) + 1;
@@ -360,7 +360,7 @@ impl Store {
         }
     }
 
-    /// Where a response is, if it is there.
+    /// The key of a response, stored or not.
     fn place_of(&self, url: &Key, response: &Response) -> Key {
         match self.read().get(url) {
             Some(What::Branch(branch)) => branch.place(url, response),
@@ -429,8 +429,8 @@ impl Store {
         Some(self.sweeps.closed())
     }
 
-    /// Lets nobody join the fetches for this URL, or else for keys with such names, and nothing of
-    /// them be stored: how many there were.
+    /// Closes the fetches of this URL, or those whose keys `names` matches: nobody joins them and
+    /// nothing of them is stored. Gives their number.
     pub(super) fn close_all(&self, url: Option<&[u8]>, names: impl Fn(&[u8]) -> bool) -> u64 {
         let mut fetches = self.fetches();
         let named: Vec<Key> = match url {
@@ -534,7 +534,7 @@ impl Branch {
         Arc::new(Self { vary: vary.clone(), number: NUMBERS.fetch_add(1, Relaxed) })
     }
 
-    /// Where what a request asks for is.
+    /// The key of the response that a request selects.
     fn key(&self, url: &[u8], variant: &[u8], request: Fields<'_>) -> Key {
         let secondary = self.vary.secondary_key(request).unwrap_or_default();
         longer(url, self.number, variant, &secondary)
@@ -547,7 +547,7 @@ impl Branch {
     }
 }
 
-/// The key of the note for those who say who they are: there is one, whoever they are.
+/// Key of the note kept for requests with `Authorization`; one for all users.
 fn of_authorized(Wanted { url, variant, .. }: &Wanted) -> Key {
     longer(url, 0, variant, b"authorization")
 }

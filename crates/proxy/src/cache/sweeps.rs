@@ -19,8 +19,7 @@ pub(super) struct Sweeps {
     hasher: RandomState,
 }
 
-/// That somebody fetched until it was closed: what was fetched may be stored, unless it has been
-/// purged since.
+/// The end of a fetch: its response may be stored unless it was purged since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed {
     sweeps: u64,
@@ -32,7 +31,7 @@ impl Sweeps {
         Self { count, last, hasher: RandomState::new() }
     }
 
-    /// What is closed now.
+    /// Marks the end of a fetch now.
     pub(super) fn closed(&self) -> Closed {
         Closed { sweeps: self.count.load(Relaxed) }
     }
@@ -45,8 +44,8 @@ impl Sweeps {
         self.count.store(count + 1, Relaxed);
     }
 
-    /// Whether no purge has named what is under this key since it was `closed`. One that was too
-    /// long ago to be remembered counts as if it had.
+    /// Whether no purge has named this key since `closed`. Purges that are no longer remembered
+    /// count as if they had.
     pub(super) fn spared(&self, key: &[u8], closed: Closed) -> bool {
         if closed.sweeps == self.count.load(Relaxed) {
             return true;

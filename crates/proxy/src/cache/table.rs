@@ -46,7 +46,7 @@ pub(super) struct Table {
     hasher: RandomState,
     /// How many keys have an object.
     objects: u64,
-    /// What is counted here is not counted there.
+    /// Counts no pages that are counted here.
     pinned: Pinned,
 }
 
@@ -72,7 +72,7 @@ impl Table {
         self.slots.iter().filter_map(|slot| self.known.get(*slot))
     }
 
-    /// What is under a key.
+    /// The entry under a key.
     pub(super) fn get(&self, key: &[u8]) -> Option<&What> {
         Some(&self.known.get(self.slot(key)?)?.what)
     }
@@ -84,8 +84,8 @@ impl Table {
         Some(&self.known.get(slot)?.what)
     }
 
-    /// Takes in what is under a key that is not here, and gives what had to leave for it; gives it
-    /// back if it is too large.
+    /// Inserts an entry under a new key and gives the evicted ones; gives the entry back if it is
+    /// too large.
     pub(super) fn insert(&mut self, new: Known, bytes: Bytes) -> Result<Vec<Known>, Known> {
         if bytes > self.known.object_max() {
             return Err(new);
@@ -104,16 +104,15 @@ impl Table {
         Ok(evicted)
     }
 
-    /// Sets what is counted for a key, and gives what had to leave for that; none if it is too
-    /// much, or nothing is there.
+    /// Sets the bytes of a key and gives the evicted entries; none if that is too much, or the key
+    /// is not there.
     pub(super) fn set_bytes(&mut self, key: &[u8], bytes: Bytes) -> Option<Vec<Known>> {
         let (slot, mut evicted) = (self.slot(key)?, Vec::new());
         self.known.set_bytes(slot, bytes, &mut evicted).ok()?;
         Some(self.unlink(evicted))
     }
 
-    /// Changes the bytes that all of it may take, and how many of them at present; gives what had
-    /// to leave.
+    /// Sets the capacity, and the part of it usable at present; gives the evicted entries.
     pub(super) fn resize(&mut self, capacity: Bytes, room: Bytes) -> Vec<Known> {
         let mut evicted = Vec::new();
         if capacity != self.known.capacity() {

@@ -22,7 +22,7 @@ use crate::runtime::random::hash;
 /// A request that the cache may answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// Where it is stored, whoever else varies by what.
+    /// Key of its URL.
     pub(crate) url: Key,
     /// What tells responses apart beside the URL: the service, the rule where it changes requests,
     /// the headers of the key, and those by which rule and listener tell servers who asks.
@@ -33,11 +33,11 @@ pub(crate) struct Wanted {
     target: Vec<u8>,
     routes: Routes,
     rank: usize,
-    /// Of a request that is not for the cache: what it may make invalid is.
+    /// The method, if it is not for the cache but may invalidate what is stored.
     unsafe_method: Option<Vec<u8>>,
     /// The slice that alone is wanted.
     pub(crate) part: Option<SliceRange>,
-    /// What is stored for it, where it passes the cache.
+    /// The stored response to fall back on, if it passes the cache.
     pub(crate) stand_in: Option<StandIn>,
 }
 

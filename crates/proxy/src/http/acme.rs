@@ -19,14 +19,14 @@ use tokio::{
 
 use crate::http::reply::Reply;
 
-/// What is answered now.
+/// The challenges that are answered at present.
 #[derive(Debug, Default)]
 pub(crate) struct Challenges {
     /// Most of the time there are none.
     any: AtomicBool,
     /// Key authorizations by their tokens.
     answers: Mutex<BTreeMap<String, String>>,
-    /// Who finds tokens of which this edge has not heard, where other edges make them.
+    /// Looks up tokens unknown to this edge, where other edges make them.
     lookups: OnceLock<mpsc::Sender<oneshot::Sender<()>>>,
 }
 
@@ -56,8 +56,8 @@ impl Challenges {
         let _ = self.lookups.set(lookups);
     }
 
-    /// Whether a request for this path, which is not answered, may be one of an authority that was
-    /// told of its token by another edge.
+    /// Whether a request for this path without an answer may be an authority's whose token another
+    /// edge was told.
     pub(crate) fn may_be_known(&self, path: &[u8]) -> bool {
         path.starts_with(PREFIX) && self.lookups.get().is_some()
     }

@@ -15,7 +15,7 @@ use loadline_core::{
 #[derive(Debug, Default)]
 pub(crate) struct BodyPace {
     waited: Duration,
-    /// Since when, while it is the client.
+    /// Since when the client is waited for; none while it is the server.
     since: Option<Instant>,
 }
 
@@ -57,7 +57,7 @@ fn nanos(bytes: u64, rate: BitRate) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
-/// Where heads may take as long as they like: what they may take by default.
+/// Grace period where heads may take any time: the default limit of heads.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

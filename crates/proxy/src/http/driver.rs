@@ -37,7 +37,7 @@ pub(crate) struct Driver {
     pub(crate) route: Route,
 }
 
-/// Somebody who waits for room since then.
+/// Adds the wait for room to `times` when it ends.
 struct Waiting<'t> {
     times: &'t mut Times,
     clock: Clock,

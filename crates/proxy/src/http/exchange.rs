@@ -96,7 +96,7 @@ pub(crate) struct Record {
     pub(crate) reason: Option<Reason>,
     /// What is wrong with the client's message, if that is why.
     refused: Option<ParseError>,
-    /// What the cache did, where the route has one.
+    /// Result of the cache, where the route has one.
     cache: Option<CacheResult>,
 }
 
@@ -107,8 +107,8 @@ pub(crate) enum Next {
     KeepAlive,
     /// It is closed.
     Close,
-    /// It is closed after what the client is still sending has been read: a reset would take the
-    /// answer from it.
+    /// The connection is closed after what the client still sends has been read: a reset could
+    /// destroy the response.
     Linger,
     /// It is reset, since an orderly close would make a broken answer look whole.
     Reset,
@@ -455,8 +455,8 @@ impl<'a> Exchange<'a> {
         self.worker.is_leaving(self.listener)
     }
 
-    /// Lets it be noticed if the client resets its connection meanwhile. One that is not used again
-    /// is not worth the system call; any other is watched for its next request at the latest.
+    /// Watches for a reset by the client meanwhile. A connection that is not used again is not
+    /// worth the system call; others are watched for their next request at the latest.
     pub(crate) fn watch_client(&mut self) {
         if self.request.keep_alive && self.request.is_whole {
             // Where that fails it shows with the next request.

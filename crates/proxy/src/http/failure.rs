@@ -59,8 +59,7 @@ impl Failure {
     }
 }
 
-/// Why the rest of a request does not come, where that is its client's doing, and what is wrong
-/// with it.
+/// Why the rest of a request is missing by its client's fault, and what is wrong with it.
 pub(crate) fn of_client(reason: Reason) -> (Reason, Option<ParseError>) {
     match reason {
         Reason::ClientBad => (Reason::ClientBad, None),

@@ -31,7 +31,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) auth: Arc<ForwardAuth>,
-    /// Of the request that it is about.
+    /// Method of the request in question.
     method: Vec<u8>,
     target: Vec<u8>,
     /// The head that asks.
@@ -39,7 +39,7 @@ pub(crate) struct Check {
     key: u64,
 }
 
-/// What the service says.
+/// The response of the service.
 #[derive(Debug)]
 pub(crate) struct Response {
     head: ResponseHead,

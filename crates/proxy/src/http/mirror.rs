@@ -72,7 +72,7 @@ impl Copy {
         Box::new(Self { request, view: view.clone(), room, fate })
     }
 
-    /// What has come of it.
+    /// The part of the copy that has come.
     pub(crate) fn text(&mut self) -> &mut Vec<u8> {
         &mut self.request.text
     }

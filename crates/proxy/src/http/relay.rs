@@ -96,7 +96,7 @@ pub(crate) enum Broken {
     Source(Reason),
     /// The peer it goes to went away, and why.
     Sink(Reason),
-    /// It breaks a rule.
+    /// The body breaks a rule.
     Syntax(ParseError),
 }
 
@@ -106,7 +106,7 @@ enum Ahead {
     Payload,
     /// They are payload, and have not come yet.
     Nothing,
-    /// They have to be looked at.
+    /// They have to be read and parsed.
     Unknown,
 }
 

@@ -18,9 +18,9 @@ use crate::http::{
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// How a request ends that gets it.
+    /// The ending of the request.
     pub(crate) ending: Ending,
-    /// Why, where its ending does not say all of it.
+    /// The reason, where the ending does not say all of it.
     pub(crate) reason: Option<Reason>,
     /// The head without its last lines.
     head: Vec<u8>,
@@ -68,7 +68,7 @@ impl Reply {
         reply
     }
 
-    /// What proves to an authority that a name leads here.
+    /// The response that proves to an authority that a name leads here.
     pub(super) fn proof(key_authorization: &str) -> Self {
         let content_type = "application/octet-stream".to_owned();
         Self { content_type, body: key_authorization.as_bytes().to_vec(), ..Self::new(200) }
@@ -85,8 +85,8 @@ impl Reply {
         Self { ending: Ending::Unauthorized, reason, is_plain: true, ..challenge }
     }
 
-    /// What a service says to a request that it does not let in; `own` are lines that every
-    /// response of ours has.
+    /// The response of an auth service to a refused request; `own` are the lines of every response
+    /// of ours.
     pub(crate) fn of_service(response: &Response, own: &[u8]) -> Self {
         let mut reply = Self::new(response.status());
         let reason = match response.status() {
@@ -118,7 +118,7 @@ impl Reply {
         self.is_plain
     }
 
-    /// It cannot be known now who is asking.
+    /// 503, since the user cannot be verified now.
     pub(crate) fn busy(reason: Reason) -> Self {
         let mut reply = Self::new(503);
         (reply.ending, reply.reason) = (reason.ending(), Some(reason));
@@ -126,7 +126,7 @@ impl Reply {
         reply.plain("Service Unavailable\n")
     }
 
-    /// What this proxy says to a request that may pass no further: it has nothing to trace.
+    /// The response to a request that may pass no further (`Max-Forwards: 0`).
     pub(crate) fn of_proxy(method: Method) -> Self {
         if method == Method::Options {
             return Self::new(200);
@@ -136,7 +136,7 @@ impl Reply {
         reply.plain("Method Not Allowed\n")
     }
 
-    /// Its client does not wait for it any more.
+    /// The response to a client that has gone.
     pub(crate) fn unwanted() -> Self {
         Self { ending: Ending::ClientGone, ..Self::new(503) }
     }
@@ -170,7 +170,7 @@ impl Reply {
         reply
     }
 
-    /// Leaves out fields whose place others take.
+    /// Leaves out fields that others replace.
     pub(crate) fn drop_fields(&mut self, is_dropped: impl Fn(&[u8]) -> bool) {
         let lines = || self.head.split_inclusive(|byte| *byte == b'\n');
         let stays = |line: &&[u8]| !is_dropped(field_name(line));

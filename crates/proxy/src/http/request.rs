@@ -52,11 +52,11 @@ pub(crate) struct Request {
     pub(crate) keep_alive: bool,
     /// Whether the client asks for another protocol.
     pub(crate) upgrade: bool,
-    /// Whether [`Request::text`] is all of it, so that it can be sent again.
+    /// Whether [`Request::text`] has the whole request, so that it can be sent again.
     pub(crate) is_whole: bool,
     /// Index among the services of the plan.
     pub(crate) service: usize,
-    /// Whether it is that service's only where it is counted.
+    /// Whether no service was asked for: `service` is used only to count it.
     pub(crate) is_nobodys: bool,
     /// The response, where a rule gives it.
     pub(crate) reply: Option<Box<Reply>>,
@@ -76,27 +76,27 @@ pub(crate) struct Request {
     pub(crate) class: Option<Class>,
     /// The copy of it that is being made.
     pub(crate) copy: Option<Box<Copy>>,
-    /// Whether it is a copy itself.
+    /// Whether it is a mirrored copy.
     pub(crate) is_copy: bool,
     /// The server that its session is with.
     pub(crate) session: Session,
     /// What a consistent hash goes by.
     pub(crate) key: u64,
-    /// Whose it is.
+    /// Address of the client.
     pub(crate) client: SocketAddr,
     /// When its head was complete, and what it waited for since was there.
     pub(crate) received: Instant,
-    /// What the access log says of it.
+    /// Its fields for the access log.
     pub(crate) asked: Option<Box<Asked>>,
     /// The types that its client likes, where that decides which page it gets.
     pub(crate) accept: Vec<u8>,
     /// Its place in a trace.
     pub(crate) trace: Option<Box<Trace>>,
-    /// What its client's handshake has told.
+    /// The client's TLS handshake.
     pub(crate) tls: Option<Rc<ClientTls>>,
-    /// What it asks of the cache, where it may be answered from there.
+    /// The request to the cache, where it may be answered from there.
     pub(crate) wanted: Option<Box<Wanted>>,
-    /// What it is to fetch for the cache, where it is the cache's own.
+    /// The fetch that it serves, if it is the cache's own.
     pub(crate) fetch: Option<Rc<Fetch>>,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Request {
 pub(crate) struct From<'a> {
     /// The client, who may be behind other proxies.
     pub(crate) address: SocketAddr,
-    /// By which scheme of URLs it came.
+    /// The scheme that it came by.
     pub(crate) scheme: &'static str,
     pub(crate) lines: &'a ClientLines,
     pub(crate) tls: Option<&'a Rc<ClientTls>>,

@@ -35,7 +35,7 @@ impl Route {
         Self { view, service }
     }
 
-    /// The plan, and what goes with it.
+    /// The plan and its contexts.
     pub(crate) const fn view(&self) -> &Rc<View> {
         &self.view
     }
@@ -83,7 +83,7 @@ impl Route {
         }
     }
 
-    /// Where it failed if it failed at this place, or at none.
+    /// The scene of a failure at this place, or at no server.
     pub(crate) fn scene(&self, place: Option<&Place>) -> Scene<'_> {
         let Service { name, groups, .. } = self.settings();
         let group = |place: &Place| groups.get(place.group).map_or("-", |group| &group.name);

@@ -39,7 +39,7 @@ use crate::{
 pub(crate) struct Routed {
     /// Index among the services of the plan.
     pub(crate) service: usize,
-    /// Whether it is that service's only where it is counted.
+    /// Whether no service was asked for: `service` is used only to count it.
     pub(crate) is_nobodys: bool,
     /// The response, where no server is asked.
     pub(crate) reply: Option<Box<Reply>>,
@@ -63,7 +63,7 @@ pub(crate) struct Routed {
     pub(crate) rank: Option<usize>,
 }
 
-/// What takes its time to be checked.
+/// A check that takes time.
 #[derive(Debug)]
 pub(crate) enum Check {
     /// A password, whose hash is slow to compute.
@@ -96,7 +96,7 @@ struct Seen<'a> {
     query: &'a [u8],
     from: From<'a>,
     id: &'a RequestId<'a>,
-    /// Who says to be asking, where that has to be shown.
+    /// The user as claimed, where authentication is required.
     user: Vec<u8>,
     /// What a token says that is right, or may be.
     claims: Option<Rc<Claims>>,
@@ -216,8 +216,8 @@ impl Routed {
         }
     }
 
-    /// Has a client that its service does not let in told of the maintenance. Who sees more than
-    /// that has to show who it is first.
+    /// Answers with the maintenance page, unless the service lets the client in. A client who would
+    /// see more has to authenticate first.
     pub(crate) fn stop_in_maintenance(
         &mut self,
         service: &Service,
@@ -274,8 +274,8 @@ impl Seen<'_> {
         }
     }
 
-    /// What has to be checked before it is known who is asking, if that is not known yet; the
-    /// response to one who is not let in.
+    /// The check to make before the user is known, if one is needed; or the response to a user who
+    /// is refused.
     fn authenticate(
         &mut self,
         authentication: &Authentication,
@@ -292,8 +292,8 @@ impl Seen<'_> {
         }
     }
 
-    /// Verifies its token, or says that it has to wait for that; the response to one whose token
-    /// does not let it in.
+    /// Verifies the token, or gives the check to wait for; or the response to a token that is
+    /// refused.
     fn verify(&mut self, jwt: &Arc<Jwt>, worker: &Worker) -> Result<Option<Check>, Box<Reply>> {
         let mut tokens = worker.tokens.borrow_mut();
         let verdict = jwt::shown(jwt, self.head.fields().iter(self.bytes))
@@ -308,7 +308,7 @@ impl Seen<'_> {
         Ok(check)
     }
 
-    /// What has to be checked of its user; the response to one that shows none.
+    /// The check of the user's password; or the response to a request without one.
     fn check(&mut self, auth: &BasicAuth) -> Result<Box<basic_auth::Check>, Box<Reply>> {
         let refusal = Reply::unauthorized(auth);
         let fields = self.head.fields().iter(self.bytes);

@@ -51,7 +51,7 @@ pub(crate) struct Session {
     partial: Option<Box<RequestHead>>,
     /// Nothing has been read of it.
     is_new: bool,
-    /// It is new, the proxy ends, and it has a moment left for its first request.
+    /// Whether it is new while the proxy ends, so that it has only a moment for its first request.
     is_hurried: bool,
 }
 
@@ -261,7 +261,7 @@ impl Session {
         })
     }
 
-    /// Counts a client that has lost its place before it agreed on TLS; others leave it at that.
+    /// Counts a client displaced before its TLS handshake; other failed handshakes are only logged.
     fn note_no_tls(&self, error: &io::Error) {
         if self.timer.is_displaced() {
             return self.record(DISPLACED, 0);

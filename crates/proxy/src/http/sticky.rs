@@ -30,11 +30,11 @@ pub(crate) struct Sessions {
 /// Which server a request's session is with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Session {
-    /// It has none yet.
+    /// With none yet.
     #[default]
     New,
     With(ServerId),
-    /// With one that is not in the plan.
+    /// With a server that is not in the plan.
     Lost,
 }
 

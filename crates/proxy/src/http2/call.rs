@@ -39,7 +39,7 @@ pub(crate) struct Call {
     /// The body, once the head has gone; nothing where there is none.
     body: Option<Outgoing>,
     to_head: bool,
-    /// What the client is told where it asked for a WebSocket and gets it.
+    /// The `Sec-WebSocket-Accept` for a client whose WebSocket is accepted.
     accept: Option<Accept>,
     answer: ResponseState,
     /// Interim heads that are to be read before the response.
@@ -59,7 +59,7 @@ enum ResponseState {
 /// What is known of a call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamFailure {
-    /// As much as of any connection that breaks.
+    /// No more than of any broken connection.
     Unknown,
     /// Nothing was sent: the link did not open, or HTTP/2 cannot say the request.
     Unsent(Why),

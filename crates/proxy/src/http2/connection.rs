@@ -116,7 +116,7 @@ struct Connection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
     Serving,
-    /// GOAWAY has been sent; streams that crossed it on their way are answered.
+    /// GOAWAY has been sent; streams opened before the client has seen it are answered.
     Leaving,
     /// There has been time to see it; new streams are refused.
     Left,

@@ -23,7 +23,7 @@ pub(super) struct Inbound {
     due: usize,
     /// Small frames since somebody last asked.
     small: u32,
-    /// L.
+    /// The level L of empty frames.
     empty: u64,
     empty_at: Instant,
 }
@@ -138,7 +138,7 @@ const HEADERS: u8 = 1;
 const END_STREAM: u8 = 1;
 const PADDED: u8 = 8;
 
-/// What frames without anything in them are allowed beyond others.
+/// Level of empty frames from which on they are left to h2.
 const EMPTY_MAX: u64 = 1_000;
 
 /// How fast that wears off.

@@ -32,7 +32,7 @@ pub(crate) struct Incoming<R = Receiver> {
     stage: ReadState,
     /// Syntax that goes first: a head, the size of a chunk, trailers.
     text: Vec<u8>,
-    /// How much of it has gone.
+    /// Bytes of `text` that were read.
     gone: usize,
     /// Payload behind it.
     data: Bytes,
@@ -43,7 +43,7 @@ pub(crate) struct Incoming<R = Receiver> {
 /// How the body is written in HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
-    /// As it is: its length is known, or it is no body but another protocol.
+    /// Unchanged: its length is known, or it is another protocol rather than a body.
     Plain,
     /// In chunks.
     Chunked,

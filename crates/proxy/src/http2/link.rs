@@ -52,9 +52,9 @@ pub(crate) struct Link {
     state: RefCell<State>,
     /// Requests that wait for it to open.
     waiting: RefCell<Vec<Waker>>,
-    /// Streams on it, and requests that will have one.
+    /// Streams open or promised to requests.
     streams: Cell<usize>,
-    /// Streams on it.
+    /// Streams open.
     begun: Cell<usize>,
     /// How many there may be, as far as this server's links have told.
     max: Rc<Cell<usize>>,

@@ -14,7 +14,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    /// A connection that tells its client this size; none tells what h2 does.
+    /// A connection that tells its client this size; none: the size of h2.
     pub(super) fn new(size: Option<u32>) -> Self {
         let sent = size.map(|_| 0);
         Self { value: size.unwrap_or_default().to_be_bytes(), sent, at: None }

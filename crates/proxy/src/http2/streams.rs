@@ -22,9 +22,9 @@ pub(crate) struct Streams {
     destination: Option<SocketAddr>,
     /// Being answered.
     open: Cell<u32>,
-    /// That there ever were.
+    /// Streams ever opened.
     all: Cell<u64>,
-    /// That ended without a response.
+    /// Streams that ended without a response.
     abandoned: Cell<u64>,
     /// How many of them the allowed rate has not worn off, in thousandths, when the last one came.
     level: Cell<u64>,

@@ -1,4 +1,4 @@
-//! The streams that come in, and what is known of each beside what h3 has of it.
+//! The streams of a connection as they come, with the state of each that h3 does not keep.
 
 use std::{
     cell::{Cell, RefCell},
@@ -36,7 +36,7 @@ pub(super) struct StreamControl {
     order: Cell<i32>,
     /// Whether it is ended, rather than reset, when h3 gives it up: h3 has answered by itself.
     ends: Cell<bool>,
-    /// With which code its request was refused.
+    /// The error code that its request was refused with.
     refusal: Cell<Option<u64>>,
     is_websocket: Cell<bool>,
     /// Empty DATA frames that h3 has been given, and takes for the end of the body.
@@ -60,14 +60,14 @@ enum Taking {
 /// What the client of a connection has said of priorities after its requests, or before.
 #[derive(Default)]
 struct Updates {
-    /// How many there have been.
+    /// Number of updates so far.
     count: Cell<u64>,
     /// The latest, by the id of the stream.
     latest: RefCell<BTreeMap<u64, Priority>>,
 }
 
 impl StreamControl {
-    /// That of a stream of which nobody knows a priority.
+    /// The control of a stream without a known priority.
     pub(super) fn new() -> Rc<Self> {
         Self::of(0, Rc::default(), Taking::Unknown)
     }
@@ -109,7 +109,7 @@ impl StreamControl {
         self.seen.set(0);
     }
 
-    /// What the head of the response says of it, which takes precedence.
+    /// Sets the priority from the head of the response, which takes precedence.
     pub(super) fn set_server_priority(&self, server: Priority) {
         let [client, _] = self.priorities.get();
         self.set_priorities([client, server]);
@@ -120,7 +120,7 @@ impl StreamControl {
         self.order.set(client.under(server).order(self.id));
     }
 
-    /// Has it reset if it is given up before its end.
+    /// Resets the stream if it is given up before its end.
     pub(super) fn reset_unless_ended(&self) {
         self.ends.set(false);
     }
@@ -273,7 +273,7 @@ impl Arrivals {
         StreamId::try_from(self.end.get()).expect("ids of streams are far from their end")
     }
 
-    /// Whether a stream is one of those that are answered.
+    /// Whether a stream is answered, rather than refused.
     pub(super) fn admits(&self, id: u64) -> bool {
         if id >= self.end.get() {
             return false;
@@ -286,5 +286,5 @@ impl Arrivals {
 /// Changes of priority that are remembered for a connection.
 const UPDATES: usize = 256;
 
-/// From one request of a client to its next (RFC 9000, 2.1).
+/// Difference of stream ids between a client's requests (RFC 9000, 2.1).
 const ID_STEP: u64 = 4;

@@ -27,7 +27,7 @@ impl Config {
         Self { tokens, made: None }
     }
 
-    /// That for a listener; none if it has no TLS that QUIC can use.
+    /// The configuration of a listener; none without a TLS suite that QUIC can use.
     pub(super) fn of(&mut self, listener: &ListenerContext) -> Option<Arc<quinn::ServerConfig>> {
         let tls = listener.tls.as_ref()?;
         let transport = (listener.http2, listener.quic_congestion);

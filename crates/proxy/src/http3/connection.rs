@@ -56,8 +56,8 @@ use crate::{
     tls::ClientTls,
 };
 
-/// Answers the streams of a connection until it is over. `unproven` is let go of when its client
-/// has shown that its address is its own.
+/// Answers the streams of a connection until it is over. `unproven` is dropped once the client has
+/// proven its address.
 pub(super) async fn serve(
     worker: Rc<Worker>,
     (connecting, unproven): (Connecting, Option<Rc<()>>),
@@ -237,7 +237,7 @@ enum End {
     Over,
     /// The client has done too much of something.
     Abused,
-    /// It has broken a rule; h3 has said so.
+    /// The client broke a rule, and h3 has closed the connection.
     Bad,
 }
 

@@ -1,12 +1,12 @@
-//! How many packets of clients that nobody knows are looked at.
+//! Limits the first packets of clients, which cost work before the client has proven its address.
 //!
 //! A first packet costs a key exchange or a Retry, whoever sent it, and its address may be forged.
-//! More of them than a worker can make connections of are dropped unread: connections that there
-//! are go on, and a client that is true sends again within a second. Those with a token have a
-//! limit of their own: whoever answers a Retry gets through a flood of those without, and what a
-//! token is worth is not known before it is read. In a flood the kernel drops most of them before
-//! they cost a wakeup and a copy, by a [filter](super::socket_filter) that lets a share of each
-//! kind through, by chance; the limits themselves are held here.
+//! Packets beyond what a worker can make connections of are dropped unread: connections that exist
+//! go on, and a real client sends again within a second. Those with a token have a limit of their
+//! own: a client that answers a Retry gets through a flood of packets without one, and whether a
+//! token is valid is not known before it is read. In a flood the kernel drops most of them before
+//! they cost a wakeup and a copy, by a [filter](super::socket_filter) that lets a random share of
+//! each kind through; the limits themselves are held here.
 
 use std::{
     mem,
@@ -22,7 +22,7 @@ use loadline_core::{
 
 use super::socket_filter;
 
-/// What one socket takes of them.
+/// Limits the first packets read from one socket.
 #[derive(Debug)]
 pub(super) struct FirstPackets {
     socket: Arc<UdpSocket>,
@@ -42,20 +42,20 @@ enum First {
 /// How many come, and which share of them the kernel lets through.
 #[derive(Debug)]
 struct Flood {
-    /// The start of the window in which they are counted.
+    /// Start of the window.
     since: Instant,
-    /// That have come through in it.
+    /// Packets the filter passed in this window.
     seen: u64,
-    /// Of those, how many were over the limit.
+    /// Packets of these over the limit.
     over: u64,
-    /// Of 2^32.
+    /// Share let through, in parts of 2^32.
     share: u32,
-    /// Since this was asked last; those that the kernel drops are reckoned by its share.
+    /// Packets dropped since last asked; those dropped by the kernel are estimated from the share.
     dropped: u64,
 }
 
 impl FirstPackets {
-    /// For a socket, which may have the filter of one who had it before.
+    /// Limits this socket, and removes a filter left by an earlier owner.
     pub(super) fn new(socket: Arc<UdpSocket>) -> Self {
         let allowance = Allowance::new(Rate::per_sec(PER_SECOND), Some(BURST));
         let flood = || Flood { since: Instant::ZERO, seen: 0, over: 0, share: ALL, dropped: 0 };
@@ -160,7 +160,7 @@ fn first(packet: &[u8]) -> Option<First> {
     (first & TYPE == INITIAL).then_some(kind)
 }
 
-/// What is behind an id and its length.
+/// Bytes behind an id and its length.
 fn behind_id(bytes: &[u8]) -> Option<&[u8]> {
     let (&length, rest) = bytes.split_first()?;
     rest.get(usize::from(length)..)
@@ -178,13 +178,13 @@ pub(super) const PER_SECOND: u64 = 5_000;
 /// Clients that come back all at once, as after a network was away, are served one after another.
 const BURST: u32 = 2_000;
 
-/// In which they are counted.
+/// Length of a window.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// Every one of them.
+/// The share that lets every packet through.
 const ALL: u32 = u32::MAX;
 
-/// What is let through by chance, by what is taken of it.
+/// Packets let through by chance, relative to the limit.
 const MARGIN: f64 = 1.25;
 
 /// Less is never let through, so that it is seen when the flood ends.

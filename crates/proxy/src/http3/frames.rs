@@ -25,7 +25,7 @@ pub(super) struct Frames {
     /// The integer that comes, as far as it has come, and how many bytes of it are missing.
     integer: u64,
     missing: u8,
-    /// Of a frame that is read and did not come in one piece.
+    /// Payload of a frame that came in several pieces.
     payload: Vec<u8>,
     /// What PRIORITY_UPDATE says of streams, until it is taken.
     updates: Vec<(u64, Box<[u8]>)>,
@@ -76,7 +76,7 @@ enum Stage {
 }
 
 impl Frames {
-    /// Those of a request stream.
+    /// Frames of a request stream.
     pub(super) fn of_request(max: u64) -> Self {
         let (of, stage) = (Of::Request(Section::Head), Stage::Type);
         let (payload, updates) = (Vec::new(), Vec::new());
@@ -84,7 +84,7 @@ impl Frames {
         Self { max, of, stage, integer: 0, missing: 0, payload, updates, empty, has_trailers }
     }
 
-    /// Those of a stream of one direction, which may be the control stream.
+    /// Frames of a unidirectional stream, which may be the control stream.
     pub(super) fn of_uni(max: u64) -> Self {
         Self { of: Of::Control(0), stage: Stage::Stream, ..Self::of_request(max) }
     }
@@ -194,7 +194,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Takes a piece of a frame, of which so much is left then.
+    /// Takes a piece of a frame, of which `left` bytes are missing then.
     fn take_payload(&mut self, kind: u64, part: &[u8], left: u64) -> Result<(), Breach> {
         let is_read = match self.of {
             Of::Request(_) => kind == HEADERS,

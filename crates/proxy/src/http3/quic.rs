@@ -244,7 +244,7 @@ struct Receiving {
     opening: Option<Opening>,
     /// Of a request.
     control: Option<Rc<StreamControl>>,
-    /// Of a stream of one direction.
+    /// Only in unidirectional streams.
     whole: Option<Whole>,
 }
 

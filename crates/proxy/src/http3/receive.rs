@@ -21,10 +21,10 @@ use crate::{http2::Receive, runtime::timer::Timer};
 pub(super) struct Receiver {
     half: RequestStream<RecvStream, Bytes>,
     control: Rc<StreamControl>,
-    /// What came while it was looked whether there is a body.
+    /// Data that came while it was checked for a body.
     early: Option<Bytes>,
     pub(super) is_over: bool,
-    /// What is to come of a body that says its length.
+    /// Bytes missing of a body with a known length.
     left: Option<u64>,
 }
 

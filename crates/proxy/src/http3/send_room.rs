@@ -31,7 +31,7 @@ struct Waiting {
     control: Rc<StreamControl>,
 }
 
-/// One response's place in it.
+/// The share of one response in the room.
 pub(super) struct RoomShare {
     room: Rc<SendRoom>,
     control: Rc<StreamControl>,
@@ -87,8 +87,8 @@ impl RoomShare {
         self.waits = true;
     }
 
-    /// Some of the response of `order` has gone: those that wait behind it, or beside it, do so for
-    /// their turn and not for their client.
+    /// Notes that data of the response of `order` was sent: responses of the same or a later order
+    /// wait for their turn, not for their client.
     pub(super) fn go_on(&mut self, order: i32) {
         self.leave();
         self.control.set_passed_over(false);

@@ -69,5 +69,5 @@ const FIRST: u32 = 8;
 const LONG: u32 = 0x80;
 const VERSION_1: u32 = 1;
 
-/// In the first byte of one that is not an Initial.
+/// Bits of the first byte of a packet with a long header that is not an Initial.
 const NOT_INITIAL: u32 = 0x30;

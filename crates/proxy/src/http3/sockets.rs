@@ -49,7 +49,7 @@ pub(crate) struct QuicSockets {
 struct Group {
     secret: [u8; 32],
     generations: Vec<Generation>,
-    /// What this process serves with.
+    /// The lease of this process.
     current: Weak<Lease>,
     /// The same, until a worker has it.
     reserved: Option<Arc<Lease>>,
@@ -60,7 +60,7 @@ struct Group {
 pub struct HandoverQuic {
     /// What ids and tokens are made with.
     pub secret: [u8; 32],
-    /// All there are.
+    /// All generations.
     pub generations: Vec<Generation>,
 }
 

@@ -93,7 +93,7 @@ impl Steering {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ids {
     steering: Steering,
-    /// Of the socket in its group.
+    /// Index of the socket in its group.
     index: u32,
     /// The number of this edge.
     server: Option<u16>,
@@ -147,7 +147,7 @@ pub(super) const fn jump(test: u32, k: u32, [jt, jf]: [u8; 2]) -> sock_filter {
 /// In the first byte of a packet with a long header (RFC 9000, 17.2).
 const LONG: u32 = 0x80;
 
-/// In that of a Handshake or Retry among them: neither Initial nor 0-RTT.
+/// In the first byte of Handshake and Retry packets, not of Initial and 0-RTT.
 const NOT_FIRST: u32 = 0x20;
 
 /// Bytes of the ids that we give out.

@@ -288,8 +288,8 @@ fn hand_on(
     }
 }
 
-/// Counts and logs a connection that does not say whose it is, if it says anything. It is closed
-/// without a word: what would be understood at its other end is not known.
+/// Counts and logs a connection with a bad PROXY header; one without any bytes is ignored. Closed
+/// without a response: it is not known what the client understands.
 fn turn_away(
     worker: &Worker,
     handle: &ListenerHandle,

@@ -228,7 +228,7 @@ fn take(places: &AtomicU32, max: u32) -> bool {
 #[derive(Debug)]
 pub(crate) struct ConnectionGuard {
     pub(crate) listener: Arc<ListenerHandle>,
-    /// Whose it is, where that is limited. Apart, since it mostly is not.
+    /// Its client, where connections per client are limited. Boxed, since it mostly is none.
     client: Option<Box<ClientKey>>,
 }
 

@@ -25,13 +25,13 @@ use crate::{
 /// Why a connection is not taken in.
 #[derive(Debug, Error)]
 pub(crate) enum ProxyHeaderError {
-    /// What came is no header.
+    /// The bytes are no valid header.
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// The connection ended before the header did.
     #[error("closed inside the PROXY header")]
     Cut,
-    /// It ended before it began, as a check of the port does.
+    /// The connection ended without a byte, as checks of the port do.
     #[error("closed before the PROXY header")]
     Unbegun,
     /// Not in the time for a head.

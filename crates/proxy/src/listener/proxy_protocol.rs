@@ -27,9 +27,9 @@ pub(crate) struct Ends {
 pub(crate) enum Header {
     /// The header is not whole yet.
     Partial,
-    /// It is whole.
+    /// The header is whole.
     Whole {
-        /// Whose connection it is; none where it speaks for itself, as a health check does.
+        /// Both ends of the connection; none if the sender speaks for itself, as health checks do.
         ends: Option<Ends>,
         /// Bytes of the header; what follows is for whoever is behind.
         length: usize,

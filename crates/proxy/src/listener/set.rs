@@ -41,7 +41,7 @@ pub(crate) struct Listeners {
     /// What closed lately: a worker may still hold a socket of it.
     closed: Vec<Closed>,
     inboxes: Vec<Arc<Inbox>>,
-    /// By listener, for as long as any connection of it is there.
+    /// Clients by listener, while any connection of it is open.
     clients: Vec<(ListenerKey, Weak<Clients>)>,
 }
 
@@ -65,7 +65,7 @@ struct Closed {
     quic: Weak<QuicSockets>,
 }
 
-/// What a connection is to the listener it came by; fixed when it is accepted.
+/// Properties of a listener that a connection keeps from its acceptance.
 #[derive(Clone, Debug)]
 struct ListenerMode {
     protocol: Protocol,
@@ -82,8 +82,8 @@ impl ListenerMode {
         Self { protocol, accept_proxy, clients }
     }
 
-    /// Whether connections go on where it becomes `next`: not those of clients that have not shown
-    /// the certificate that is asked for then.
+    /// Whether connections are kept when the listener becomes `next`: not those of clients without
+    /// a certificate that is then required.
     fn is_kept_by(&self, next: &Self) -> bool {
         let is_shown = match (&self.clients, &next.clients) {
             (_, None) => true,
@@ -94,7 +94,7 @@ impl ListenerMode {
     }
 }
 
-/// What one worker is to accept connections from.
+/// Sockets for one worker to accept from.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     accepting: Mutex<Vec<Opened<Arc<TcpListener>>>>,
@@ -194,7 +194,7 @@ impl Listeners {
         Ok(change)
     }
 
-    /// What the clients of a listener have, of whatever it was before too.
+    /// The clients of a listener, shared with its earlier configurations.
     fn clients(&mut self, key: ListenerKey) -> Arc<Clients> {
         self.clients.retain(|(_, clients)| clients.strong_count() > 0);
         let known = self.clients.iter().find(|(of, _)| *of == key);

@@ -216,7 +216,7 @@ fn log(notice: &Notice) {
     }
 }
 
-/// So many inputs at most are taken in before what follows from them is told.
+/// Most inputs taken in before their outputs are handled.
 const TOGETHER: usize = 1_024;
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) struct Inbox {
 #[derive(Debug, Default)]
 struct Waiting {
     inputs: Inputs,
-    /// Who waits until what came before is in force: after so many more inputs.
+    /// Senders to notify once the earlier inputs are in force: after so many more inputs.
     settling: Vec<(usize, oneshot::Sender<()>)>,
 }
 

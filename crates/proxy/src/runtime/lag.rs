@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 
 use crate::runtime::clock::Clock;
 
-/// The lag as a task shows that is woken now and then, and waits behind all that are to run. It
-/// fades by half from one time to the next.
+/// The lag measured by a task that is woken now and then and runs behind all others. It halves from
+/// one measurement to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Lag {
     last: Cell<Duration>,
@@ -28,7 +28,7 @@ impl Lag {
         }
     }
 
-    /// Wakes the task, on an occasion that came so late itself.
+    /// Wakes the task; `late` is the lateness of the event that does so.
     pub(super) fn probe(&self, now: Instant, late: time::Duration) {
         if self.woken.get().is_none() {
             let late = Duration::from_std(late.saturating_sub(TIMER)).as_nanos();

@@ -9,12 +9,12 @@ use loadline_core::{
     time::Duration,
 };
 
-/// Who knows what other edges have found.
+/// The checks of other edges.
 pub trait SharedChecks: Debug + Send + Sync {
-    /// What this edge does about a server of a service whose check is due.
+    /// What this edge does about a server whose check is due.
     fn duty(&self, service: &str, server: SocketAddr) -> Duty;
 
-    /// What this edge has found of it itself.
+    /// Tells the other edges the verdict of this edge.
     fn checked(&self, service: &str, server: SocketAddr, verdict: Verdict);
 }
 

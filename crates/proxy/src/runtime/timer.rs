@@ -30,7 +30,7 @@ use crate::listener::{handle::ListenerHandle, pending_heads::Heads};
 pub(crate) struct Timers {
     /// When the last sweep was.
     swept: Cell<Instant>,
-    /// From the sweep before to that one.
+    /// Time between the last two sweeps.
     gap: Cell<Duration>,
     slots: RefCell<Slots>,
 }
@@ -83,7 +83,7 @@ impl Timers {
         waiting.for_each(|(_, waker)| wake(waker.as_ref()));
     }
 
-    /// Gives up the client of a listener that has been longest about its head, if one has been for
+    /// Gives up the listener's client that has been slowest to send its header, if one has taken
     /// long enough; its task is woken.
     pub(crate) fn displace(&self, listener: &ListenerHandle) -> bool {
         let slots = &mut *self.slots.borrow_mut();
@@ -95,8 +95,8 @@ impl Timers {
         true
     }
 
-    /// Whether the worker itself has not run for a while: that deadlines have passed then is no
-    /// fault of others.
+    /// Whether the worker itself did not run for a while: deadlines that passed then are not the
+    /// peers' fault.
     pub(crate) fn was_late(&self) -> bool {
         self.gap.get() > LATE
     }
@@ -118,7 +118,7 @@ fn wake(waker: Option<&Waker>) {
 pub(crate) struct Timer {
     timers: Rc<Timers>,
     slot: usize,
-    /// What it was armed with last.
+    /// The limit it was last armed with.
     limit: Cell<Duration>,
 }
 

@@ -44,7 +44,7 @@ use crate::{
     },
 };
 
-/// What one worker knows of one plan.
+/// One plan with the contexts of one worker.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) plan: Arc<Plan>,
@@ -160,13 +160,13 @@ pub(crate) struct ListenerContext {
     pub(crate) routes_only: bool,
     /// What decides before the service gets a request.
     pub(crate) routes: Routes,
-    /// How much of it they let through.
+    /// Rate limits of the routes.
     pub(crate) limiters: RouteLimiters,
     pub(crate) timeouts: ClientTimeouts,
     pub(crate) limits: HeadLimits,
     /// How long the body of a request may be, where its rule does not say.
     max_body: Option<Bytes>,
-    /// Who may ask for what no rule is for.
+    /// Authentication of requests without a rule.
     pub(crate) authentication: Option<Authentication>,
     /// What clients get where something fails, and the service has no page for it.
     pub(crate) error_pages: ErrorPages,
@@ -280,8 +280,8 @@ impl ListenerContext {
         is_trusted(peer.ip(), &self.trusted_proxies)
     }
 
-    /// Whose request it is that came with this head from `peer`, which is trusted, and by which
-    /// scheme. The header that servers are told in counts, the other one where it is absent.
+    /// The client and the scheme of a request from `peer`, a trusted proxy. The header of
+    /// `rules.forwarded` counts; the other one if that is absent.
     pub(crate) fn client(
         &self,
         peer: SocketAddr,

@@ -74,7 +74,7 @@ pub(crate) struct Worker {
     inbox: Arc<Inbox>,
     /// What it accepts connections from.
     listeners: RefCell<Vec<Arc<ListenerHandle>>>,
-    /// With a view once it is not the present one.
+    /// Listeners that close, each with its last view if that is not the present one.
     closing: RefCell<Vec<Closing>>,
     /// Some of them have not been told.
     closes: Cell<bool>,
@@ -113,8 +113,8 @@ impl Worker {
         });
     }
 
-    /// Gives what was cut the time to tell its clients so: they would take a response that ends
-    /// with its connection for whole, and nobody else tells those of QUIC.
+    /// Waits until connections that were cut have told their clients: a response that ends with its
+    /// connection would look whole, and QUIC clients would hear nothing.
     async fn let_end(self: &Rc<Self>) {
         let mut left = usize::MAX;
         for _ in 0..GOODBYES {
@@ -215,8 +215,8 @@ impl Worker {
         self.stage.get() == Lifecycle::Stopped
     }
 
-    /// Whether a connection that waits for a request may go on waiting. Where somebody else goes
-    /// on, or the listener alone closes, it may: a client that is just sending one is answered.
+    /// Whether an idle connection may wait for another request. It may while another process goes
+    /// on, or the listener alone closes: a client that is just sending one is answered.
     pub(crate) fn waits_for_more(&self, listener: &ListenerHandle) -> bool {
         self.stage.get() <= Lifecycle::Leaving && !listener.is_cut()
     }
@@ -368,8 +368,8 @@ fn view(
 /// How long a client that has just connected may take for its first request when the proxy ends.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 
-/// How long the packets take that say so. As long as some end meanwhile there is another one.
+/// Time for one round of closing packets. There is another round while connections still end.
 const GOODBYE: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// How many there are at most.
+/// Most rounds.
 const GOODBYES: u32 = 50;

@@ -46,7 +46,7 @@ pub(super) struct Credentials {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) credential: Option<Arc<Credential>>,
-    /// Counts those that were other than the ones before.
+    /// Counts changes of the credentials.
     pub(super) generation: u64,
     /// When they were last read; never, if nobody was through with that.
     read_at: Option<Instant>,
@@ -80,8 +80,8 @@ impl Credentials {
         self.known.borrow().clone()
     }
 
-    /// Has them read anew, since the store has refused those of this generation: whether there are
-    /// others. What was read a moment ago is not read again.
+    /// Reads the credentials again, since the store refused those of this generation; true if there
+    /// are others. Credentials read a moment ago are not read again.
     pub(super) async fn renewed(&self, generation: u64, limit: Duration) -> bool {
         let is_other = |known: &Known| known.generation != generation;
         let known = self.known.borrow().clone();

@@ -34,7 +34,7 @@ pub(crate) struct Remote {
 pub(crate) struct ErrorPage {
     path: String,
     until: Instant,
-    /// None where there is no such object.
+    /// The page; none if the object does not exist.
     pub(crate) page: Option<Page>,
     /// The `Content-Encoding` of that, in a line of a head; empty without one.
     pub(crate) coding: String,
@@ -53,7 +53,7 @@ struct RemotesKnown {
 }
 
 impl Remotes {
-    /// That of a bucket; none where the thread that reads its credentials cannot be started.
+    /// The remote of a bucket; none if the thread that reads its credentials cannot be started.
     pub(crate) fn of(&self, bucket: &Bucket) -> Option<Arc<Remote>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let RemotesKnown { buckets, credentials } = &mut *known;
@@ -82,7 +82,7 @@ impl Remotes {
     }
 }
 
-/// A request that is signed, and with what.
+/// A signed request, and its credentials.
 #[derive(Debug)]
 pub(crate) struct Signed {
     outgoing: Outgoing,

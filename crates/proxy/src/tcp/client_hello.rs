@@ -15,7 +15,7 @@ use thiserror::Error;
 pub(crate) enum Hello {
     /// The message is not whole yet.
     Partial,
-    /// It is whole: the name, in lower case, where it has one.
+    /// The message is whole; with the server name in lower case, if it has one.
     Whole(Option<String>),
 }
 

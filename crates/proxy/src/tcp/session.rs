@@ -507,7 +507,7 @@ fn is_late(
     timer.has_waited_enough(listener) || listener.is_cut()
 }
 
-/// Who let the time pass: whoever does not take what is there for it, or nobody.
+/// Who caused the timeout: the peer that takes no data, or nobody.
 const fn silent(tunnel: &Tunnel) -> Result<Ending, Reason> {
     match (tunnel.up.waits_for_sink(), tunnel.down.waits_for_sink()) {
         (_, true) => Err(Reason::ClientTimeout),

@@ -26,9 +26,9 @@ use crate::{
 pub(crate) struct Tunnel {
     pub(crate) up: Relay,
     pub(crate) down: Relay,
-    /// On the peer that has said all.
+    /// Watches the peer that has finished sending.
     watch: Option<Box<HangUp>>,
-    /// The server reset its connection, which whoever wrote to it found out: a read finds an end.
+    /// The server reset its connection. Only the writer learns it: a read finds an end.
     is_reset: bool,
 }
 

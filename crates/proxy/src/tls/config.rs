@@ -77,7 +77,7 @@ pub enum TlsError {
     TwoNames {
         /// The service.
         service: String,
-        /// As they were written.
+        /// Both names, as written.
         names: [String; 2],
     },
     /// The parts do not go together.

@@ -46,9 +46,9 @@ pub(crate) struct Dialing {
     config: Arc<ClientConfig>,
     /// For all servers alike, where the service has one.
     name: Option<ServerName<'static>>,
-    /// Else for those that were written with a host name.
+    /// Names of servers written with a host name, otherwise.
     hosts: Arc<BTreeMap<SocketAddr, ServerName<'static>>>,
-    /// What all that follows from; the same after a reload that changes nothing of it.
+    /// Settings of these; the same after a reload that does not change them.
     settings: Arc<Settings>,
 }
 
@@ -205,7 +205,7 @@ impl Keys {
     }
 }
 
-/// What clients are offered: where bytes mean nothing here, whatever they ask for.
+/// Protocols offered to clients by ALPN; none where loadline does not parse the protocol.
 const fn alpn(listener: &Listener) -> &'static [&'static str] {
     match listener.http_version {
         _ if !listener.protocol.is_http() => &[],
@@ -215,8 +215,8 @@ const fn alpn(listener: &Listener) -> &'static [&'static str] {
     }
 }
 
-/// The services, by their indices, that only connections reach whose bytes mean nothing here: their
-/// servers may speak anything, and refuse who asks for HTTP (RFC 7301, section 3.2).
+/// Indices of services that only connections of unparsed protocols reach: their servers may speak
+/// anything, and refuse an offer of HTTP (RFC 7301, section 3.2).
 fn without_http(fleet: &Fleet) -> BTreeSet<usize> {
     let is_http = |it: &&Listener| it.protocol.is_http();
     let http = fleet.listeners.iter().filter(is_http).flat_map(|it| {

@@ -133,7 +133,7 @@ impl ResolvesServerCert for ByName {
     }
 }
 
-/// Whether an authority verifies a name: whoever does offers nothing else.
+/// Whether the handshake is an authority's validation: it offers only that protocol.
 fn is_validation(hello: &ClientHello<'_>) -> bool {
     let mut offered = hello.alpn().into_iter().flatten();
     offered.next() == Some(VALIDATION_PROTOCOL) && offered.next().is_none()

@@ -27,7 +27,7 @@ pub(crate) struct Dial<'a> {
     pub(crate) tls: Option<&'a Dialing>,
     /// A PROXY header, or nothing.
     pub(crate) header: &'a [u8],
-    /// For all of it together.
+    /// Time limit for connection, TLS and header together.
     pub(crate) limit: Duration,
 }
 

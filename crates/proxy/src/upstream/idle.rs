@@ -80,9 +80,9 @@ impl Kept {
 pub(crate) struct Common {
     /// How many are open, of whichever worker.
     pub(crate) open: Arc<AtomicU32>,
-    /// How many are kept here, so that nobody locks to find none.
+    /// Number of kept connections, read without the lock.
     count: AtomicUsize,
-    /// With the worker that keeps each.
+    /// Kept connections, each with its worker's thread.
     kept: Mutex<Vec<(ThreadId, Kept)>>,
 }
 

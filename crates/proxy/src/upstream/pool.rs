@@ -44,9 +44,9 @@ pub(crate) struct Connection {
     pub(crate) reused: bool,
     /// Whether the last response was large: then the next probably is.
     pub(crate) large: bool,
-    /// Whether the server was told whose it is: then it is for nobody else.
+    /// Whether a PROXY header named its client: then it is for no other client.
     pub(crate) read_proxy_header: bool,
-    /// Its place in the count; none for a stream, whose connection has one.
+    /// Its place in the count of connections; none for a stream, whose connection has one.
     slot: Option<Slot>,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         (self.peer, self.slot)
     }
 
-    /// What is kept of it; nothing of one that is for one client alone, nor of a stream.
+    /// The connection to keep; none if it is for one client alone, or a stream.
     fn kept(self, until: Instant) -> Option<Kept> {
         let slot = self.slot.filter(|_| !self.read_proxy_header)?;
         Some(Kept { idle: self.peer.socket.idle()?, slot, large: self.large, until })
@@ -130,7 +130,7 @@ impl Drop for Slot {
 pub(crate) struct Pools {
     /// By number of the server.
     pools: RefCell<Vec<Option<Pool>>>,
-    /// The numbers that have one.
+    /// Servers that have a pool.
     known: RefCell<Vec<ServerId>>,
     /// Which of these is swept next.
     swept: Cell<usize>,
@@ -179,8 +179,8 @@ impl Pools {
         Some(Connection { peer, reused: true, large, read_proxy_header: false, slot })
     }
 
-    /// Keeps a connection on which the next message may follow, until `until`, unless it is for one
-    /// client alone; for every worker where it is shared. A stream ends with its message.
+    /// Keeps a connection until `until` for the next message, unless it is for one client alone;
+    /// for all workers if it is shared. Streams are not kept.
     pub(crate) fn keep(
         &self,
         (server, is_shared): (ServerId, bool),
@@ -251,8 +251,8 @@ impl Pools {
         }
     }
 
-    /// Keeps one of these where it is used last, since those that have carried answers send faster;
-    /// or notes that it did not open, and that the next is to wait until then.
+    /// Keeps a new connection behind all others, since connections that have carried responses send
+    /// faster; or delays the next attempt if it did not open.
     pub(crate) fn warmed(
         &self,
         (server, is_shared): (ServerId, bool),

@@ -54,7 +54,7 @@ pub(crate) struct Warm {
 }
 
 impl Warm {
-    /// Those of a service, as it is decided now: its servers in use.
+    /// Connections to keep ready for a service: to its servers in use.
     pub(crate) fn of(settings: &Service, plan: &ServicePlan) -> Vec<Self> {
         if settings.prewarm == 0 {
             return Vec::new();
@@ -182,11 +182,11 @@ fn stay(timeouts: ServerTimeouts) -> Duration {
     timeouts.keep_alive.max(STAY_LEAST)
 }
 
-/// Many ticks, so that a late one closes nothing.
+/// Least time that a ready connection stays: many ticks, so that a late tick closes nothing.
 const STAY_LEAST: Duration = Duration::from_secs(1);
 
-/// Between two batches to a server: one that closes what it accepts is not knocked at for ever.
+/// Time between two batches to a server, so that one that closes what it accepts gets no flood.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The same after one that did not open.
+/// Time after a batch that did not open.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);

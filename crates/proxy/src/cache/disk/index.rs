@@ -17,7 +17,7 @@ use loadline_core::cache::{Fields, Vary};
 #[derive(Debug, Default)]
 pub(super) struct Index {
     first: HashMap<u64, Entry>,
-    /// The others of a URL that has more than one.
+    /// Further entries of URLs that have more than one.
     more: HashMap<u64, Vec<Entry>>,
     varies: Vec<Arc<Vary>>,
     live: u64,
@@ -37,7 +37,7 @@ pub(super) struct Entry {
     pub(super) was_read: bool,
 }
 
-/// By what a response is known here.
+/// Identifies a response in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ident {
     pub(super) url: u64,
@@ -124,7 +124,7 @@ impl Index {
         }
     }
 
-    /// Takes out the entries of a URL for which that holds: those that were.
+    /// Removes and gives the entries of a URL for which `which` holds.
     pub(super) fn remove(&mut self, url: u64, which: impl Fn(&Entry) -> bool) -> Vec<Entry> {
         let mut all: Vec<Entry> = self.first.remove(&url).into_iter().collect();
         all.extend(self.more.remove(&url).into_iter().flatten());
@@ -160,8 +160,8 @@ impl Entry {
     }
 }
 
-/// What tells a response from others of its URL, of which a request asks for the one that varies
-/// like this; none where no request can.
+/// The tag of the response that a request selects among those of its URL with this `vary`; none if
+/// no request can select it.
 pub(super) fn tag_for(vary: &Vary, variant: &[u8], request: Fields<'_>) -> Option<u32> {
     Some(tag(variant, &vary.secondary_key(request)?))
 }

@@ -19,7 +19,7 @@ use super::{
     segment::Contents,
 };
 
-/// What only the process has that writes.
+/// State of the process that writes.
 #[derive(Debug)]
 pub(super) struct Opened {
     /// None where it has to be written anew.
@@ -127,7 +127,7 @@ fn recover(shared: &Shared, path: &Path) -> io::Result<Found> {
     Ok(found)
 }
 
-/// What a file has, after what is torn of it was cut off and its list was written.
+/// A segment and its contents. Cuts off a torn end, and writes the list if it is missing.
 fn segment(path: &Path, number: u32) -> io::Result<Option<(Segment, Contents)>> {
     let Some(mut segment) = Segment::open(path, number)? else { return Ok(None) };
     let contents = segment.contents()?;
@@ -162,8 +162,8 @@ impl Found {
     }
 }
 
-/// Lets all threads find what was found, and gives the purges that count: those that were recorded,
-/// and behind them those that have come to this process meanwhile.
+/// Makes the records that were found visible to all threads, and gives the purges in force: first
+/// the recorded ones, then those that came to this process meanwhile.
 fn publish(shared: &Shared, found: Found, recorded: Purges) -> Purges {
     let newest = found.segments.iter().map(|it| it.epoch).max().unwrap_or(0);
     let mut numbered = shared.purges.write().unwrap_or_else(PoisonError::into_inner);

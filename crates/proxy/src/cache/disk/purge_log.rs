@@ -36,7 +36,7 @@ pub(super) struct PurgeLog {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     Purges(Purges),
-    /// There is none.
+    /// There is no file.
     Missing,
     /// Some of it is not what was written.
     Damaged,
@@ -52,7 +52,7 @@ impl PurgeLog {
         }
     }
 
-    /// Writes a file of these, in place of the one that is there.
+    /// Writes these purges to a new file, which replaces the old one.
     pub(super) fn create(folder: &Path, purges: &Purges) -> io::Result<Self> {
         let mut bytes = head(purges);
         purges.records().for_each(|purge| write(&mut bytes, &purge));
@@ -77,7 +77,7 @@ impl PurgeLog {
         Ok(())
     }
 
-    /// What it takes.
+    /// Size in bytes.
     pub(super) const fn bytes(&self) -> u64 {
         self.end
     }

@@ -25,7 +25,7 @@ pub(super) struct Numbered {
 /// What is purged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purged<'p> {
-    /// What an operator names.
+    /// Named by an operator.
     By(&'p state::Purge),
     /// All of a URL.
     Url(&'p [u8]),
@@ -96,7 +96,7 @@ impl Shared {
         numbered.purges.verdict(url, tags, object.epoch + shift)
     }
 
-    /// What waits to be written, after what has been purged since; none if that is gone.
+    /// The object as later purges leave it; none if it was purged.
     pub(super) fn current(&self, url: &[u8], object: Arc<Object>) -> Option<Arc<Object>> {
         match self.verdict(url, &object) {
             Verdict::Gone => None,

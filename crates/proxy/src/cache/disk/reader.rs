@@ -46,7 +46,7 @@ pub(crate) struct Body {
     ident: Ident,
     entry: Entry,
     file: Option<Arc<File>>,
-    /// Where it begins in the file.
+    /// Offset of the body in the file.
     at: u64,
     pub(crate) length: u64,
     /// Of the head.
@@ -72,7 +72,7 @@ pub(super) struct Reads {
 enum Read {
     Head(Box<Place>, oneshot::Sender<Option<Opened>>),
     Block(Block, oneshot::Sender<io::Result<Bytes>>),
-    /// To close it may take long where it has been deleted.
+    /// Closing a file that was deleted may take long.
     Close(Arc<File>),
 }
 
@@ -247,7 +247,7 @@ pub(super) fn read_whole(file: &Arc<File>, entry: &Entry) -> Result<Whole, Damag
 }
 
 impl Block {
-    /// The one with this index of a body that begins there and is so long.
+    /// The block `index` of a body that begins at `at` and is `body` bytes long.
     fn of(file: Arc<File>, (at, body): (u64, u64), check: u32, index: u64) -> Self {
         let length = (body - index * BLOCK).min(BLOCK) as usize + CHECK;
         Self { file, at: at + index * (BLOCK + CHECK as u64), length, check, index }

@@ -43,7 +43,7 @@ pub(super) struct Opening {
 impl Opening {
     pub(super) const BYTES: usize = 32;
 
-    /// Reads it; none where there is none.
+    /// Reads the opening; none if it is invalid.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = bytes.get(..Self::BYTES)?;
         let all = from;
@@ -81,7 +81,7 @@ impl Opening {
         self.body_at() + on_disk(self.body)
     }
 
-    /// What this head says, if it is the one of this record.
+    /// Reads the head; none if it does not belong to this record.
     pub(super) fn head(&self, bytes: &[u8]) -> Option<Head> {
         let is_whole = bytes.len() == self.head as usize && crc32fast::hash(bytes) == self.check;
         is_whole.then(|| Head::read(bytes, self.body)).flatten()
@@ -147,7 +147,7 @@ fn block_check(head: u32, index: u64, bytes: &[u8]) -> u32 {
     check.finalize()
 }
 
-/// A block and its check behind it, as they were read; none where they are not what was written.
+/// A block without the check behind it; none if the check fails.
 pub(super) fn block(head: u32, index: u64, mut read: Bytes) -> Option<Bytes> {
     let check = read.split_off(read.len().checked_sub(CHECK)?);
     (block_check(head, index, &read).to_le_bytes() == *check).then_some(read)

@@ -29,7 +29,7 @@ pub(super) struct Segment {
     pub(super) file: Arc<File>,
     /// The last purge that had come when it was begun: no record of it has a smaller epoch.
     pub(super) epoch: u64,
-    /// What it takes.
+    /// Size in bytes.
     pub(super) bytes: u64,
     /// The hashes of the URLs that have a record in it.
     pub(super) urls: Vec<u64>,
@@ -170,7 +170,7 @@ impl Segment {
 }
 
 impl Contents {
-    /// Adds the record that begins there: where the next one does.
+    /// Adds the record at `offset`; gives the offset of the next one.
     fn add(&mut self, offset: u64, opening: &Opening, head: &Head) -> Option<u64> {
         let response = &head.response;
         let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
@@ -263,7 +263,7 @@ fn epoch_of(head: &[u8], number: u32) -> Option<u64> {
     (is_ours && u32_of(from)? == crc32fast::hash(&head[..head.len() - 4])).then_some(epoch)
 }
 
-/// Where the list begins that ends here, and its check.
+/// Offset of the list that ends here, and its check.
 fn read_end(end: &[u8], end_at: u64) -> Option<(u64, u32)> {
     let mut from = end;
     let from = &mut from;
@@ -290,7 +290,7 @@ const FIRST_READ: u64 = 4 << 10;
 /// What stands behind the list.
 const END: u64 = 20;
 
-/// Of one record in the list.
+/// Bytes of one record in the list.
 const LISTED: usize = 22;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"LLSG");

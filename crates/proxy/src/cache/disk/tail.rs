@@ -34,7 +34,7 @@ impl Tail {
         self.flushed + self.buffer.len() as u64
     }
 
-    /// What its list takes.
+    /// Bytes of its list.
     pub(super) fn list_bytes(&self) -> u64 {
         (self.contents.listed.len() as u64 + 1) * LISTED
     }

@@ -365,8 +365,8 @@ impl Writer<'_> {
         self.shared.counters.written_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// Deletes the oldest segments, so many of them. What was read of them since it was written is
-    /// written once more.
+    /// Deletes the oldest `count` segments. Records read since they were written are written once
+    /// more.
     fn give_up(&mut self, count: usize) -> io::Result<()> {
         for _ in 0..count {
             let (number, file, urls) = {
@@ -473,7 +473,7 @@ impl Writer<'_> {
 }
 
 impl Shared {
-    /// What is on disk as it would be in memory; none where it was purged.
+    /// The record as an object in memory; none if it was purged.
     fn object(&self, (opening, head, pieces): Whole) -> Option<(Box<[u8]>, Arc<Object>)> {
         let (verdict, epoch) = self.verdict_of(&head, opening.epoch);
         let Head { url, response, mut metadata } = head;
@@ -527,7 +527,7 @@ fn tell(purges: Vec<ToRecord>, outcome: Result<(), &io::Error>) {
 /// What is written before it is made sure that it stays.
 const BATCH: u64 = 8 << 20;
 
-/// What was read of a segment that leaves may take so much of another.
+/// Records kept of a deleted segment may take this fraction of another one.
 const KEPT_PART: u64 = 4;
 
 /// Of a disk without room such a part of the segments is deleted: one alone would soon be full

@@ -22,13 +22,13 @@ impl Attempt<'_, '_> {
         self.signed.as_ref().is_some_and(Signed::is_for_error_page)
     }
 
-    /// Whether there may be one that nobody has asked for lately.
+    /// Whether there may be an error page that is not known at present.
     pub(super) fn has_unknown_error_page(&self, now: Instant) -> bool {
         let is_read = self.exchange.request.method == Method::Get;
         is_read && self.error_page_path().is_some() && self.error_page(NOT_FOUND, now).is_none()
     }
 
-    /// The one for a status, as it is known.
+    /// The error page for a status, if it is known.
     pub(super) fn error_page(&self, status: u16, now: Instant) -> Option<Arc<ErrorPage>> {
         let path = self.error_page_path().filter(|_| status == NOT_FOUND)?;
         self.remote()?.error_page(&path, now)

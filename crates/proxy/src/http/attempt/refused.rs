@@ -100,7 +100,7 @@ impl Attempt<'_, '_> {
         self.remote().zip(signed).is_some_and(|(remote, it)| remote.learn_region(it, region))
     }
 
-    /// What is known of the bucket that is asked.
+    /// The bucket that the attempt goes to.
     pub(super) fn remote(&self) -> Option<&Arc<Remote>> {
         let driver = &self.exchange.driver;
         let store = driver.route.store(&driver.place()?)?;

@@ -52,10 +52,10 @@ pub(crate) struct CompressedBody {
     pub(crate) compressed: u64,
 }
 
-/// What the encoder holds.
+/// State of the encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing that the client does not have.
+    /// Everything has been flushed to the client.
     Flushed,
     /// Something, while more may come at once.
     Gathering,

@@ -18,7 +18,7 @@ use zstd_safe::{
     CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, zstd_sys::ZSTD_EndDirective,
 };
 
-/// What compresses one body after another.
+/// Compresses one body after another.
 pub(crate) struct Encoder {
     algorithm: Algorithm,
     level: i32,
@@ -36,9 +36,9 @@ enum State {
 pub(crate) enum Operation {
     /// More will come: output as it suits the encoder.
     Process,
-    /// All that has come so far can be decompressed from the output.
+    /// Everything so far must be decompressible from the output.
     Flush,
-    /// That was the last.
+    /// The body ends here.
     Finish,
 }
 

@@ -6,8 +6,8 @@ use loadline_core::{
 };
 use loadline_http1::{Forwarded, Framing, Known, Method, RequestHead, ResponseHead};
 
-/// What a request allows of its response. `text` is its head for the server: conditions by weak
-/// tags, which may be ours, are put as the server can answer them.
+/// The compression that a request allows. In `text`, its head for the server, conditions by weak
+/// tags, which may be ours, are rewritten so that the server can answer them.
 pub(crate) fn ask(
     compression: &Compression,
     head: &RequestHead,

@@ -29,13 +29,13 @@ use crate::{
 
 /// What is to be done.
 enum Step {
-    /// It is answered with this.
+    /// The stored response is sent.
     Give(Arc<Object>, Given, bool),
     /// It needs a fetch.
     Fetch(Need),
     /// The client wants nothing that is not stored.
     OnlyIfCached,
-    /// It goes on as one without a cache; this is stored for it.
+    /// It goes on without the cache; with the stored response to fall back on.
     Pass(Option<Arc<Object>>),
 }
 
@@ -48,7 +48,7 @@ struct Need {
     validates: bool,
     /// What is stored is good enough where there is no capacity.
     may_be_full: bool,
-    /// It is on disk.
+    /// Where the stored response is on disk.
     place: Option<(Arc<Disk>, Place)>,
 }
 
@@ -69,7 +69,7 @@ struct Waiting<'w> {
 }
 
 impl Exchange<'_> {
-    /// Has the cache answer the request; none where it goes on as one without.
+    /// Answers the request from the cache; none if it goes on without the cache.
     pub(super) async fn cached(&mut self, wanted: Box<Wanted>) -> Option<(Ending, Next)> {
         let store = self.worker.shared.store.clone();
         let mut uses_disk = true;

@@ -56,9 +56,9 @@ pub(super) enum Slice {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Search {
     Everywhere,
-    /// What is on disk is not it.
+    /// In memory and among fetches: the record on disk does not fit.
     NotOnDisk,
-    /// What others wait for is not for this client.
+    /// By a fetch of its own: the one under way does not fit.
     Alone,
 }
 
@@ -77,7 +77,7 @@ impl Sliced {
         self
     }
 
-    /// What one of its slices is asked for with: the first is that of a request for all.
+    /// The request for a slice; the first is requested as the whole.
     fn wanted_of(&self, index: u64) -> Option<Wanted> {
         let (range, vary) = (self.slices.range(index)?, self.vary.clone());
         Some(if index == 0 {
@@ -170,8 +170,7 @@ impl Exchange<'_> {
 }
 
 impl Exchange<'_> {
-    /// What a slice is taken from: what is stored, or else what begins to bring it; none behind the
-    /// end.
+    /// The source of a slice: a stored response, or else a fetch; none behind the end.
     fn open_slice(&self, sliced: &Sliced, index: u64, search: Search) -> Option<Opened> {
         let wanted = sliced.wanted_of(index)?;
         let opened = |slice, is_first| Some(Opened { index, slice, is_first });

@@ -41,7 +41,7 @@ pub(super) enum Source {
     Sliced(Box<Sliced>),
 }
 
-/// What is told of a response beside itself.
+/// What the client is told beside the stored response.
 #[derive(Debug)]
 pub(super) struct Given {
     outcome: Outcome,
@@ -52,7 +52,7 @@ pub(super) struct Given {
     is_from_disk: bool,
     /// The client has neither conditions nor a range.
     asks_for_all: bool,
-    /// Lines that are for it alone.
+    /// Header lines for this client alone.
     withheld: Option<Arc<[u8]>>,
     /// The server that its session is with from now on.
     server: Option<ServerId>,
@@ -80,7 +80,7 @@ enum Piece<'o> {
 }
 
 impl Given {
-    /// Of what is stored.
+    /// For a response in memory.
     pub(super) fn hit(metadata: &Metadata, now: UnixTime) -> Self {
         let metadata = Some(*metadata);
         Self::new(Outcome::Hit, metadata, now, false)
@@ -101,12 +101,12 @@ impl Given {
         Self { server, ..self }
     }
 
-    /// Of what is on disk.
+    /// For a response on disk.
     pub(super) fn hit_on_disk(metadata: &Metadata, now: UnixTime) -> Self {
         Self { is_from_disk: true, ..Self::hit(metadata, now) }
     }
 
-    /// Of what a fetch has brought.
+    /// For a response that was fetched.
     pub(super) const fn new(
         outcome: Outcome,
         metadata: Option<Metadata>,

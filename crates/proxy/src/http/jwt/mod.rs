@@ -18,7 +18,7 @@ pub(crate) use tokens::{Pending, Tokens, Verdict};
 struct Token<'a> {
     signed: Signed,
     claims: Claims,
-    /// What is signed.
+    /// The signed part.
     input: &'a [u8],
     signature: Vec<u8>,
 }

@@ -33,9 +33,9 @@ pub(crate) struct Tokens {
 /// What is known of a token at once.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It lets its bearer in.
+    /// The token is valid.
     Right(Rc<Claims>),
-    /// Its key may be fetched. Until then nobody has verified what it says.
+    /// Its key may have to be fetched; until then its claims are not verified.
     Pending(Pending, Rc<Claims>),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Pending {
 /// A token that was right.
 #[derive(Debug)]
 struct Known {
-    /// Holds the place, so that no other configuration comes to be there.
+    /// Keeps the address of the configuration from being reused.
     _jwt: Weak<Jwt>,
     keys: Weak<KeySet>,
     /// In seconds since 1970.

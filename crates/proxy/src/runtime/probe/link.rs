@@ -16,7 +16,7 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use super::ProbeError;
 use crate::upstream::unix;
 
-/// Who can send what leaves this machine by the link of forwarded packets.
+/// Sends packets of this machine over the link of forwarded packets.
 pub trait Detour: fmt::Debug + Send + Sync {
     /// For `time` what leaves from this port of ours to `server` goes by `link`, and what comes
     /// back looks as if it had not.

@@ -1,4 +1,4 @@
-//! What a line says, before it is text.
+//! The fields of an access log line, before they are formatted.
 
 use std::net::SocketAddr;
 
@@ -74,7 +74,7 @@ pub struct Came<'a> {
     pub user: &'a [u8],
 }
 
-/// When what happened to a request; none for what did not.
+/// Instants in the course of a request; none for steps that did not happen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
     /// Its head was complete.

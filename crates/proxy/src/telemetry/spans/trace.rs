@@ -61,7 +61,7 @@ pub(crate) struct Outcome {
     pub(crate) times: Times,
 }
 
-/// One time that a server was asked.
+/// The span of one attempt.
 #[derive(Debug)]
 pub(crate) struct AttemptSpan {
     pub(super) span: SpanId,
@@ -203,7 +203,7 @@ impl RequestSpan {
     }
 }
 
-/// Where a server was asked for `path`; one at a Unix socket by the host that it was asked for.
+/// The URL of `path` at a server; of a Unix socket, with the requested host.
 fn url((scheme, server, host): (&str, SocketAddr, &str), path: &[u8]) -> String {
     let path = String::from_utf8_lossy(path);
     match socket_path(server) {
@@ -214,7 +214,7 @@ fn url((scheme, server, host): (&str, SocketAddr, &str), path: &[u8]) -> String 
 }
 
 impl Outcome {
-    /// Until it has ended.
+    /// The values before the end.
     fn unknown() -> Self {
         Self {
             client: SocketAddr::from(([0; 4], 0)),
