@@ -48,7 +48,7 @@ pub struct Explanation {
     /// scheme.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_port: Option<u16>,
-    /// Routes that were asked before the one that decides, and why they are not for the request.
+    /// Routes asked before the deciding one, and why they do not match.
     pub passed: Vec<Passed>,
     /// The route that decides; the listener's own service gets the request if omitted.
     pub route: Option<Route>,
@@ -74,7 +74,7 @@ pub struct Passed {
 pub struct Route {
     /// Its place in the order in which routes are asked, from 1.
     pub number: usize,
-    /// How many there are.
+    /// Number of routes.
     pub of: usize,
     /// What it is for.
     pub conditions: String,
@@ -99,7 +99,7 @@ pub struct Route {
 pub struct Authentication {
     /// `basic auth` or `jwt`.
     pub by: &'static str,
-    /// What is right, and what others get.
+    /// What is required, and what others get.
     pub who: String,
 }
 
@@ -204,8 +204,8 @@ fn headers(question: &Question) -> Vec<(&str, &str)> {
     [("Host", question.authority.as_str())].into_iter().chain(given).collect()
 }
 
-/// The listener that is named; or that with the port and the scheme; or the only one with the
-/// scheme, since the port may be that of a balancer or a port mapping before it.
+/// The named listener; else the one with the port and the scheme; else the only one with the
+/// scheme, since the port may be that of a balancer or a port mapping in front.
 fn listener<'a>(fleet: &'a Fleet, question: &Question) -> Result<&'a Listener, NoListener> {
     let wanted = if question.is_secure { Protocol::Https } else { Protocol::Http };
     let of_scheme: Vec<_> = fleet.listeners.iter().filter(|it| it.protocol == wanted).collect();

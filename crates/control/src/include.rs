@@ -148,7 +148,7 @@ fn part(path: &Path, text: String) -> Part {
 /// What an entry of `include` names.
 enum Named {
     File,
-    /// Those of a folder.
+    /// The files of a folder.
     Files(PathBuf, Vec<PathBuf>),
 }
 

@@ -55,15 +55,15 @@ pub use shorthand::{ShorthandError, Trust, shorthand};
 /// A configuration that can be used.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What it says.
+    /// The fleet of the configuration.
     pub fleet: Fleet,
     /// The regions that `[regions]` names, in the order of the alphabet.
     pub regions: Vec<String>,
     /// Where the administration listens, if anywhere.
     pub admin: Option<admin::Settings>,
-    /// Who is asked for names, where groups are to be found out by them.
+    /// Name servers, for groups that are discovered by name.
     pub names: discovery::NameServers,
-    /// As whom it runs, where it tells its id and is told to make way.
+    /// User, group, control socket and PID file of the process.
     pub process: Process,
     /// The store of the cluster of edges; none where this edge is alone.
     pub cluster: Option<cluster::Settings>,

@@ -52,7 +52,7 @@ pub struct Fault {
     pub is_warning: bool,
 }
 
-/// Where a file speaks of what is outside of it.
+/// The places where a file names something outside of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
     pub(crate) mentions: Vec<Mention>,
@@ -60,7 +60,7 @@ pub(crate) struct Outside {
     pub(crate) source: Source,
 }
 
-/// One of these places.
+/// A place that names something outside.
 #[derive(Clone, Debug)]
 pub(crate) struct Mention {
     what: What,
@@ -69,7 +69,7 @@ pub(crate) struct Mention {
     span: Span,
 }
 
-/// What is at a path.
+/// What a path is expected to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Certificate,

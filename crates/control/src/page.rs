@@ -21,7 +21,7 @@ pub enum Page {
 }
 
 impl Page {
-    /// Its text: the embedded one, or what `make` makes.
+    /// The embedded text of the page, or what `make` makes.
     #[must_use]
     pub fn text_or(self, make: impl FnOnce() -> String) -> String {
         // A constant, so that what is not called is not in the binary.

@@ -35,15 +35,15 @@ pub enum ShorthandError {
          https:// for each, or a file with a service for each"
     )]
     Mixed {
-        /// The first that wants it.
+        /// The first server with TLS.
         secure: String,
-        /// The first that does not.
+        /// The first server without TLS.
         plain: String,
     },
     /// Nobody shows a certificate.
     #[error("{switch} is for servers that speak TLS: write --to https://...")]
     NoTls {
-        /// What was given for it.
+        /// The switch that was given.
         switch: &'static str,
     },
     /// Each is right, together they are not.

@@ -70,8 +70,8 @@ impl Authority {
         Ok(account)
     }
 
-    /// The account of the cluster. One that was on this disk before becomes it, and where there is
-    /// none one edge makes it.
+    /// The account of the cluster: the shared one, else the one on this disk, else a new one made
+    /// by one edge.
     async fn shared_account(&self, shared: &Shared) -> Result<(Account, i64), Fault> {
         for _ in 0..ROUNDS {
             let (revision, kept) = shared.account()?;
@@ -132,7 +132,7 @@ impl Authority {
         Ok(builder.from_credentials(copy(&kept.credentials)?).await?)
     }
 
-    /// The account that was kept, or a new one; what is to be kept of it now, if anything.
+    /// The kept account, or a new one; with what has to be stored of it, if anything.
     async fn restore_or_register(
         &self,
         kept: Option<Kept>,

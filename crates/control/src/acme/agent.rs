@@ -1,4 +1,4 @@
-//! Which certificates there are to be, and when each is asked for.
+//! The certificates to get, and when each is requested.
 
 mod tracked;
 
@@ -33,21 +33,21 @@ pub(super) struct Agent {
     keyspace: Option<Arc<Keyspace>>,
     /// What the authorities are shown for orders of any edge, by the keys.
     proofs: BTreeMap<String, Proof>,
-    /// By their folders.
+    /// Authorities by folder.
     authorities: BTreeMap<String, Arc<Authority>>,
-    /// By their files.
+    /// Certificates by file.
     certificates: BTreeMap<String, Tracked>,
     /// Folders that another process holds, or that cannot be used, are tried again.
     has_all: bool,
     under_way: JoinSet<(String, Done)>,
 }
 
-/// What has come of something that was under way.
+/// The result of a task that was under way.
 enum Done {
     Attempt(Result<Issued, Fault>, Progress),
     /// When to renew, and when to ask again.
     Information(Option<Window>, u64),
-    /// What is to be known of it is in the store of the cluster; why it came to nothing, if it did.
+    /// Whether the state was written to the store of the cluster; the fault if not.
     Shared(Option<Fault>),
 }
 

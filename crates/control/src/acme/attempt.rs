@@ -20,7 +20,7 @@ use super::{
     shared::{Locked, Proof, renewed},
 };
 
-/// What is tried.
+/// An attempt to get a certificate.
 pub(super) struct Attempt {
     pub(super) authority: Arc<Authority>,
     pub(super) front: Arc<dyn Front>,
@@ -29,7 +29,7 @@ pub(super) struct Attempt {
     pub(super) file: String,
     /// How attempts before this one have ended.
     pub(super) progress: Progress,
-    /// The certificate that the new one is for.
+    /// The certificate that the new one replaces.
     pub(super) replaced: Option<CertificateIdentifier<'static>>,
     /// The right to try it, where edges of a cluster share what comes of it.
     pub(super) locked: Option<Arc<Locked>>,
@@ -38,7 +38,7 @@ pub(super) struct Attempt {
 /// What is answered for a name until this is dropped.
 struct Answer<'a> {
     attempt: &'a Attempt,
-    /// That of http-01.
+    /// The token of http-01.
     token: Option<String>,
 }
 

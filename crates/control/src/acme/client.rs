@@ -26,7 +26,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// One that trusts whom the file says, or the system.
+    /// A client that trusts the authorities of the file, or those of the system.
     pub(super) fn of(issuer: &Issuer) -> io::Result<Self> {
         let https = https::Client::trusting(issuer.authorities.as_deref())?;
         Ok(Self { https, retry_after_s: Arc::default() })

@@ -42,7 +42,7 @@ pub(super) struct KeptOrder {
 }
 
 impl Folder {
-    /// Makes it where it is not there; none while another process holds it.
+    /// Opens the folder, creating it if needed; none while another process holds it.
     pub(super) fn open(path: &Path) -> io::Result<Option<Self>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let mut options = OpenOptions::new();

@@ -5,7 +5,7 @@ use std::{error, fmt::Display};
 use instant_acme::Error;
 use loadline_core::acme::Failure;
 
-/// What an attempt ended with.
+/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub(super) struct Fault {

@@ -22,7 +22,7 @@ pub(super) struct Issued {
     pub(super) lifetime: Lifetime,
     /// A draw that stays the same for this certificate.
     pub(super) draw: u64,
-    /// What the authority calls it; none where it cannot be called anything.
+    /// Its identifier for renewal information (RFC 9773); none if it has none.
     pub(super) identifier: Option<CertificateIdentifier<'static>>,
 }
 

@@ -189,8 +189,7 @@ async fn look_up(
     }
 }
 
-/// Ends what was answered for a token that was looked up; if it is still asked for, it is looked up
-/// again.
+/// Withdraws the answer for a token that was looked up; a later request looks it up again.
 async fn forget(front: Arc<dyn Front>, token: String) {
     sleep(LOOKED_UP_FOR).await;
     front.answer_challenge(&token, None);

@@ -50,14 +50,14 @@ pub(super) struct Stored {
     pub(super) suggested: Option<(u64, u64)>,
 }
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Holder {
     edge: String,
     since_s: u64,
 }
 
-/// What an authority is shown that verifies a name.
+/// The proof shown to an authority that verifies a name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Proof {
@@ -72,7 +72,7 @@ pub(super) enum Proof {
 /// The part of the store that is about certificates.
 pub(crate) const PART: &str = "acme/";
 
-/// Where all is that concerns one authority.
+/// The keys of one authority in the store.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     pub(super) keyspace: Arc<Keyspace>,
@@ -99,8 +99,7 @@ impl Shared {
         Ok((entry.revision, Some(kept)))
     }
 
-    /// The right to change the account, if it is still that of this revision and nobody else
-    /// changes it.
+    /// Locks the account, if it still has this revision and nobody else changes it.
     pub(super) async fn lock_account(&self, revision: i64) -> Result<Option<Hold>, Fault> {
         // No name of a certificate is without a dot.
         let lock = self.key(LOCKS, "account");
@@ -126,7 +125,7 @@ impl Shared {
     }
 }
 
-/// Where all is that concerns one certificate.
+/// The keys of one certificate in the store.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) shared: Shared,
@@ -144,7 +143,7 @@ impl Place {
         self.shared.keyspace.get(&key).map_or(0, |entry| entry.revision)
     }
 
-    /// What is known of it. What nobody can read is as if it were not there.
+    /// The record of the certificate. An unreadable one counts as missing.
     pub(super) fn record(&self) -> Record {
         let key = self.shared.key(CERTIFICATES, &self.name);
         let Some(entry) = self.shared.keyspace.get(&key) else { return Record::default() };
@@ -242,8 +241,8 @@ impl Locked {
         self.write(Write::Put(key, written(record))).await
     }
 
-    /// Has it shown by all edges as long as the lock is held. They have heard of it when this
-    /// returns, unless the store is slow for them.
+    /// Has all edges show the proof while the lock is held. They have it when this returns, unless
+    /// the store is slow for them.
     pub(super) async fn prove(&self, proof: &Proof) -> Result<(), Fault> {
         self.write(Write::PutForNow(self.place.proof_key(), written(proof))).await?;
         if self.hold.keyspace().has_others() {

@@ -156,8 +156,8 @@ impl fmt::Debug for Measured {
     }
 }
 
-/// From one look to the next, so that looking takes a hundredth of a core, a tenth while somebody
-/// watches: once a second but where there are thousands of servers.
+/// Time from one look to the next, so that looking takes 1 % of a core, 10 % while somebody
+/// watches: a second, unless there are thousands of servers.
 fn pause(took: Duration, is_watched: bool) -> Duration {
     // A tick comes a little early or late.
     let least = TICK / 2;

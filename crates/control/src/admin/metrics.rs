@@ -152,7 +152,7 @@ struct Exposition<S> {
     process: Process,
 }
 
-/// Every metric there is, with what of services it is made of, if anything.
+/// Every metric, with the part of the services it needs, if any.
 fn families() -> impl Iterator<Item = (Option<Extent>, &'static Family)> {
     let now = |part| Some(Extent::Now(part));
     let tables = [

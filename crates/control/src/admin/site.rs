@@ -63,7 +63,7 @@ pub struct LiveConfiguration {
     engine: Box<dyn Engine>,
     load: Box<dyn Fn() -> Result<Intent, String> + Send + Sync>,
     clock: Clock,
-    /// Held by the one who reads files, so that what was read last is in force last.
+    /// Held while files are read, so that the file read last is in force last.
     reading: Mutex<()>,
     kept: Mutex<Kept>,
     reloaded: watch::Sender<()>,
@@ -74,7 +74,7 @@ pub struct LiveConfiguration {
 pub(crate) enum ChangeError {
     #[error(transparent)]
     Override(#[from] OverrideError),
-    /// It would be lost.
+    /// The change would be lost.
     #[error("an upgrade is under way: ask again in a moment")]
     HandedOver,
 }
@@ -94,12 +94,12 @@ struct Kept {
 }
 
 impl Kept {
-    /// What the file and its lists say.
+    /// The fleet of the file and its lists.
     fn listed(&self) -> Arc<Fleet> {
         discovery::listed(&self.lists, &self.file)
     }
 
-    /// What is in force.
+    /// The fleet in force.
     fn whole(&self) -> Arc<Fleet> {
         let listed = self.listed();
         let is_as_listed = self.overrides.iter().next().is_none();
@@ -243,8 +243,8 @@ impl LiveConfiguration {
         self.engine.reload(kept.whole())
     }
 
-    /// Makes changes again that were made in a process before this one. Those of something that the
-    /// file no longer has are left out; what its lists no longer have may come back.
+    /// Repeats the changes made in the previous process. A change to something no longer in the
+    /// file is dropped; one to something no longer listed is kept, since that may come back.
     pub fn restore(&self, changes: &[Override]) {
         if changes.is_empty() {
             return;

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::AdminError;
 
-/// What whoever changes something must show.
+/// The token required for changes.
 pub(crate) struct Token(String);
 
 impl Token {

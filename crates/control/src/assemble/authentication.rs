@@ -11,8 +11,8 @@ use loadline_spanned::{At, Problems, Span};
 use super::{basic_auth::basic_auth, forward_auth::forward_auth, jwt::jwt, listener::Services};
 use crate::{file, value::either::TableOrFalse};
 
-/// Who may ask, by what a route says and what its listener says. `false` is about one way to show
-/// it, and leaves another one of the listener in force.
+/// The authentication of a route: its own, else that of its listener. `false` switches off one
+/// kind, and leaves another kind of the listener in force.
 pub(super) fn of_route(
     route: &file::Route,
     listener: Option<&Authentication>,
@@ -52,7 +52,7 @@ fn own(
     basic.map(|given| Authentication::Basic(Arc::new(basic_auth(given, problems))))
 }
 
-/// Who may ask a listener.
+/// The authentication of a listener.
 pub(super) fn of_listener(
     given: &file::Listener,
     listener: &Listener,
@@ -84,7 +84,7 @@ fn table<T>(given: Option<&At<TableOrFalse<T>>>) -> Option<(&T, &Span)> {
 /// The keys by which a file says who may ask.
 const KEYS: [&str; 3] = ["basic_auth", "jwt", "forward_auth"];
 
-/// One of them decides.
+/// Refuses more than one kind of authentication.
 fn refuse_two(places: [Option<&Span>; 3], problems: &mut Problems) {
     let mut given = KEYS.into_iter().zip(places).filter_map(|(key, span)| Some((key, span?)));
     let Some((first, _)) = given.next() else { return };
@@ -95,7 +95,7 @@ fn refuse_two(places: [Option<&Span>; 3], problems: &mut Problems) {
     }
 }
 
-/// What is cached is for everybody who may ask, so that it must not be made for one of them.
+/// Refuses a cache for requests that tell servers the user: others get its responses.
 pub(super) fn refuse_cached_user(
     route: &file::Route,
     (request, own): (&HeaderEdits, Option<&Authentication>),
@@ -115,5 +115,5 @@ pub(super) fn refuse_cached_user(
     problems.error(span, message, "cached for everybody", help.to_owned());
 }
 
-/// What is protected, where the file does not name it.
+/// The default name of the protected area.
 pub(super) const REALM: &str = "loadline";

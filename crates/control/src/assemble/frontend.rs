@@ -85,7 +85,7 @@ fn protocol(entry: &At<file::Listener>, problems: &mut Problems) -> Protocol {
     }
 }
 
-/// Whatever looks into a connection needs somebody who takes it.
+/// Refuses keys that need a proxy to read the connection.
 fn refuse_reading(entry: &At<file::Listener>, method: Method, problems: &mut Problems) {
     let given = &entry.value;
     let rules: [(&str, Option<&Span>); 3] = [
@@ -209,7 +209,7 @@ fn check_quic_server_ids(
     }
 }
 
-/// What goes by requests, or by what is in them.
+/// Refuses settings of a service that need requests to be read.
 fn check_service(
     entry: &At<file::Listener>,
     frontend: &Frontend,

@@ -99,7 +99,7 @@ pub(super) fn listeners(
     (listeners, frontends)
 }
 
-/// What else may bring what a file lacks.
+/// Where else a missing key may come from.
 pub(super) fn unpublished(file: &At<File>) -> Option<&'static str> {
     let why = "or publish a configuration that has it: loadline cluster publish FILE";
     file.value.cluster.given().then_some(why)

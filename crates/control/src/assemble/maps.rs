@@ -18,7 +18,7 @@ use crate::{
 /// The maps of a file, by name.
 pub(super) struct Maps {
     known: BTreeMap<String, Arc<Map>>,
-    /// Whether there may be others, which could not be read.
+    /// Whether there may be more maps, which could not be read.
     is_damaged: bool,
 }
 
@@ -30,7 +30,7 @@ struct Line {
 }
 
 impl Maps {
-    /// Those of `file`.
+    /// The maps of `file`.
     pub(super) fn new(file: &At<File>, problems: &mut Problems) -> Self {
         let table = &file.value.maps;
         let is_damaged = table.at().is_some_and(|table| problems.is_damaged(&table.span))
@@ -44,7 +44,7 @@ impl Maps {
         Self { known, is_damaged }
     }
 
-    /// A text with its variables; one that there is not is an error.
+    /// A text with its variables; an unknown variable is an error.
     pub(super) fn template(
         &self,
         given: &At<Text<HeaderTemplate>>,
@@ -79,7 +79,7 @@ impl Maps {
         map.cloned()
     }
 
-    /// Warns of those that no text has.
+    /// Warns of maps that no text uses.
     pub(super) fn warn_unused(&self, file: &File, problems: &mut Problems) {
         for (name, _) in file.maps.get().into_iter().flat_map(Named::iter) {
             let map = self.known.get(&name.value);
@@ -134,7 +134,7 @@ fn refuse(
     problems.error(&key.span, message, "this key", help.to_owned());
 }
 
-/// What a map looks up, which has a variable.
+/// The template that a map looks up, which has a variable.
 fn of(name: &At<String>, given: &At<file::Map>, problems: &mut Problems) -> Option<Template> {
     let Some(of) = given.value.of.at() else {
         let message = format!("the map `{}` does not say what is looked up", name.value);

@@ -54,7 +54,7 @@ fn statuses(text: &str) -> Option<Statuses> {
     }
 }
 
-/// What is in the files. One that cannot be read is left out: what tries it (`outside`) says so.
+/// The pages in the files. A file that cannot be read is left out, and reported by `outside`.
 fn pages(files: &OneOrMore<FilePath>) -> Pages {
     Pages(files.iter().filter_map(|path| read(Path::new(&path.0)).ok()).collect())
 }

@@ -102,7 +102,7 @@ impl Regions {
         self.add_distances(&name.value, &others.value, problems);
     }
 
-    /// A region whose distances do not lead here is hardly meant where one nearly does.
+    /// Warns of a region without a distance to this one that names a similar region.
     fn check_distances(&self, table: &Named<Region>, problems: &mut Problems) {
         if self.unsure {
             return;
@@ -169,8 +169,8 @@ pub(crate) fn names(file: &File) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// The region of the edge: what it says, or the one region all groups are in. None where that
-/// cannot be said.
+/// The region of the edge: its own key, or the one region of all groups. None if neither is
+/// certain.
 fn here(root: &At<File>, problems: &mut Problems) -> Option<String> {
     let file = &root.value;
     if let Some(region) = file.edge.get().and_then(|edge| edge.region.get()) {

@@ -49,7 +49,7 @@ pub(super) fn routes(
     Routes::new(rules.into_iter().chain(not_found).collect())
 }
 
-/// 404 for what none of the rules matches, after all of them, to those who may ask the listener.
+/// The last rule: 404 for requests that match none, from those who may ask the listener.
 fn not_found(listener: &Listener) -> Rule {
     let response = DirectResponse { status: 404, headers: Vec::new(), body: String::new() };
     let rule = Rule::new(Conditions::default(), Action::Respond(response));
@@ -91,7 +91,7 @@ fn rule(
     }
 }
 
-/// What is cached is for all that ask for the same: none of them may be led elsewhere.
+/// Refuses a cache on a route whose map rewrites the path differently for different clients.
 fn refuse_cached_map(route: &file::Route, path: Option<&PathChange>, problems: &mut Problems) {
     let (Some(PathChange::Map(map)), Some(cache)) = (path, route.cache.at()) else { return };
     if map.of().tells_clients_apart() {

@@ -206,7 +206,7 @@ fn timeouts(given: Option<&file::ServerTimeouts>) -> ServerTimeouts {
     timeouts
 }
 
-/// A connection that many requests share cannot tell whose it is.
+/// Refuses `send_proxy` on connections that many requests share: the header names one client.
 fn check_shared(given: &file::Service, service: &Service, problems: &mut Problems) {
     let Some(send_proxy) = given.send_proxy.at() else { return };
     if service.http_version == HttpVersion::Http2 {
@@ -216,7 +216,7 @@ fn check_shared(given: &file::Service, service: &Service, problems: &mut Problem
     }
 }
 
-/// What is opened before there is a client cannot tell whose it is.
+/// Refuses `prewarm` with `send_proxy`: there is no client yet when the connection is opened.
 fn check_prewarm(given: &file::Service, service: &Service, problems: &mut Problems) {
     let Some(prewarm) = given.prewarm.at().filter(|_| service.prewarm > 0) else { return };
     if service.send_proxy.is_some() {

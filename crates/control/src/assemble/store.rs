@@ -206,7 +206,7 @@ pub(super) fn secure(given: &At<file::Service>, service: &mut Service, problems:
     tls.name.get_or_insert(host.trim_matches(['[', ']']).to_owned());
 }
 
-/// Refuses what is for servers that speak for themselves.
+/// Refuses settings that a group with a store cannot have.
 pub(super) fn check(given: &file::Service, service: &Service, problems: &mut Problems) {
     if !has_store(service) {
         return;

@@ -86,7 +86,7 @@ fn towards_clients(
     }
 }
 
-/// What early data does not go together with.
+/// Refuses settings that early data is not possible with.
 fn refuse_early_data(file: &file::ListenerTls, protocol: Protocol, problems: &mut Problems) {
     let Some(early) = file.early_data.at().filter(|at| at.value) else { return };
     let (message, help) = if protocol != Protocol::Https {

@@ -33,13 +33,13 @@ pub use admission::fetch_published;
 /// A configuration that is to be put in force, by the road of a reload.
 #[derive(Debug)]
 pub struct Offer {
-    /// It.
+    /// The configuration.
     pub published: Published,
-    /// Whether it is in force, or what is wrong with it.
+    /// For the result: in force, or what is wrong with it.
     pub answer: oneshot::Sender<Result<(), String>>,
 }
 
-/// Who an edge is, for the others.
+/// This edge, as the others see it.
 pub struct Identity {
     /// The region it is in.
     pub region: String,
@@ -51,7 +51,7 @@ pub struct Identity {
     pub services: Box<dyn Fn() -> Vec<String> + Send + Sync>,
 }
 
-/// It.
+/// The agent of an edge in its cluster.
 pub struct Agent {
     settings: Settings,
     keys: Keys,
@@ -61,14 +61,14 @@ pub struct Agent {
     offers: mpsc::Sender<Offer>,
     /// The version that runs here.
     running: u64,
-    /// What it began with, until that is kept.
+    /// The configuration it began with, until that is stored.
     begun_with: Option<Published>,
     refused: Option<Refusal>,
     known: Known,
     lease: Option<Lease>,
     /// All leases that this process has had: the store may hold an older one for longer than asked.
     leases: BTreeSet<i64>,
-    /// What the others were last told, with which lease.
+    /// What the other edges were last told, and the lease.
     told: Option<(i64, EdgeEntry)>,
     /// Whether this process has ever joined.
     has_joined: bool,
@@ -118,7 +118,7 @@ impl Agent {
         }
     }
 
-    /// Does its part until it is told to leave.
+    /// Takes part in the cluster until it is told to leave.
     pub async fn run(mut self, mut leave: oneshot::Receiver<()>) {
         if let Some(published) = self.begun_with.take() {
             self.keep(&published);
@@ -276,7 +276,7 @@ impl Agent {
         self.refused = Some(Refusal { version, reason });
     }
 
-    /// Lets others see what is known.
+    /// Copies what is known to the view.
     fn show(&self) {
         let current = self.known.current().unwrap_or(0);
         let refused = self.refused.as_ref().filter(|it| it.version == current);
@@ -353,7 +353,7 @@ fn wait(failures: u32) -> Duration {
     longest.mul_f64(rand::random_range(0.5..1.0))
 }
 
-/// A connection that lasted so long was a good one.
+/// A connection that lasted this long was a good one.
 const CALM: Duration = Duration::from_secs(10);
 /// The waits are up to 32 times this, 6.4 s.
 const FIRST_WAIT: Duration = Duration::from_millis(200);

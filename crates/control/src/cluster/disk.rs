@@ -97,7 +97,7 @@ impl Disk {
     }
 }
 
-/// What nobody else draws.
+/// A random name, unique in practice.
 pub(super) fn drawn() -> String {
     format!("{:016x}", rand::random::<u64>())
 }

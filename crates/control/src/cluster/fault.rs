@@ -8,7 +8,7 @@ pub enum Fault {
     /// etcd cannot be reached, or refuses.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
-    /// Something in it that nobody can read.
+    /// A value in the store that cannot be read.
     #[error(transparent)]
     Value(#[from] ValueError),
     /// The state directory.
@@ -19,7 +19,7 @@ pub enum Fault {
     Foreign {
         /// Where our keys begin.
         prefix: String,
-        /// What is known of the others.
+        /// How the other cluster is recognised.
         why: String,
     },
     /// Another edge has our name.
@@ -60,7 +60,7 @@ impl Fault {
         }
     }
 
-    /// Whether it is only that the store has forgotten who we are.
+    /// Whether the store has only forgotten our login.
     pub(super) fn is_old_token(&self) -> bool {
         matches!(self, Self::Etcd(EtcdError::Status { message, .. })
             if message.contains("invalid auth token"))

@@ -15,7 +15,7 @@ use super::{
     },
 };
 
-/// Who follows; it breaks off when nobody needs it any more.
+/// A follower of keys; `Break` ends the following.
 pub(super) trait Follower {
     /// All keys as they were at `revision`, over a new connection.
     fn connected(&self, client: Client, revision: i64, all: Vec<KeyValue>) -> ControlFlow<()>;
@@ -89,7 +89,7 @@ impl Followed<'_> {
     }
 }
 
-/// What a channel's receiver that has gone means.
+/// Breaks when the receiver of a channel is gone.
 pub(super) fn unless_gone<E>(sent: Result<(), E>) -> ControlFlow<()> {
     sent.map_or(Break(()), Continue)
 }

@@ -29,27 +29,27 @@ pub trait Checking: Send + Sync + 'static {
     /// The names of services and the addresses of their servers, as they are configured now.
     fn servers(&self) -> BTreeMap<String, BTreeSet<SocketAddr>>;
 
-    /// Has these servers of a service looked at again: others tell something else of them.
+    /// Has these servers checked again: the verdict of other edges has changed.
     fn recheck(&self, service: &str, servers: &BTreeSet<SocketAddr>);
 }
 
-/// What is known of the checks of others, for whoever has one to make.
+/// The checks of other edges, to ask before a check of one's own.
 #[derive(Clone, Debug)]
 pub struct HealthView(Arc<Known>);
 
 #[derive(Debug)]
 struct Known {
     checks: Mutex<SharedChecks>,
-    /// Told where there is something that others have to hear.
+    /// Notified when there are verdicts to write.
     news: Notify,
-    /// Whether it is more than another time.
+    /// Notified when a server has turned up or down.
     turned: Notify,
 }
 
 /// This edge's part in the checks of its region.
 pub struct SharedHealth<C> {
     view: HealthView,
-    /// Where others look.
+    /// The view of this edge in the cluster.
     shown: View,
     keyspace: Arc<Keyspace>,
     edge: C,
@@ -58,7 +58,7 @@ pub struct SharedHealth<C> {
 }
 
 impl HealthView {
-    /// One that knows of no other edge.
+    /// A view without other edges.
     #[must_use]
     pub fn new(settings: &Settings) -> Self {
         let checks = Mutex::new(SharedChecks::new(&settings.name));
@@ -92,7 +92,7 @@ impl<C: Checking> SharedHealth<C> {
         Self { view, shown, keyspace: Arc::new(keyspace), edge, written: None }
     }
 
-    /// Takes part until it is told to leave, and then lets the others check its servers at once.
+    /// Takes part until it is told to leave; then other edges take over its servers at once.
     pub async fn run(mut self, mut leave: oneshot::Receiver<()>) {
         let keyspace = self.keyspace.clone();
         tokio::select! {
@@ -121,8 +121,8 @@ impl<C: Checking> SharedHealth<C> {
         }
     }
 
-    /// Tries again and again to be there: the name may be that of a process before this one, whose
-    /// lease has not ended.
+    /// Takes the lock of this edge's name, as often as it needs: a previous process may hold it
+    /// until its lease ends.
     async fn enter(&self) -> Hold {
         let name = format!("edges/{}", self.keyspace.edge());
         loop {
@@ -166,7 +166,7 @@ impl<C: Checking> SharedHealth<C> {
         }
     }
 
-    /// Writes what others have to know, where that is not what they know.
+    /// Writes the verdicts of this edge, if they have changed.
     async fn tell(&mut self, hold: &Hold) -> Result<(), super::Fault> {
         let there = self.edge.servers();
         let verdicts = self.view.checks().verdicts(|key| is_there(&there, key)).clone();
@@ -226,10 +226,10 @@ fn is_there(servers: &BTreeMap<String, BTreeSet<SocketAddr>>, key: &str) -> bool
     found.is_some_and(|(servers, server)| servers.is_some_and(|all| all.contains(&server)))
 }
 
-/// From one attempt to be there to the next.
+/// Time between two attempts to enter.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What turns within this goes into one write.
+/// Turns within this time go into one write.
 const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Times alone are told so often at most.

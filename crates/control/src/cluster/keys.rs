@@ -22,7 +22,7 @@ pub struct EdgeEntry {
     pub admin: Option<String>,
     /// The version of the published configuration that it runs; 0 where it runs none.
     pub configuration: u64,
-    /// A version that it does not take.
+    /// A version that this edge refused.
     pub refused: Option<Refusal>,
     /// The names of its services.
     pub services: Vec<String>,

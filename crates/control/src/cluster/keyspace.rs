@@ -38,7 +38,7 @@ pub(crate) use hold::{Hold, Write};
 pub(crate) struct Keyspace {
     settings: Settings,
     view: View,
-    /// What all of its keys begin with; names of keys are what follows.
+    /// The prefix of all its keys; names of keys are what follows it.
     prefix: String,
     known: Mutex<Known>,
     /// The revision up to which everything is known; told at each change.
@@ -54,7 +54,7 @@ struct Known {
     entries: BTreeMap<String, Entry>,
 }
 
-/// A key that is there.
+/// The entry of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// The revision at which it was last written.
@@ -93,7 +93,7 @@ impl Keyspace {
         Some((name, Entry { revision: it.mod_revision, value: it.value }))
     }
 
-    /// Whether what is known is what there is.
+    /// Whether the keyspace is up to date.
     pub(crate) fn is_connected(&self) -> bool {
         self.known().client.is_some()
     }

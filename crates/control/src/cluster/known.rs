@@ -7,7 +7,7 @@ use super::{
     keys::{self, EdgeEntry, Keys, ValueError},
 };
 
-/// It.
+/// What an edge knows of the store.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     members: BTreeMap<String, Entry>,
@@ -96,7 +96,7 @@ impl Known {
         self.members.len()
     }
 
-    /// The one that has been there for the longest.
+    /// The oldest member.
     pub(super) fn elected(&self) -> Option<&str> {
         let oldest = self.members.iter().min_by_key(|(_, entry)| entry.created);
         oldest.map(|(name, _)| &**name)

@@ -321,7 +321,7 @@ fn before(version: u64, replaces: Option<u64>, numbers: &[u64]) -> Option<u64> {
     kept.or_else(|| numbers.iter().rev().find(|number| **number < version).copied())
 }
 
-/// What was read; what could not be is noted.
+/// The value; an error is added to `unreadable`.
 fn kept<T>(read: Option<Result<T, ValueError>>, unreadable: &mut Vec<String>) -> Option<T> {
     read?.map_err(|error| unreadable.push(error.to_string())).ok()
 }

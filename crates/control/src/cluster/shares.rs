@@ -35,7 +35,7 @@ pub struct SharedGroupInfo {
     pub free: f64,
 }
 
-/// All of them; values that nobody can read are noted.
+/// All shared services; values that cannot be read are added to `unreadable`.
 pub(super) async fn read(
     client: &Client,
     prefix: &str,

@@ -40,7 +40,7 @@ pub trait Shared: Send + Sync + 'static {
     /// The time by which it decides about requests.
     fn now(&self) -> Instant;
 
-    /// What it decides by.
+    /// The plan in force.
     fn plan(&self) -> Arc<Plan>;
 
     /// Gives this edge so much of a group.
@@ -75,7 +75,7 @@ pub struct Sharing {
     is_mismatch: bool,
 }
 
-/// What the driver hears of.
+/// An event for the driver.
 enum Heard {
     /// A connection, and all that is there.
     Connected(Client, Contents),
@@ -85,7 +85,7 @@ enum Heard {
     Lost,
     /// What became of a request, and whether it was to write something.
     Answered(RequestId, Answer, bool),
-    /// The store did not do it.
+    /// The store failed a request.
     Failed(RequestId, EtcdError),
 }
 
@@ -156,7 +156,7 @@ impl Sharing {
         }
     }
 
-    /// Hands in what is counted where that is due, and what is to be shared where it has changed.
+    /// Hands in what is counted, if due; and the shared services, if they have changed.
     fn look(&mut self) {
         let now = self.engine.now();
         if self.participant.next_deadline().is_some_and(|at| now < at) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use loadline_core::state::{Cluster, ClusterFault};
 use tokio::sync::watch;
 
-/// A hold on it.
+/// A handle on the state of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     state: Arc<Mutex<Cluster>>,
@@ -14,7 +14,7 @@ pub struct View {
 }
 
 impl View {
-    /// What is known now.
+    /// The present state.
     #[must_use]
     pub fn state(&self) -> Cluster {
         self.lock().clone()
@@ -29,7 +29,7 @@ impl View {
         self.admitted.send_replace(admitted);
     }
 
-    /// Whether they are, as it changes.
+    /// Whether this edge is admitted, as it changes.
     pub(super) fn admitted(&self) -> watch::Receiver<bool> {
         self.admitted.subscribe()
     }

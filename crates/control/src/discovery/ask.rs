@@ -39,7 +39,7 @@ struct Resolvers {
     each: Arc<[TokioResolver]>,
 }
 
-/// What an answer holds, and how long it counts.
+/// The records of an answer, and how long they count.
 struct Found<T> {
     what: Vec<T>,
     ttl: Option<Duration>,

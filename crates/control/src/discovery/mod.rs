@@ -72,7 +72,7 @@ impl fmt::Display for NameServers {
     }
 }
 
-/// The servers of a list, or why they cannot be known, and how long that counts where it says so.
+/// The servers of a list, or why they are unknown; and how long that counts, if it says so.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) servers: Result<Vec<Listed>, String>,
@@ -140,8 +140,8 @@ pub fn listed(lists: &Lists, file: &Arc<Fleet>) -> Arc<Fleet> {
     if is_as_written { file.clone() } else { Arc::new(lists.applied_to(file)) }
 }
 
-/// The lists that `fleet` names, after those that were followed before: files are read again, names
-/// that are new are asked for as by [`begin`], and of others what is known stays.
+/// The lists of `fleet` after a reload: files are read again, new names are asked for as by
+/// [`begin`], and the rest stays known.
 pub(crate) fn begin_again(
     before: Lists,
     fleet: &Fleet,

@@ -37,7 +37,7 @@ pub(super) struct Agent {
 struct Followed {
     refresh: Refresh,
     keys: Option<Arc<KeySet>>,
-    /// Of those who asked for a key that is not known, how many have been told.
+    /// Requests for an unknown key that have been told the result.
     answered: u64,
 }
 
@@ -111,7 +111,7 @@ impl Agent {
         }
     }
 
-    /// Has keys fetched for those who ask for one that is not known, or tells them that none are.
+    /// Fetches keys for requests with an unknown one, or tells them that there are none.
     fn answer(&mut self) {
         let now = self.now();
         for (url, followed) in &mut self.urls {

@@ -1,4 +1,4 @@
-//! A certificate that there is to be.
+//! A certificate to get and to renew.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -67,7 +67,7 @@ impl Tracked {
         self.place.as_ref().map(|it| &it.place)
     }
 
-    /// When that which is held was issued, and the edge that asked for it.
+    /// When the held certificate was issued, and the edge that asked for it.
     pub(super) fn issued(&self) -> (u64, Option<String>) {
         let stored = self.place.as_ref().and_then(|it| it.stored.as_ref());
         let noted = stored.map(|it| (it.issued_s, Some(it.issued_by.clone())));
@@ -115,7 +115,7 @@ impl Tracked {
         renewal_s.max(self.progress.not_before_s)
     }
 
-    /// When there is anything to do.
+    /// When the next task is due, in seconds since 1970.
     pub(super) fn next_s(&self, now_s: u64) -> u64 {
         let Task::Wait(at_s) = self.task(now_s) else { return now_s };
         let is_away = self.place.as_ref().is_some_and(|it| it.away_since_s.is_some());
@@ -260,7 +260,7 @@ impl Tracked {
     }
 }
 
-/// Does what is due, with the lock.
+/// Carries out a task that is due, under the lock.
 async fn work(
     task: Task,
     attempt: Attempt,

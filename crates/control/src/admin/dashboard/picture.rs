@@ -119,7 +119,7 @@ fn bar(group: &Group, scale: f64) -> Markup {
     }
 }
 
-/// How much of what it may have a group has.
+/// Load as a percentage of the limit; nothing without a limit.
 fn part_of(limit: Option<f64>, load: f64) -> Markup {
     let part = limit.filter(|limit| *limit > 0.0).map(|limit| load / limit * 100.0);
     html! { @if let Some(part) = part { strong { (format!("{part:.0} %")) } " · " } }

@@ -21,7 +21,7 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// What `write` writes, which runs on a thread where it may wait.
+    /// A body of what `write` writes, on a thread where it may block.
     pub(crate) fn body(
         write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result + Send + 'static,
     ) -> Body {

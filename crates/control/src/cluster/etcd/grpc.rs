@@ -137,7 +137,7 @@ impl<R: Message + Default> Stream<R> {
         message.map(Some).map_err(|error| self.lost(&error))
     }
 
-    /// What the status says, if it is there.
+    /// An error if the status is one; none if there is no status.
     fn check(&self, headers: &HeaderMap) -> Result<(), EtcdError> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let code: u32 = text("grpc-status").and_then(|it| it.parse().ok()).unwrap_or(0);
@@ -182,7 +182,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What stands before a message.
+/// Bytes before a message: compression and length.
 const PREFIX: usize = 5;
 
 /// More than etcd takes or gives at once with its own limits, and little enough to be held.

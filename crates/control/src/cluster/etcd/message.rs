@@ -201,7 +201,7 @@ pub(crate) struct LeaseResponse {
     pub(crate) ttl: i64,
 }
 
-/// To renew it, to ask for it or to end it.
+/// A request to renew a lease, to ask about it or to end it.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(crate) struct LeaseRequest {
     #[prost(int64, tag = "1")]

@@ -87,7 +87,7 @@ impl Client {
         &self.channel.endpoint
     }
 
-    /// One key, or all from it to the one before `range_end`.
+    /// One key; or all keys from it up to `range_end`, which is excluded.
     pub(super) async fn range(
         &self,
         key: &str,
@@ -110,7 +110,7 @@ impl Client {
         self.call("/etcdserverpb.KV/Range", &request).await
     }
 
-    /// Does all of it if what is compared is so, and else nothing.
+    /// Carries out all operations if the comparisons hold; otherwise none.
     pub(super) async fn transaction(
         &self,
         compare: Vec<Compare>,
@@ -171,7 +171,7 @@ impl Client {
         within(self.endpoint(), stream).await
     }
 
-    /// How the store itself is.
+    /// The state of the store itself.
     pub(super) async fn status(&self) -> Result<StatusResponse, EtcdError> {
         self.call("/etcdserverpb.Maintenance/Status", &StatusRequest {}).await
     }

@@ -19,10 +19,10 @@ use crate::cluster::{
 pub(crate) struct Hold {
     keyspace: Arc<Keyspace>,
     name: String,
-    /// The revision at which it was taken, which no other hold of it has.
+    /// The revision at which the lock was taken, unique to this hold.
     revision: i64,
     lease: i64,
-    /// Until when it is certain that nobody else has it.
+    /// Until when the lock is certainly held.
     until: Mutex<Instant>,
 }
 
@@ -81,7 +81,7 @@ impl Keyspace {
 }
 
 impl Hold {
-    /// Where it is.
+    /// The keyspace of the lock.
     pub(crate) fn keyspace(&self) -> &Arc<Keyspace> {
         &self.keyspace
     }

@@ -20,7 +20,7 @@ use crate::cluster::{
     keys,
 };
 
-/// Where it is in the store.
+/// The keys of sharing in the store.
 #[derive(Clone)]
 pub(in crate::cluster) struct Places {
     all: String,
@@ -34,7 +34,7 @@ impl Places {
         Self { sessions: format!("{all}edges/"), tables: format!("{all}shares/"), all }
     }
 
-    /// What all keys begin with.
+    /// The prefix of all these keys.
     pub(in crate::cluster) fn all(&self) -> &str {
         &self.all
     }
@@ -114,7 +114,7 @@ impl Link<'_> {
         contents
     }
 
-    /// By revision, in their order.
+    /// The changes by revision, in order.
     fn changes(&self, events: &[Event]) -> BTreeMap<u64, Vec<Change>> {
         let mut changes = BTreeMap::<u64, Vec<Change>>::new();
         for event in events {

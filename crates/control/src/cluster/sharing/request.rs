@@ -29,7 +29,7 @@ impl Requests {
         Self { places: Places::below(&settings.prefix), lease_s, answers }
     }
 
-    /// Begins one.
+    /// Sends a request.
     pub(super) fn begin(&self, client: &Client, action: Action) {
         let is_write = matches!(action, Action::Report(..) | Action::Table { .. });
         let answers = self.answers.clone();
