@@ -59,7 +59,7 @@ struct Route {
 #[derive(Default)]
 struct Found<'p> {
     endpoints: Vec<Endpoint>,
-    /// Of those that were looked for, the number of the endpoint.
+    /// Index of the endpoint of each server that was looked up.
     known: HashMap<(bool, Cow<'p, str>, u16), usize>,
     /// What the first look-up took.
     dns: Option<Duration>,

@@ -68,7 +68,7 @@ pub(crate) struct Opened<W = Wire> {
 pub(crate) struct NoConnection {
     /// The class of a request that needed it.
     pub(crate) outcome: Outcome,
-    /// What the generator lacked, where it is to blame.
+    /// The resource that the generator lacked, if that is why.
     pub(crate) shortage: Option<Shortage>,
     /// What TLS found wrong.
     pub(crate) reason: Option<String>,

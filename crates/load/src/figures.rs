@@ -113,7 +113,7 @@ impl Figures {
         Self { interrupted: true, ..Self::new(lasts) }
     }
 
-    /// Counts a request that is due then.
+    /// Counts a request due at this offset.
     pub(crate) fn plan(&mut self, due: Duration) {
         self.planned += 1;
         self.latest = self.latest.max(due);
@@ -135,7 +135,7 @@ impl Figures {
         self.latest = self.latest.max(until);
     }
 
-    /// Counts a send that was so late.
+    /// Counts a send at `sent`, this late.
     pub(crate) fn count_send(&mut self, lag: Duration, sent: Duration) {
         self.lag.record(lag);
         self.last_sent = self.last_sent.max(sent);
@@ -154,7 +154,7 @@ impl Figures {
         self.phases.record(phases);
     }
 
-    /// Counts a whole response that ended then.
+    /// Counts a whole response that ended at this offset.
     pub(crate) fn count_answer(&mut self, ended: Duration, answer: WholeResponse) {
         self.latest = self.latest.max(ended);
         *self.statuses.entry(answer.status).or_default() += 1;

@@ -25,7 +25,7 @@ use loadline_measure::record::{Fault, Generator};
 
 use loadline_linux::clock;
 
-/// What a run shows of its generator.
+/// Signs of an overloaded generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Signs {
     /// Whether requests went at planned instants.

@@ -29,15 +29,15 @@ pub(crate) struct Connection {
 pub(crate) enum Failure {
     /// The connection ended before a byte of a response.
     Silent,
-    /// It ended in this class.
+    /// The exchange ended in this class.
     Ended(Outcome),
     /// TLS ended it in this class, for this reason.
     Tls(Outcome, String),
 }
 
 impl Failure {
-    /// The class of a request whose connection nothing had been sent on before: one that ends
-    /// without a word is a reset there.
+    /// The class of a failed request on a new connection: a connection closed without a response
+    /// counts as reset.
     pub(crate) fn on_new(self) -> Outcome {
         match self {
             Self::Silent => Outcome::Reset,

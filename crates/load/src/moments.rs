@@ -26,7 +26,7 @@ pub(crate) struct Moments {
     entries: Vec<Entry>,
     /// Response times of the interval of the latest end, not yet in its entry.
     current: Times,
-    /// Which entry that is.
+    /// Index of that entry.
     open: usize,
     /// The latest instant entered.
     latest: Duration,

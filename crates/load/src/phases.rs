@@ -2,8 +2,7 @@
 
 use loadline_core::time::Duration;
 
-/// The parts of a service time, and what came before it; none for a part that the exchange did not
-/// go through.
+/// Durations of the phases of an exchange; none for a phase that it did not go through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PhaseTimes {
     /// Waiting for one of a limited number of connections: before the service time.

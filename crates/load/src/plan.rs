@@ -40,11 +40,11 @@ pub struct LoadPlan {
     pub share: Share,
 }
 
-/// The part of a plan that one of several generators sends: requests, users and limits are dealt
-/// out one by one, so that the parts together are the plan, instant by instant.
+/// One generator's share of a plan. Requests, users and limits are dealt out one by one, so that
+/// the shares together are the plan, instant by instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Which of them, counted from 0.
+    /// Index of the generator, from 0.
     pub(crate) number: u32,
     /// How many there are, at least one.
     pub(crate) of: u32,
@@ -58,7 +58,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// How many of so many are dealt to it.
+    /// How many of `all` are dealt to this share.
     pub(crate) const fn dealt(self, all: u32) -> u32 {
         all / self.of + (self.number < all % self.of) as u32
     }
@@ -72,7 +72,7 @@ impl Share {
 /// When requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// So many users, each sending its next request after the response to the last.
+    /// A closed loop: each user sends its next request after the response to the last.
     Closed {
         /// Users at a time, at least one.
         users: u32,
@@ -331,7 +331,7 @@ const USERS_MAX: u32 = 1_048_576;
 /// A record is to be read.
 const URLS_TOLD: usize = 20;
 
-/// What siege waits, whose users will compare.
+/// The default of siege, so that results compare.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ struct Held {
     connections: u64,
     /// Of them, those to one server.
     to_one: u64,
-    /// Whether it is so only where the server does not answer.
+    /// Whether so many are held only if the server does not answer.
     at_worst: bool,
     /// Whether the server may choose HTTP/2, over which requests share them.
     may_be_shared: bool,
@@ -183,7 +183,7 @@ fn rest(plan: &LoadPlan, machine: &Machine) -> Duration {
 
 /// Local ports towards one server.
 struct Supply {
-    /// Of one address.
+    /// Ports of one address.
     ports: u64,
     /// Source addresses.
     addresses: u64,

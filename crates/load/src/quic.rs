@@ -108,8 +108,8 @@ impl Quic {
     }
 }
 
-/// Does what a connection does by itself until nobody uses it any more, it has ended, nobody has
-/// the port at its other end or all have to end; then sees that its server hears of it.
+/// Drives a connection until it is unused, has ended, nobody has the port at its other end, or all
+/// have to end; then waits until its server has heard of it.
 async fn drive(
     mut driver: Driver,
     quinn: quinn::Connection,

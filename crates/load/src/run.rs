@@ -83,9 +83,9 @@ pub struct Progress {
     pub fraction: f64,
     /// Requests that were due so far.
     pub planned: u64,
-    /// Of them, those under way.
+    /// Of these, requests under way.
     pub in_flight: u64,
-    /// What became of the others.
+    /// Outcomes of the others.
     pub outcomes: Outcomes,
     /// Successful answers per second since the last progress.
     pub rate: Rate,

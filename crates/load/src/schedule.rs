@@ -33,7 +33,7 @@ pub struct Schedule {
 
 #[derive(Clone, Debug)]
 enum Instants {
-    /// Where the rate calls for them; the position is the next one's before its distance.
+    /// By the rate; `position` is that of the next request, before its distance.
     Curve { curve: Curve, position: Position, distances: Distances },
     /// As listed.
     Listed(Arc<[Duration]>),

@@ -33,8 +33,8 @@ pub(crate) struct Sessions {
     open: RefCell<Vec<Rc<Shared>>>,
     opening: Cell<usize>,
     waiting: Cell<usize>,
-    /// Those that wait, first come, first: each is told what its opening failed by, or else, as the
-    /// sender is dropped, that one has ended.
+    /// Requests waiting for a place, in order. Each is sent the outcome of a failed opening; a
+    /// dropped sender means that a request has ended.
     waiters: RefCell<VecDeque<oneshot::Sender<Outcome>>>,
 }
 

@@ -29,7 +29,7 @@ impl Target {
         &self.host
     }
 
-    /// As the resolver takes it: with its zone.
+    /// The host as the resolver takes it, with its zone.
     pub(crate) fn scoped_host(&self) -> Cow<'_, str> {
         match &self.zone {
             Some(zone) => format!("{}%{zone}", self.host).into(),

@@ -170,17 +170,17 @@ pub enum ArrivalsError {
     /// A line is no time.
     #[error("line {line}, `{text}`, is no time; write seconds since the start, `0.25`, or `250ms`")]
     Form {
-        /// Which one, counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What stands there.
+        /// Text of the line.
         text: String,
     },
     /// A line lies before the one above it.
     #[error("line {line}, `{text}`, is earlier than the one before it; put them in order")]
     Order {
-        /// Which one, counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What stands there.
+        /// Text of the line.
         text: String,
     },
     /// There is no instant.

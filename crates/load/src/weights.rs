@@ -30,9 +30,9 @@ pub struct Turns {
 struct Alike {
     weight: i64,
     targets: Vec<usize>,
-    /// Which of them is chosen before the others: all before it have been in this round.
+    /// Index of the target that is chosen next; all before it were chosen in this round.
     next: usize,
-    /// What that one has gained and not paid.
+    /// Credit of that target.
     credit: i64,
 }
 

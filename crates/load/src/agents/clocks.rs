@@ -30,7 +30,7 @@ impl Ahead {
         Some(Self { nanos, error })
     }
 
-    /// What their clock says at this instant of ours.
+    /// The agent's clock at this instant of ours.
     pub(super) fn theirs(self, ours: Instant) -> Instant {
         let nanos = i128::from(ours.as_nanos()) + self.nanos;
         Instant::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))

@@ -202,7 +202,7 @@ pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     }
 }
 
-/// What is waited for beyond what should be.
+/// Extra time to wait for an agent.
 const SLACK: Duration = Duration::from_secs(10);
 
 /// As often as a run on this machine says how it stands.

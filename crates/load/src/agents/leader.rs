@@ -25,34 +25,34 @@ use crate::{
 /// Why load cannot be sent from agents.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// It cannot be reached.
+    /// The agent cannot be reached.
     #[error("agent {agent}: cannot connect to it; is `loadline agent` running there?")]
     Connect {
-        /// Which.
+        /// Name of the agent.
         agent: String,
         /// What the system said.
         source: io::Error,
     },
-    /// It has another token.
+    /// The agent has another token.
     #[error("agent {agent}: its token is not ours; give both the same --token-file")]
     Token {
-        /// Which.
+        /// Name of the agent.
         agent: String,
     },
-    /// It has another version.
+    /// The agent has another version.
     #[error("agent {agent}: it runs loadline {theirs} and this is {ours}; use one version")]
     Version {
-        /// Which.
+        /// Name of the agent.
         agent: String,
         /// Its version.
         theirs: String,
         /// Ours.
         ours: String,
     },
-    /// It will not send its part, or was lost before it began.
+    /// The agent refuses its part, or was lost before it began.
     #[error("agent {agent}: {why}")]
     Refused {
-        /// Which.
+        /// Name of the agent.
         agent: String,
         /// Why.
         why: String,
@@ -60,9 +60,9 @@ pub enum AgentError {
     /// A limit cannot be dealt out.
     #[error("{what} of {limit} cannot be dealt to {agents} agents: each needs one at least")]
     Few {
-        /// What limit.
+        /// Name of the limit.
         what: &'static str,
-        /// Which it is.
+        /// Value of the limit.
         limit: u32,
         /// How many agents there are.
         agents: u32,
@@ -72,7 +72,7 @@ pub enum AgentError {
     Plan(#[from] PlanError),
 }
 
-/// Agents and a connection to each. Dropping it ends what they do.
+/// The agents, each with a connection. Dropping the leader ends their runs.
 pub struct Leader {
     agents: Vec<Agent>,
 }

@@ -55,7 +55,7 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// One side of a conversation. Dropping it ends it.
+/// One end of a connection between leader and agent. Dropping it closes the connection.
 pub(super) struct Link<Out, In> {
     outgoing: mpsc::Sender<Out>,
     incoming: mpsc::Receiver<Result<(Instant, In), Ended>>,

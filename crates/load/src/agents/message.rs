@@ -18,25 +18,25 @@ pub(super) struct Hello {
     pub(super) nonce: [u8; 32],
 }
 
-/// What an agent answers.
+/// The first answer of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Welcome {
-    /// It knows the token.
+    /// Proof that the agent knows the token.
     Proof { nonce: [u8; 32], proof: [u8; 32] },
     /// It is of this version and serves no other.
     Version(String),
 }
 
-/// What the leader answers to that.
+/// The leader's proof in return.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Proof(pub(super) [u8; 32]);
 
-/// What a leader says.
+/// A message of the leader.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Get ready to send your part of this.
     Job(Box<Job>),
-    /// What does your clock say?
+    /// Ask for the agent's clock.
     Ping,
     /// Begin at this instant of your clock.
     Begin(Instant),
@@ -44,16 +44,16 @@ pub(super) enum Order {
     Stop,
 }
 
-/// What an agent says.
+/// A message of an agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// It serves this leader and no other.
+    /// The agent is free and now serves this leader alone.
     Free,
     /// The run can begin.
     Ready,
     /// The run cannot begin or go on, and why.
     Refused(String),
-    /// Its clock.
+    /// The agent's clock.
     Pong(Instant),
     /// How the run stands.
     Progress(PartProgress),

@@ -9,7 +9,7 @@ use std::{fmt, fs, io, path::Path};
 
 use aws_lc_rs::{hmac, rand};
 
-/// What a leader and its agents must both know.
+/// The secret shared by a leader and its agents.
 pub struct Token(hmac::Key);
 
 /// Why a file has no token.
@@ -57,7 +57,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Who says something.
+/// The side that proves the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Leader,
@@ -98,7 +98,7 @@ pub(super) fn nonce() -> io::Result<[u8; 32]> {
 }
 
 impl Token {
-    /// What only who knows it can say to these numbers.
+    /// Proof of knowing the token, over both nonces.
     pub(super) fn proof(&self, side: Side, nonces: &Nonces) -> [u8; 32] {
         bytes(tag(&self.0, [side.label(), &nonces.leader, &nonces.agent]))
     }

@@ -85,20 +85,20 @@ pub enum Family {
 pub enum PingEvent {
     /// A host is about to be pinged.
     Started {
-        /// Which.
+        /// Index of the host.
         host: usize,
         /// Its address.
         address: IpAddr,
         /// What is spoken.
         protocol: String,
-        /// Whether that is TCP, so that there are no packets to speak of.
+        /// Whether TCP is used instead of ICMP, so that packets are not counted.
         tcp: bool,
         /// Why it is this, where nobody asked for it.
         note: Option<String>,
     },
     /// A ping ended, well or not.
     Ended {
-        /// Of which host.
+        /// Index of the host.
         host: usize,
         /// What became of it.
         sample: ProbeSample,
@@ -109,9 +109,9 @@ pub enum PingEvent {
     },
     /// An answer came that counts no more: the ping had been answered, or was lost already.
     Surplus {
-        /// From which host.
+        /// Index of the host.
         host: usize,
-        /// To which ping.
+        /// Number of the ping.
         number: u64,
         /// Whether it is the first answer to it.
         late: bool,

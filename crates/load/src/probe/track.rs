@@ -20,14 +20,14 @@ pub(super) struct Track {
     sent: u64,
 }
 
-/// What a response is.
+/// The kind of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// The first, in time: so long it took.
     First(Duration),
     /// The first, after the timeout: so long it took.
     Late,
-    /// One more.
+    /// A further response to the same ping.
     Duplicate,
     /// To something never sent.
     Stray,

@@ -116,7 +116,7 @@ pub async fn ttfb(
 struct Lane {
     prober: Prober,
     target: ProbeTarget,
-    /// What was spoken, and with whom, each once.
+    /// Protocols and addresses that were used, each once.
     protocols: Vec<String>,
     addresses: Vec<String>,
     /// How many look-ups of the name failed, and why the last did.

@@ -21,12 +21,12 @@ pub(super) enum Wire {
     Tcp { peer: SocketAddr, opening: JoinSet<Arrival> },
 }
 
-/// What came of a ping.
+/// An event on the wire after a ping.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arrival {
     /// A response.
     Reply {
-        /// To which.
+        /// Number of the ping.
         number: u64,
         /// When it was sent, where that is known better than before.
         sent: Option<Instant>,
@@ -37,10 +37,10 @@ pub(super) enum Arrival {
         /// The time to live that is left, where the system tells it.
         ttl: Option<u8>,
     },
-    /// The system or the network says that there will be none. An ICMP error does not say to
-    /// which; then it is taken for the oldest.
+    /// A failure reported by the system or the network. An ICMP error does not name its ping; it is
+    /// taken for the oldest.
     Failure {
-        /// To which, where it is known.
+        /// Number of the ping, if known.
         number: Option<u64>,
         /// The class.
         outcome: ProbeOutcome,
@@ -81,7 +81,7 @@ impl Wire {
         matches!(self, Self::Tcp { .. })
     }
 
-    /// What is spoken, as records say it.
+    /// Name of the protocol in records.
     pub(super) fn protocol(&self) -> String {
         match self {
             Self::Echo(echo) if echo.kind() == Kind::Raw => "ICMP echo (raw socket)".to_owned(),

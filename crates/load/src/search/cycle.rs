@@ -41,13 +41,12 @@ fn bursts(late: &[(Duration, f64)], pause: Duration) -> Vec<Burst> {
 pub(super) struct Lateness {
     looked: Duration,
     late: Duration,
-    /// When it came and how much.
+    /// Time and size of each burst.
     bursts: Vec<(Duration, f64)>,
 }
 
 impl Lateness {
-    /// Adds a run that began then and took so long, in which so much was late so long after its
-    /// beginning, in the order of time.
+    /// Adds a run: its beginning, its length, and the late requests by time since its beginning.
     pub(super) fn add(&mut self, begun: Duration, lasts: Duration, late: &[(Duration, f64)]) {
         self.looked = self.looked + lasts;
         // What is late all the time by chance is between the bursts too.
@@ -60,7 +59,7 @@ impl Lateness {
         }
     }
 
-    /// From one burst to the next; none where there is no such thing.
+    /// Time between bursts; none if they do not repeat.
     pub(super) fn cycle(&self) -> Option<Duration> {
         if self.late.as_secs_f64() > MOSTLY * self.looked.as_secs_f64() {
             return None;
@@ -104,7 +103,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// A service that is late for more of the time is not late in bursts.
 const MOSTLY: f64 = 0.5;
 
-/// The bursts that hold this share of what was late count; small ones between them are chance.
+/// Share of the late requests in the bursts that count; smaller bursts are chance.
 const MOST: f64 = 0.9;
 
 /// By chance a time is this near to a multiple in 3 of 10 cases ...

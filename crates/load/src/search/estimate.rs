@@ -40,7 +40,7 @@ pub(super) struct Crossing {
     pub(super) runs: usize,
 }
 
-/// What a run says of one criterion.
+/// The evidence of one run on one criterion.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     x: f64,

@@ -97,8 +97,8 @@ impl Search {
         })
     }
 
-    /// Forgets the first half of the long runs where the second half shows that the service is not
-    /// any more what it was then: it warms up, grows, or fills.
+    /// Forgets the first half of the long runs if the second half shows another service: it warmed
+    /// up, grew or filled.
     pub(super) fn forget_another_service(&mut self) {
         let long = self.long_runs();
         let another = self.crossing(&long).is_some_and(|line| {

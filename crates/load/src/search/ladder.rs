@@ -111,7 +111,7 @@ impl Ladder {
         self.rungs.first().map_or(Duration::ZERO, |rung| rung.response.p50)
     }
 
-    /// What all but one of a hundred responses took of one user.
+    /// The 99th percentile of the response time with one user.
     pub(super) fn slowest_at_rest(&self) -> Duration {
         self.rungs.first().map_or(Duration::ZERO, |rung| rung.response.p99)
     }

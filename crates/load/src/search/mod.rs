@@ -84,7 +84,7 @@ pub struct Search {
     step: Step,
 }
 
-/// Where a search begins and what it may try.
+/// The start and the bounds of a search.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     lowest: Rate,
@@ -92,12 +92,12 @@ struct Range {
     highest: Rate,
 }
 
-/// What trials are for now.
+/// The purpose of the present trials.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SearchPhase {
     Bracket,
     Measure,
-    /// At this load, of which so many confirming runs were made.
+    /// Confirms this load; so many confirming runs were made.
     Confirm {
         rate: Rate,
         made: u32,

@@ -47,8 +47,7 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
     }
 }
 
-/// How often each rate passed of those that long trials were made at, and what all trials at it
-/// spent together.
+/// The rates of long trials: how often each passed, and what all trials at it spent together.
 fn tried(search: &Search) -> Vec<TestedRate> {
     let long = search.long_trial() / 2;
     let mut rates: BTreeMap<Rate, Vec<&Trial>> = BTreeMap::new();
@@ -112,8 +111,8 @@ fn interval(search: &Search, rate: Rate) -> Interval {
     }
 }
 
-/// The rate nearest to the line, of those beyond a bound, whose own trials say what all do:
-/// neighbours count together in a bound, and one of them alone may say the opposite.
+/// The rate nearest to the line on one side, among those whose own trials agree: neighbours count
+/// together in a bound, and one of them alone may disagree.
 fn nearest(search: &Search, met: bool, beyond: impl Fn(Rate) -> bool) -> Option<Bound> {
     let mut spent: BTreeMap<Rate, Vec<&Run>> = BTreeMap::new();
     for run in search.runs.iter().filter(|run| beyond(run.rate)) {

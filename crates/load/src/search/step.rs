@@ -24,7 +24,7 @@ pub enum Step {
         duration: Duration,
         /// Which plan of random arrivals.
         seed: u64,
-        /// What it is for.
+        /// Purpose of the trial.
         purpose: Purpose,
     },
     /// Wait until a light probe finds the service back at rest: nothing in flight, and answers
@@ -44,7 +44,7 @@ pub enum Observation {
     Run(Box<Measured>),
     /// Of [`Step::CoolDown`]: whether the service came to rest in the time there was.
     Cooled {
-        /// It did.
+        /// Whether it did.
         at_rest: bool,
     },
     /// The run was cut off because the time of the search was over.
@@ -72,7 +72,7 @@ pub struct Measured {
     pub criteria: Vec<Criterion>,
     /// What makes the run invalid.
     pub faults: Vec<Fault>,
-    /// What each criterion spent of what it allows.
+    /// Spent and allowed amount of each criterion.
     pub spent: Vec<Spent>,
     /// When requests were late since the run began, in the order of time, and about how many.
     pub late: Vec<(Duration, f64)>,
@@ -84,7 +84,7 @@ pub struct Measured {
 pub struct NoAnswer {
     target: String,
     planned: u64,
-    /// What most of them ended in.
+    /// The most frequent class of failure.
     class: &'static str,
     count: u64,
     /// What TLS found wrong, where it did.
@@ -92,8 +92,8 @@ pub struct NoAnswer {
 }
 
 impl NoAnswer {
-    /// What a valid run says in which not one request was answered, with whatever status. What was
-    /// cut off might have been.
+    /// The error for a valid run without any response, of whatever status; none if requests were
+    /// cut off that might have got one.
     #[must_use]
     pub fn of(run: &LoadRecord) -> Option<Self> {
         let Outcomes { ok, client_error, server_error, .. } = run.outcomes;

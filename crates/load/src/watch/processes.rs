@@ -28,14 +28,14 @@ pub(super) struct ProcessReading {
     pub(super) descriptors: Option<u64>,
 }
 
-/// Whom to watch, and whom we found.
+/// Processes to watch, and those that were found.
 pub(super) struct Processes {
     subjects: Vec<Subject>,
-    /// All that were ever followed, in that order.
+    /// All processes ever followed, in that order.
     known: Vec<Process>,
-    /// Those that live: their place in `known`, and their start.
+    /// Living processes by id: place in `known`, and start time.
     living: BTreeMap<u32, (usize, u64)>,
-    /// Those that live and are nobody of ours.
+    /// Ids of living processes that are not watched.
     strangers: HashSet<u32>,
     not_seen: Vec<String>,
 }
@@ -110,7 +110,7 @@ impl Processes {
         })
     }
 
-    /// By its own name, or as its parent's child.
+    /// The role by the process's own name, or its parent's role.
     fn role_of(&self, stat: &Stat) -> Option<Role> {
         let parents = self.living.get(&stat.parent).map(|(place, _)| self.known[*place].role);
         named(&self.subjects, &stat.name).or(parents)
@@ -146,7 +146,7 @@ impl Processes {
         !self.known.is_empty() && self.living.values().all(|(place, _)| self.known[*place].ended)
     }
 
-    /// What could not be read, and whom nobody was.
+    /// What could not be read, and names that no process had.
     pub(super) fn not_seen(&self) -> Vec<String> {
         let mut not_seen = self.not_seen.clone();
         for subject in &self.subjects {

@@ -25,7 +25,7 @@ pub enum Who {
 /// What of a subject or a limit cannot be understood.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SubjectError {
-    /// A role that there is not.
+    /// The role does not exist.
     #[error("`{0}` is no role; roles are lb, server, generator and watched")]
     Role(String),
     /// Nobody where somebody should be.
