@@ -26,7 +26,7 @@ use crate::{
 pub struct Check {
     /// What it connects to: the server's own address.
     pub server: SocketAddr,
-    /// What it reaches there, of the same family.
+    /// The service address inside the packets, of the same family.
     pub service: IpAddr,
     /// By `mac` or `ipip`; `nat` goes straight.
     pub method: Method,
@@ -94,7 +94,7 @@ impl Lent {
         self.ends.push(Reverse((until, key)));
     }
 
-    /// One that is lent no more.
+    /// Takes a key whose time has ended.
     fn pop(&mut self, now: Instant) -> Option<Key> {
         while self.ends.peek().is_some_and(|Reverse((until, _))| *until <= now) {
             let Reverse((until, key)) = self.ends.pop()?;

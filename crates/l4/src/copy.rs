@@ -25,7 +25,7 @@ use crate::{
 /// A NAT connection of another balancer, in our numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Whose it is.
+    /// Client and frontend.
     pub path: Path,
     /// The number of its service.
     pub service: u16,

@@ -78,7 +78,7 @@ pub enum TableError {
     /// The table has no place for this number.
     #[error("{what} {number} is too large: the tables were made for numbers below {limit}")]
     TooLarge {
-        /// What is numbered.
+        /// What the number is of.
         what: &'static str,
         /// The number.
         number: u32,
@@ -90,7 +90,7 @@ pub enum TableError {
     OtherServer {
         /// The number.
         number: u16,
-        /// Whose it is.
+        /// The server that has it.
         known: String,
     },
     /// Two numbers for one server would lend the same ports twice.

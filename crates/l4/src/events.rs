@@ -23,7 +23,7 @@ use crate::{
 pub enum Event {
     /// A flow was written down, since its entry of the ring is recorded.
     Flow {
-        /// Whose it is.
+        /// Client and frontend.
         path: Path,
         /// The number of its service.
         service: u16,
@@ -36,13 +36,13 @@ pub enum Event {
     FlowGone(Path),
     /// A NAT connection has begun, or begins once more after it was closed.
     Open {
-        /// Whose it is.
+        /// Client and frontend.
         path: Path,
         /// The number of its service.
         service: u16,
         /// The number of its server.
         server: u16,
-        /// What it was lent.
+        /// The port that it was lent.
         port: Port,
         /// The link address of the next hop towards the client.
         link: [u8; 6],

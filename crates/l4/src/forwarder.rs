@@ -172,8 +172,8 @@ fn locked(tables: &Mutex<Option<Tables>>) -> MutexGuard<'_, Option<Tables>> {
     tables.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// None where others have the tables for longer than who asks should wait: keepalived takes a
-/// balancer that does not answer for dead.
+/// The locked tables; none if they stay locked for too long: keepalived takes a balancer that does
+/// not answer for dead.
 fn locked_soon(tables: &Mutex<Option<Tables>>) -> Option<MutexGuard<'_, Option<Tables>>> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -31,11 +31,11 @@ pub struct Server {
     pub service: Option<u32>,
     /// The link address of the next hop towards it.
     pub mac: [u8; 6],
-    /// Whether it is there. Flows of a server that is not go to others.
+    /// Whether the server is up. Its flows go to others if it is not.
     pub is_up: bool,
 }
 
-/// What makes a server another one.
+/// The identity of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerName {
     /// Where it is.
@@ -92,7 +92,7 @@ impl ServiceKey {
         Self::new(frontend.address, frontend.protocol as u8)
     }
 
-    /// That says only that the address is one of ours.
+    /// A key that marks the address as ours.
     pub(crate) fn own(ip: IpAddr) -> Self {
         Self::new(SocketAddr::new(ip, 0), 0)
     }
@@ -147,7 +147,7 @@ impl ServerName {
 }
 
 impl Server {
-    /// What it is known by.
+    /// Its identity.
     #[must_use]
     pub const fn name(&self) -> ServerName {
         ServerName { address: self.address, port: self.port, service: self.service }
@@ -198,7 +198,7 @@ pub(crate) trait Tuple: Pod + PartialEq {
     /// The table of the client's packets.
     const FORWARD: &str;
 
-    /// Where its packets go to.
+    /// Where packets of the flow go.
     fn destination(&self) -> SocketAddr;
 
     /// The key of the other direction.
@@ -247,7 +247,7 @@ impl Tuple for Tuple6 {
 /// `struct nat`: one direction of a NAT connection.
 pub(crate) struct Nat(pub(crate) [u8; NAT]);
 
-/// Its bytes.
+/// Size in bytes.
 pub(crate) const NAT: usize = 104;
 
 impl Nat {

@@ -16,7 +16,7 @@ use crate::{
 /// A flow or a NAT connection that is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Whose it is.
+    /// Client and frontend.
     pub path: Path,
     /// The number of its service.
     pub service: u16,
@@ -24,7 +24,7 @@ pub struct Held {
     pub server: u16,
     /// How long ago its last packet came, to a second or so.
     pub idle: Duration,
-    /// What NAT has lent it; none for other flows.
+    /// The address lent by NAT; none for other flows.
     pub lent: Option<Lent>,
 }
 

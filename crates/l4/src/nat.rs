@@ -22,7 +22,7 @@ pub(crate) struct Connection<K> {
     /// Key of the client's packets; none where they are of another connection by now.
     forward: Option<K>,
     pub(crate) server: u16,
-    /// What it was lent.
+    /// The port that it was lent.
     pub(crate) port: Port,
     /// When it is over if nothing more is heard.
     end: Instant,

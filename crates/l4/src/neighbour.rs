@@ -18,7 +18,7 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub(crate) struct Neighbours(Netlink);
 
-/// Who gets a packet next.
+/// The next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hop {
     interface: u32,
@@ -55,7 +55,7 @@ impl Neighbours {
         Ok(found)
     }
 
-    /// None where there is no way, or it ends here.
+    /// The next hop; none without a route, or if the host is this machine.
     fn hop(&mut self, host: IpAddr) -> io::Result<Option<Hop>> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(host);

@@ -62,7 +62,7 @@ pub(crate) trait Keyed: Tuple {
     /// Of a `struct tuple`.
     fn narrow(wide: &Tuple6) -> Self;
 
-    /// Whose key it is.
+    /// Client and frontend of the flow.
     fn path(&self) -> Path;
 }
 

@@ -45,9 +45,9 @@ impl Port {
 pub struct Direction {
     /// Its last packet.
     pub last: Instant,
-    /// It said that it has no more to send.
+    /// It has sent FIN.
     pub has_fin: bool,
-    /// It broke the connection off.
+    /// It has sent RST.
     pub has_rst: bool,
 }
 
@@ -66,7 +66,7 @@ impl Direction {
     }
 }
 
-/// Of connections and when each is over, those that are, the oldest first.
+/// The connections whose end has passed, oldest first.
 pub fn over<T>(now: Instant, connections: impl Iterator<Item = (T, Instant)>) -> Vec<T> {
     let mut over: Vec<(T, Instant)> = connections.filter(|(_, end)| *end <= now).collect();
     over.sort_by_key(|(_, end)| *end);

@@ -55,12 +55,12 @@ use crate::{
 /// Everything that is replicated.
 pub type Facts = BTreeMap<Key, Fact>;
 
-/// What a fact is about. What others refer to comes first, and is sent first.
+/// The subject of a fact. Keys that others refer to are smaller, and sent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A server's number.
     Server(u16),
-    /// A return address: whether it is of IPv6, and its number there.
+    /// A return address: whether it is IPv6, and its number.
     Return(bool, u8),
     /// A number for where clients reach a service.
     ServiceAddress(u16),
@@ -73,7 +73,7 @@ pub enum Key {
     },
     /// A flow that is written down.
     Flow {
-        /// Where it goes.
+        /// Number of the service address.
         door: u16,
         /// Where it comes from.
         client: SocketAddr,
@@ -90,7 +90,7 @@ pub enum Key {
 /// What is known about a [`Key`] of the same kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// Who has a number.
+    /// The server of a number.
     Server(Server),
     /// A return address.
     Return(IpAddr),
@@ -100,7 +100,7 @@ pub enum Fact {
     Entries(Box<[Entry]>),
     /// Where a flow is.
     Flow(Flow),
-    /// Whose a NAT connection is.
+    /// Client and service of a NAT connection.
     Nat(Nat),
 }
 
@@ -111,7 +111,7 @@ pub struct Server {
     pub at: SocketAddr,
     /// The link address of the next hop towards it.
     pub link: [u8; 6],
-    /// Whether it is there.
+    /// Whether the server is up.
     pub is_up: bool,
     /// The service whose server it is; none where several services share it.
     pub service: Option<u16>,
@@ -140,7 +140,7 @@ pub struct Flow {
 /// A NAT connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nat {
-    /// Where it goes.
+    /// Number of the service address.
     pub door: u16,
     /// Where it comes from.
     pub client: SocketAddr,
@@ -155,7 +155,7 @@ pub struct Nat {
 pub enum Extent {
     /// A NAT connection has closed, and nothing else.
     Closing,
-    /// All of it, or it is gone.
+    /// Anything else, or the fact is gone.
     Whole,
 }
 

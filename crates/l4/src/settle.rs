@@ -41,7 +41,7 @@ impl Flow {
 pub struct Unsettled<'a> {
     /// The service whose it is.
     pub service: u32,
-    /// It.
+    /// The ring.
     pub ring: &'a mut Ring,
     /// How long a flow may be silent and still count as alive.
     pub stale: Duration,

@@ -59,7 +59,7 @@ pub struct Settings {
 /// Why it cannot begin.
 #[derive(Debug, Error)]
 pub enum StandbyError {
-    /// The key is not there.
+    /// The key file cannot be read.
     #[error("cannot read the key of the standby, `{}`", path.display())]
     KeyFile {
         /// Where it should be.
@@ -148,8 +148,8 @@ impl Standby {
         }
     }
 
-    /// Whether rings are this balancer's to change, and flows to forget: it is active, or there is
-    /// nobody whose connections it could break.
+    /// Whether this balancer may change rings and forget flows: it is active, or nobody else has
+    /// connections to break.
     #[must_use]
     pub fn is_free(&self) -> bool {
         match &self.part {
@@ -289,7 +289,7 @@ impl Standby {
     }
 }
 
-/// What the active does with its socket.
+/// Receives and sends for the active.
 fn tell(active: &mut Active, wire: &mut Wire, now: Instant) {
     for _ in 0..AT_ONCE {
         let Some((peer, datagram)) = wire.receive(Side::Standby) else { break };
@@ -305,7 +305,7 @@ fn tell(active: &mut Active, wire: &mut Wire, now: Instant) {
     }
 }
 
-/// What a standby does with its socket.
+/// Receives and sends for a standby.
 fn hear(follower: &mut Follower, wire: &mut Wire, counts: &mut [PeerCounts], now: Instant) {
     for _ in 0..AT_ONCE {
         let Some((peer, datagram)) = wire.receive(Side::Active) else { break };

@@ -35,7 +35,7 @@ pub enum Action {
     Send,
 }
 
-/// What became of a packet that was tried.
+/// The result of a test run of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRunResult {
     /// What the kernel is told.

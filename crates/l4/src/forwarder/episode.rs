@@ -16,7 +16,7 @@ pub(super) struct Episode {
 pub(super) enum EpisodeReport {
     /// It began.
     Began,
-    /// It is over, and was counted so often.
+    /// The episode is over, with this many events.
     Over(u64),
 }
 
@@ -46,7 +46,7 @@ impl Episode {
     }
 }
 
-/// So long without any more ends it.
+/// An episode ends after this time without an event.
 const CALM: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

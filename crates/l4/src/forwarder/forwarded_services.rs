@@ -16,7 +16,7 @@ use crate::{Frontend, ServerName};
 pub(super) struct ForwardedService {
     /// The name of the service.
     pub(super) service: String,
-    /// By what its packets are forwarded.
+    /// How its packets are forwarded.
     pub(super) method: Method,
     /// Whether they are of IPv6.
     pub(super) v6: bool,

@@ -30,8 +30,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Takes in what was counted since the server is there; gives what has been opened since the
-    /// last look. Counts that went back say nothing.
+    /// Takes the counts of a server since its start; gives the connections opened since the last
+    /// look. A count that fell is ignored.
     pub(super) fn look(&mut self, now: Instant, opened: u64, closed: u64, stale: Duration) -> u64 {
         let elapsed = self.looked.replace(now).map_or(Duration::ZERO, |before| now.since(before));
         let opened_since = opened.saturating_sub(self.opened);
@@ -69,7 +69,7 @@ impl Tables {
         Ok(())
     }
 
-    /// What a server of a service is known by, in all services that lead there.
+    /// Numbers of a server of a service, in all services that lead to it.
     fn numbers_of(&self, service: &str, address: SocketAddr) -> BTreeSet<u16> {
         let forwarded_services =
             self.wanted.iter().filter(|(forwarded, _)| forwarded.service == service);

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use crate::ServerName;
 
-/// Who has which number.
+/// Numbers of servers.
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     all: u16,
@@ -39,14 +39,13 @@ impl Numbers {
         Some(number)
     }
 
-    /// Who has a number.
+    /// The server with a number.
     #[must_use]
     pub(super) fn name(&self, number: u16) -> Option<ServerName> {
         self.by_number.get(&number).copied()
     }
 
-    /// The numbers of a server in all services: how many connections it has does not depend on by
-    /// which they came.
+    /// Numbers of a server in all services: its connections count whichever service they came by.
     pub(super) fn in_all_services(
         &self,
         ServerName { address, port, .. }: ServerName,

@@ -23,7 +23,7 @@ pub(super) struct Placed {
     pub(super) is_wanted: bool,
     /// Since when it is given no new connections for good.
     pub(super) leaving: Option<Instant>,
-    /// How long those it has may stay then.
+    /// How long its connections may stay then.
     drain: Option<Duration>,
     /// How often its link address has been missed in a row.
     pub(super) missed: u32,
@@ -44,7 +44,7 @@ impl Placed {
         }
     }
 
-    /// It is to be so from now on.
+    /// Follows the target of the present plan.
     pub(super) fn follow(&mut self, now: Instant, target: &Target) {
         if target.link.is_some() || self.is_fixed {
             self.link = target.link;
@@ -56,7 +56,7 @@ impl Placed {
         self.leaving = target.is_drained.then(|| self.leaving.unwrap_or(now));
     }
 
-    /// No service has it any more.
+    /// Notes that no service has the server any more.
     pub(super) fn leave(&mut self, now: Instant) {
         self.is_wanted = false;
         self.leaving.get_or_insert(now);

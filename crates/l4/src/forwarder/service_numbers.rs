@@ -6,7 +6,7 @@ use loadline_core::fleet::forwarding::Times;
 
 use super::forwarded_services::ForwardedService;
 
-/// Who has which number, and how long connections of a number are kept.
+/// Numbers of services, and how long connections of a number are kept.
 #[derive(Debug, Default)]
 pub(super) struct ServiceNumbers {
     by_service: BTreeMap<ForwardedService, u32>,

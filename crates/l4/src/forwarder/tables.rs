@@ -34,7 +34,7 @@ use crate::{
     standby::Standby,
 };
 
-/// The program with its tables, and what is behind their numbers.
+/// The program with its tables, and the meaning of their numbers.
 pub(super) struct Tables {
     pub(super) datapath: Datapath,
     pub(super) interface: String,
@@ -47,7 +47,7 @@ pub(super) struct Tables {
     /// What the last plan wants.
     pub(super) wanted: BTreeMap<ForwardedService, Wanted>,
     generation: u64,
-    /// What there is no number for, and that has been told.
+    /// Servers without a number that were already reported.
     unplaced: BTreeSet<ServerName>,
     pub(super) exhaustion: Episode,
     /// Connections that were counted of servers that have left since.
@@ -140,7 +140,7 @@ impl Tables {
         self.refresh();
     }
 
-    /// Writes what differs from what is wanted.
+    /// Writes the differences between the tables and the plan.
     pub(super) fn refresh(&mut self) {
         let (now, wanted) = (Datapath::now(), self.wanted.clone());
         self.place(now, &wanted);
@@ -279,7 +279,7 @@ impl Tables {
         wanted.targets.iter().filter_map(of).collect()
     }
 
-    /// Those that new connections go to.
+    /// Servers of new connections.
     fn members(&mut self, forwarded: &ForwardedService, wanted: &Wanted) -> Vec<RingServer> {
         let mut members = Vec::new();
         let Some(service) = self.service_numbers.of(forwarded) else { return members };

@@ -21,11 +21,11 @@ pub(super) struct Target {
     pub(super) address: SocketAddr,
     /// The link address of the next hop, where the file says it.
     pub(super) link: Option<[u8; 6]>,
-    /// What its connection ids of QUIC have in them.
+    /// Server id in its QUIC connection ids.
     pub(super) quic_server_id: Option<u16>,
     /// Its share of new connections; none at 0.
     pub(super) weight: u32,
-    /// Whether it is there. Connections leave one that is not.
+    /// Whether the server is up. Connections leave one that is not.
     pub(super) is_up: bool,
     /// Whether it is to have no connections any more: its weight, or the scaler of its group, is 0.
     pub(super) is_drained: bool,
@@ -34,7 +34,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The same server of another group or service: it is there where one of them says so.
+    /// Joins the same server of another group or service: it is up if one of them is.
     pub(super) fn join(&mut self, other: &Self) {
         self.link = self.link.or(other.link);
         self.weight = self.weight.max(other.weight);

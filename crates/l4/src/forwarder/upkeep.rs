@@ -14,20 +14,20 @@ use super::{
 
 use crate::{Datapath, TableError, Unsettled, Verdict, ring::SERVER_MAX, standby::Standby};
 
-/// When what is due again.
+/// When each task is due again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Due {
     /// What is shown while the tables are busy.
     snapshot: time::Instant,
     /// Link addresses that are known already.
     all_links: time::Instant,
-    /// Telling of those that are missing.
+    /// Report missing link addresses.
     missing: time::Instant,
     /// Ports of connections that are over.
     ports: time::Instant,
     /// Servers that are about to leave.
     leavers: time::Instant,
-    /// What servers have, for those whose weights follow it.
+    /// Read loads of servers whose weights follow them.
     loads: time::Instant,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Links {
 }
 
 impl Tables {
-    /// Does what is due.
+    /// Runs the tasks that are due.
     pub(super) fn tick(&mut self, plan: &Plan) {
         let now = Datapath::now();
         if now >= self.due.snapshot {
@@ -140,8 +140,8 @@ impl Tables {
         Ok(())
     }
 
-    /// Cuts what is left at servers that left long enough ago, and takes out those with nothing
-    /// left. Their numbers are for those then that there were none for.
+    /// Cuts connections of servers that left long enough ago, and removes servers without any.
+    /// Servers that wait for a number get theirs.
     pub(super) fn let_go(&mut self, now: time::Instant) -> Result<(), TableError> {
         if self.servers.values().all(|placed| placed.leaving.is_none()) {
             return Ok(());
@@ -176,8 +176,8 @@ impl Tables {
         Ok(())
     }
 
-    /// The servers that rings may lead to: ours, and those that are in force, which are another
-    /// balancer's on a standby.
+    /// Servers that rings may lead to: those of our rings, and those of the rings in force, which
+    /// on a standby are another balancer's.
     fn in_rings(&self) -> Result<BTreeSet<u16>, TableError> {
         let mut known = vec![false; usize::from(SERVER_MAX) + 1];
         for served in self.services.values() {

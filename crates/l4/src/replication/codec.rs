@@ -14,12 +14,12 @@ use crate::{
     ring::{Entry, RING_SIZE, SERVER_MAX},
 };
 
-/// What a record says about its key.
+/// What a record says of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// It is so.
+    /// The key has this fact.
     Put(Fact),
-    /// It is no longer.
+    /// The key has no fact any more.
     Remove,
     /// This NAT connection has closed; all else about it stays.
     Close,

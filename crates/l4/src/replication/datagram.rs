@@ -10,7 +10,7 @@ pub const PAYLOAD: usize = 1_360;
 /// the receiver's `nonce`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram<'a> {
-    /// Who sends this is active, and nobody follows it yet at this address.
+    /// The sender is active and has no follower at this address yet.
     Call {
         /// When it became active, by its own clock: the highest is the one to follow.
         epoch: u64,
@@ -28,15 +28,15 @@ pub enum Datagram<'a> {
     Data {
         /// Of the stream.
         stream: Stream,
-        /// Its number in the stream, from 1. Without records it is the number of the last one, and
-        /// asks which have arrived.
+        /// Number in the stream, from 1. Without records it is the last number again, which asks
+        /// for an Ack.
         number: u64,
         /// The receiver has been told everything.
         is_whole: bool,
         /// Records, one after another.
         records: &'a [u8],
     },
-    /// What has arrived.
+    /// Which numbers have arrived.
     Ack {
         /// Of the stream.
         stream: Stream,

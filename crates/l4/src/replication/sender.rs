@@ -205,7 +205,7 @@ impl StandbyStream {
         *marked = extent.max(*marked);
     }
 
-    /// What has arrived; how many have not.
+    /// Takes an Ack; gives the number of datagrams that were lost.
     fn acknowledge(&mut self, newest: u64, taken: u64) -> u64 {
         let mut lost = 0;
         while let Some(flight) = self.flying.pop_front_if(|flight| flight.number <= newest) {

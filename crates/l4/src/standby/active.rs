@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// The facts, and those who are told them.
+/// The facts, and the followers that are told them.
 #[derive(Debug)]
 pub(crate) struct Active {
     facts: Facts,

@@ -44,7 +44,7 @@ pub(crate) struct Follower {
     revision: u64,
 }
 
-/// What the active's numbers stand for here.
+/// The meaning of the active's numbers here.
 #[derive(Debug, Default)]
 struct Places {
     servers: BTreeMap<u16, u16>,
@@ -181,7 +181,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What all numbers stand for here, where that may have changed; whether it has.
+    /// Learns the meaning of all numbers; true if it has changed.
     fn learn_all(
         &mut self,
         datapath: &mut Datapath,
@@ -197,7 +197,7 @@ impl Follower {
         Ok(has_learnt)
     }
 
-    /// What a number stands for here; whether that is news.
+    /// Learns the meaning of one number; true if it has changed.
     fn learn(
         &mut self,
         datapath: &mut Datapath,

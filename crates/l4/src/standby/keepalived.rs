@@ -17,15 +17,15 @@ use loadline_core::time::Duration;
 pub struct VirtualRouter {
     /// The interface that gets the addresses.
     pub interface: String,
-    /// One for all balancers.
+    /// Number of the virtual router, the same on all balancers.
     pub number: u8,
     /// Who becomes active first: the highest.
     pub priority: u8,
     /// How often the active says that it lives, in hundredths of a second at the finest.
     pub interval: Duration,
-    /// What moves: those of the services, and those that NAT answers come back to.
+    /// Addresses that move: those of services, and the return addresses of NAT.
     pub addresses: Vec<IpAddr>,
-    /// A listener that the kernel itself serves one of them by, so that it must answer there.
+    /// A listener of this host at one of these addresses, which therefore must answer there.
     pub accepts: Option<SocketAddr>,
     /// A command that fails when packets are not forwarded.
     pub check: String,

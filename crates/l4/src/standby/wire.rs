@@ -9,7 +9,7 @@ use super::{
     seal::{Seal, Side},
 };
 
-/// A socket with those it speaks to.
+/// The socket and its peers.
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: UdpSocket,
@@ -20,7 +20,7 @@ pub(crate) struct Wire {
     buffer: Box<[u8; DATAGRAM_MAX]>,
 }
 
-/// Who is at the other end.
+/// Another balancer.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
