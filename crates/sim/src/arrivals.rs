@@ -12,14 +12,14 @@ use crate::random::Random;
 /// When the requests of a source come.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Whatever becomes of those before.
+    /// An open loop: requests do not depend on earlier ones.
     Open {
         /// How they lie.
         spacing: Spacing,
         /// The rate over time: one stage after another, the last one for ever.
         stages: Arc<[Stage]>,
     },
-    /// So many users, each of whom sends a request after the response to the last.
+    /// A closed loop: each user sends a request after the response to the last.
     Closed {
         /// How many.
         users: u32,
@@ -168,8 +168,8 @@ fn segments(stages: &[Stage], lasts: f64, factors: &[Factor]) -> Vec<Segment> {
     pieces.collect()
 }
 
-/// Listed arrivals, of which so many times as many come: each comes as often as its factor says,
-/// what is left of that at random, the further ones evenly until the next of the list.
+/// Listed arrivals, multiplied by the factors in force: the whole part as copies, the rest by
+/// chance; copies are spread evenly up to the next arrival.
 pub(crate) fn listed_times(
     times: &[Duration],
     factors: &[Factor],
@@ -190,8 +190,7 @@ pub(crate) fn listed_times(
     all
 }
 
-/// After how many seconds a rate that begins so and changes so has added up to `distance`; none
-/// where it never does.
+/// Seconds after which a rate with this slope has added up to `distance`; none if it never does.
 fn time_for(distance: f64, rate: f64, slope: f64) -> Option<f64> {
     if slope == 0.0 {
         return (rate > 0.0).then(|| distance / rate);

@@ -55,7 +55,7 @@ pub(crate) enum Lookup {
     Hit,
     /// The object is on its way, and the request waits for it.
     Joins,
-    /// It goes to a server, and what comes is stored.
+    /// It goes to a server, and the response is stored.
     Fetches,
     /// It goes to a server, and nothing is stored.
     Passes,
@@ -159,7 +159,7 @@ impl EdgeCache {
         }
     }
 
-    /// What becomes of a request, which is counted in the whole run if it `counts`.
+    /// Looks up an object; the request counts in the whole run if it `counts`.
     pub(crate) fn look_up(
         &mut self,
         now: Instant,
@@ -251,8 +251,8 @@ impl EdgeCache {
         }
     }
 
-    /// A request that has waited for an object asks for it itself; it is counted in the whole run
-    /// if it `counts`.
+    /// Notes that a request which waited for an object fetches it itself; it counts in the whole
+    /// run if it `counts`.
     pub(crate) fn asks_itself(&mut self, object: Object, of: &Objects, counts: bool) {
         let has_body = self.stored.contains_key(&object);
         let bytes = if has_body { 0 } else { of.size(object).get() };
@@ -300,7 +300,7 @@ impl EdgeCache {
         self.out += u32::from(stays_out);
     }
 
-    /// Its edge is lost, and what was on its way with it.
+    /// Drops the fetches of an edge that is lost.
     pub(crate) fn lose_fetches(&mut self) {
         self.fetches.clear();
     }

@@ -63,8 +63,7 @@ pub enum ClusterTrouble {
     Killed(usize),
     /// This edge leaves in order, and begins anew afterwards.
     Leaves(usize),
-    /// The participant of this edge does not run, and nothing tells the edge so; what comes for it
-    /// waits.
+    /// The participant of this edge hangs, and the edge does not know; events for it wait.
     Stalls(usize),
 }
 
@@ -76,7 +75,7 @@ pub trait Edges {
     /// An edge may use so much of a group from now on.
     fn share(&mut self, now: Instant, edge: usize, place: (&str, &str), share: Share);
 
-    /// What an edge may use it may use until then, for ever if none.
+    /// The shares of an edge may be used until then; for ever if none.
     fn until(&mut self, now: Instant, edge: usize, until: Option<Instant>);
 }
 
@@ -98,7 +97,7 @@ pub struct ClusterRun {
 #[derive(Debug, Default)]
 struct Node {
     participant: Option<Participant>,
-    /// Counts up when the process begins anew, so that what was for the one of before is lost.
+    /// Number of the process, so that events for an earlier process are dropped.
     process: u32,
     /// The revision up to which the watch has sent; none while it has not begun.
     watched: Option<Revision>,

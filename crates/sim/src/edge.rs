@@ -31,7 +31,7 @@ pub(crate) struct Edge {
 /// How far a group is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Distance {
-    /// There and back.
+    /// Round-trip time.
     pub(crate) rtt: Duration,
     /// The mean of what comes on top of each way.
     pub(crate) jitter: Duration,
@@ -51,7 +51,7 @@ pub(crate) struct Outputs {
 /// A server that is to be checked.
 #[derive(Debug)]
 pub(crate) struct CheckOrder {
-    /// The indices of its service, its group and itself.
+    /// Indices of the service, the group and the server.
     pub(crate) place: (usize, usize, usize),
     pub(crate) check: HealthCheck,
     pub(crate) state: Arc<ServerState>,

@@ -28,7 +28,7 @@ pub(crate) enum Event {
     GivesUp(Handle),
     /// A request has stood in the wait queue for as long as it may.
     Overdue(Handle),
-    /// A request that waits asks its queue, though nobody woke it.
+    /// A waiting request polls its queue without being woken.
     Asks(Handle),
     /// The controller of an edge has something to do.
     Ticks { edge: u32 },
@@ -63,17 +63,17 @@ impl Events {
         self.calendar.insert(at.as_nanos(), event);
     }
 
-    /// Which day of the calendar it is.
+    /// The present day of the calendar.
     pub(crate) const fn day(&self) -> u64 {
         self.calendar.day()
     }
 
-    /// What happens on a day that is close.
+    /// Events of a near day.
     pub(crate) fn on(&self, day: u64) -> impl Iterator<Item = &Event> {
         self.calendar.on(day)
     }
 
-    /// Has what happens on a day that is close fetched.
+    /// Prefetches the events of a near day.
     pub(crate) fn prefetch(&self, day: u64) {
         self.calendar.prefetch(day);
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 use way::Way;
 
-/// Which request is meant.
+/// How a request is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meant {
     /// The one of this number: from 1, in the order in which clients first want them.
@@ -30,7 +30,7 @@ pub enum Meant {
 /// There is no such request in the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSuchRequest {
-    /// It has not as many.
+    /// The run has fewer requests.
     #[error("the run has no request {number}; its requests are 1 to {last}")]
     Number {
         /// The number that was meant.
@@ -91,7 +91,7 @@ fn walk(scenario: &Scenario, visitor: &mut impl Visitor) -> LoadRecord {
 #[derive(Debug, Default)]
 struct Found {
     last: u64,
-    /// Since when those have been under way that are.
+    /// Since when each request now under way has been so.
     since: BTreeMap<u64, Instant>,
     slowest: Option<(Duration, u64)>,
     failed: Option<u64>,

@@ -31,7 +31,7 @@ use crate::{Scenario, Simulation, parallel};
 pub struct Question {
     /// The configuration and the traffic.
     pub scenario: Scenario,
-    /// What must be survived, each alone; that nothing is lost is always one of the cases.
+    /// Losses to survive, each alone; a case without any loss is always included.
     pub losses: Vec<Loss>,
     /// What must hold.
     pub objective: Objective,
@@ -199,7 +199,7 @@ impl<'a> Search<'a> {
         held
     }
 
-    /// What follows from what was tried.
+    /// The verdict that follows from sizes tried before, if any.
     fn concluded(&self, sizes: &Sizes) -> Option<bool> {
         let fits = |few: &Sizes, many: &Sizes| {
             few.iter().flatten().zip(many.iter().flatten()).all(|(few, many)| few <= many)

@@ -29,8 +29,8 @@ pub struct Scenario {
     pub step: Duration,
     /// Where requests come from.
     pub sources: Vec<Source>,
-    /// What servers are like; the last one that selects a server holds, and one server that none
-    /// selects is [`ServerModel::default`].
+    /// Models of servers; the last one that selects a server holds, and [`ServerModel::default`]
+    /// where none does.
     pub servers: Vec<(Selector, Arc<ServerModel>)>,
     /// The ways between regions that are not as the configuration says.
     pub links: Vec<Link>,
@@ -84,7 +84,7 @@ pub struct ServerModel {
     pub time: ServiceTime,
     /// On how many at a time, at least 1.
     pub cores: u32,
-    /// Who is worked on.
+    /// Which requests are worked on.
     pub discipline: Discipline,
     /// How many requests may wait for a core; it responds with 503 to further ones.
     pub queue: Option<u32>,
@@ -92,7 +92,7 @@ pub struct ServerModel {
     pub pauses: Option<Pauses>,
     /// What else runs on its machine.
     pub antagonist: Option<Antagonist>,
-    /// How long it takes to become as fast as it is, from a third of that, after it has started.
+    /// Time from its start until it has full speed; it begins with a third of that.
     pub warm_up: Duration,
 }
 
@@ -130,7 +130,7 @@ pub enum Discipline {
     ProcessorSharing,
 }
 
-/// Servers: those that fit everything that is said; all if nothing is.
+/// A selection of servers: those that match every given field; all servers if none is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// In this region.

@@ -16,7 +16,7 @@ pub(crate) struct Sharing {
     cores: f64,
     /// The work, in nanoseconds at full speed, that a request has had that was always there.
     had: f64,
-    /// When `had` was that.
+    /// When `had` was computed.
     since: Instant,
     /// By the sum at which they are done; positive floats are in the order of their bits.
     jobs: BinaryHeap<Reverse<(u64, u64, Handle)>>,

@@ -85,7 +85,7 @@ struct GroupStations {
     stations: Vec<u32>,
     /// Whether an edge wants to know how busy they are.
     reports: bool,
-    /// What the fastest takes at its best, in seconds.
+    /// Shortest service time of its fastest server, in seconds.
     pace: f64,
     /// Whether its policy asks servers for their load.
     probes: bool,
@@ -94,7 +94,7 @@ struct GroupStations {
 /// The clients of one source.
 #[derive(Debug)]
 struct Clients {
-    /// Where they come in now.
+    /// The edge at which they come in now.
     edge: Option<usize>,
     clock: Option<Clock>,
     /// How many of the listed arrivals have come.
@@ -106,18 +106,18 @@ struct Clients {
     wanted_users: u32,
 }
 
-/// What a client wants.
+/// A client with one request.
 #[derive(Clone, Copy, Debug)]
 struct Client {
     source: u32,
     /// From 1, in the order in which clients first want them.
     number: u64,
-    /// When it first wanted it.
+    /// When the client first sent it.
     since: Instant,
     /// How often it has tried before.
     tries: u32,
     key: u64,
-    /// What the work of its request is drawn from.
+    /// Seed of the work of its request.
     work: u64,
 }
 
@@ -143,7 +143,7 @@ struct Request {
     position: Option<Position>,
     /// When it has stood in the queue for as long as it may.
     until: Instant,
-    /// When it asks its queue, though nobody wakes it.
+    /// When it polls its queue without being woken.
     timer: Option<Instant>,
 }
 

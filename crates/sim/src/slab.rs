@@ -2,7 +2,7 @@
 
 use loadline_linux::prefetch::prefetch;
 
-/// Where a thing is in a [`Slab`], and which of those that have been there.
+/// Index of an item in a [`Slab`], with its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle {
     index: u32,

@@ -53,7 +53,7 @@ impl Speed {
         self.pauses.push(pauses);
     }
 
-    /// When work that takes so long at full speed is done, if it begins then; none where never.
+    /// When work of this length at full speed is done; none if never.
     pub(crate) fn end(&self, begin: Instant, work: Duration) -> Option<Instant> {
         if self.steps.is_empty() && self.pauses.is_empty() {
             return Some(begin + work);
@@ -98,7 +98,7 @@ impl Speed {
         if after == 0 { 1.0 } else { self.steps[after - 1].1 }
     }
 
-    /// When it changes next; none where it stays as it is. What stands still has no pauses.
+    /// When the speed changes next; none if it does not. While stopped there are no pauses.
     fn change_after(&self, at: Instant) -> Option<Instant> {
         let step = self.steps.partition_point(|(from, _)| *from <= at);
         let step = self.steps.get(step).map(|(from, _)| *from);

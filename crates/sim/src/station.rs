@@ -36,12 +36,12 @@ pub(crate) struct Station {
 pub(crate) struct Rare {
     pub(crate) speed: Speed,
     pub(crate) outages: Vec<Outage>,
-    /// From when to when which share of its responses is a 500.
+    /// Share of responses with 500, from and until when.
     pub(crate) errors: Vec<(Instant, Option<Instant>, f64)>,
-    /// When those begin that wait; kept only where so many may wait.
+    /// Start times of waiting requests; kept only if the queue is limited.
     starts: VecDeque<Instant>,
     pub(crate) sharing: Option<Sharing>,
-    /// What it tells where it is probed.
+    /// Its load, if it is probed.
     pub(crate) watch: Option<Watch>,
     /// The last outage that it has come back from.
     restarted: Option<Instant>,
@@ -64,14 +64,14 @@ pub enum OutageKind {
     Unreachable,
 }
 
-/// What a server does about a request that has just reached it.
+/// The reply of a server to a request that has just reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Its response leaves then, with this status.
+    /// Its response leaves at this instant, with this status.
     Responds(Instant, u16),
     /// When its response leaves is told by the next departure of the station.
     Shares,
-    /// Its connection is reset then.
+    /// Its connection is reset at this instant.
     Resets(Instant),
     /// The connection is refused.
     Refuses,
@@ -163,7 +163,7 @@ impl Station {
         self.cut_short(now, end, errors)
     }
 
-    /// What it answers a probe; nothing where it is out, or cannot be probed.
+    /// Its answer to a probe; none if it is out or cannot be probed.
     pub(crate) fn answer(&mut self, now: Instant) -> Option<ProbeResult> {
         if self.outage(now).is_some() {
             return None;
@@ -206,7 +206,7 @@ impl Station {
         self.rare().map_or(&[], |rare| &rare.outages)
     }
 
-    /// Whether it is out, and how.
+    /// The outage it is in, if any.
     pub(crate) fn outage(&self, now: Instant) -> Option<&Outage> {
         self.outages().iter().find(|outage| outage.holds(now))
     }
@@ -241,7 +241,7 @@ impl Station {
         })
     }
 
-    /// Forgets what it had to do before the last time that it was down.
+    /// Forgets the work it had before its last outage.
     fn restart(&mut self, now: Instant) {
         let Some(last) = self.restarted(now) else { return };
         let rare = self.rare_mut();
@@ -252,7 +252,7 @@ impl Station {
         self.others.fill(Instant::ZERO);
     }
 
-    /// When it was back from having been down, if it has still to forget what it had to do.
+    /// The end of its last outage, if work from before is still to be forgotten.
     fn restarted(&self, now: Instant) -> Option<Instant> {
         let rare = self.rare()?;
         let down = rare.outages.iter().filter(|outage| outage.kind == OutageKind::Down);

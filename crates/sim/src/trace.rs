@@ -44,7 +44,7 @@ pub enum What {
     Noticed {
         /// Index of the edge.
         edge: u32,
-        /// What.
+        /// The notice.
         notice: Notice,
     },
     /// Another plan of a service is in force at an edge.
@@ -141,7 +141,7 @@ struct Facts {
 }
 
 impl Trace {
-    /// Of a run of so many edges.
+    /// A trace of a run with this many edges.
     pub(crate) fn of(edges: usize) -> Self {
         let plans = vec![ServicePlans::default(); edges];
         Self(Some(Box::new(Facts { facts: Vec::new(), plans })))

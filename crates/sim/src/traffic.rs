@@ -49,7 +49,7 @@ impl StoreLinks {
     /// There and back, where nothing is said.
     const NEAR: Duration = Duration::from_millis(1);
 
-    /// Those of so many edges of which nothing is said.
+    /// The default links of this many edges.
     fn near(edges: usize) -> Self {
         let (jitter, loss) = (Duration::ZERO, 0.0);
         Self { rtts: vec![Self::NEAR; edges], jitter, loss, is_said: false }

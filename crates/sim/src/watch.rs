@@ -22,7 +22,7 @@ use crate::slab::Handle;
 /// The requests at a server, and how long the last ones took.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
-    /// Those whose end is known: it, when they came, and how many were ahead of them.
+    /// Requests whose end is known: the end, the arrival, and how many were ahead.
     known: BinaryHeap<Reverse<(Instant, Instant, u32)>>,
     /// Those that share the cores.
     sharing: BTreeMap<Handle, (Instant, u32)>,
@@ -71,7 +71,7 @@ impl Watch {
         }
     }
 
-    /// The server has ended, and what it had to do with it.
+    /// Forgets the requests of a server that went down.
     pub(crate) fn clear(&mut self) {
         self.known.clear();
         self.sharing.clear();
@@ -108,7 +108,7 @@ impl Watch {
         (self.known.len() + self.sharing.len()) as u32
     }
 
-    /// Lets those go that are done.
+    /// Removes requests that are done.
     fn pass(&mut self, now: Instant) {
         while let Some(Reverse((end, came, ahead))) = self.known.peek().copied()
             && end <= now
@@ -135,8 +135,8 @@ impl Watch {
     }
 }
 
-/// What a latency with so many ahead is multiplied with where now there are `in_flight`: nothing
-/// where they are about as many, else in proportion from where they would be.
+/// Factor on a latency with `ahead` requests ahead, for `in_flight` now: 1 if they are about equal,
+/// else in proportion.
 fn further(in_flight: u32, ahead: u32) -> f64 {
     let ratio = f64::from(in_flight + 1) / f64::from(ahead + 1);
     if ratio > ABOUT { ratio / ABOUT } else { (ratio * ABOUT).min(1.0) }
@@ -148,7 +148,7 @@ const ABOUT: f64 = 2.0;
 /// The paper does not say how many; these are of some seconds at a dozen requests a second.
 const LATEST: usize = 32;
 
-/// What is older says nothing of a machine that others share.
+/// Oldest latencies that count: older ones say nothing of a machine that others share.
 const AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Of those the nearest in load.

@@ -20,11 +20,11 @@ use crate::{
 pub(super) struct Way<'s> {
     scenario: &'s Scenario,
     number: u64,
-    /// In which something happens to it.
+    /// Steps in which something happens to it.
     steps: BTreeSet<u64>,
     /// By edge, service and group: when requests were sent to it, of the last second.
     sent: BTreeMap<(u32, u32, u16), VecDeque<Instant>>,
-    /// Where those come in that are under way.
+    /// Edge of each request under way.
     edges: BTreeMap<u64, u32>,
     /// The services of all edges before the present step.
     states: Vec<State>,
@@ -58,7 +58,7 @@ impl<'s> Way<'s> {
         &self.scenario.edges[edge as usize]
     }
 
-    /// Where it comes in.
+    /// The edge it comes in at.
     fn edge(&self) -> u32 {
         self.edges.get(&self.number).copied().unwrap_or_default()
     }

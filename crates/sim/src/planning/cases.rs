@@ -112,8 +112,8 @@ pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
     std::iter::once(whole).chain(lost).collect()
 }
 
-/// Lets everything that the traffic says come so much later, for what is listed has an end. Until
-/// then other sources ask as they begin.
+/// Delays listed arrivals, stages and faults by this time; until then open sources keep their first
+/// rate.
 fn delay(scenario: &mut Scenario, by: Duration) {
     for source in &mut scenario.sources {
         match &mut source.arrivals {
@@ -134,8 +134,8 @@ fn delay(scenario: &mut Scenario, by: Duration) {
     scenario.lasts = scenario.lasts + by;
 }
 
-/// What a loss takes, and what to call it: with the region of the only edge its servers alone, for
-/// nobody would be left to serve.
+/// What a loss takes, and its name. A loss of the only edge's region takes its servers alone, since
+/// otherwise nobody would serve.
 fn lost(scenario: &Scenario, loss: &Loss) -> (String, Vec<Selector>) {
     let region = loss.whom.region.as_ref();
     let is_lost = |fleet: &Arc<Fleet>| region == Some(&fleet.edge.region);

@@ -2,8 +2,7 @@
 
 use loadline_measure::record::{RankedPolicy, RunCount};
 
-/// What may have made the difference: how it is said of a policy, its figure, and by how much it
-/// has to differ to be worth a word.
+/// A possible cause of a difference: its figure, the least difference worth a word, and its words.
 struct Cause {
     of: fn(&RankedPolicy) -> f64,
     least: f64,

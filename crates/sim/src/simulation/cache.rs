@@ -187,7 +187,7 @@ fn weight(arrivals: &Arrivals) -> f64 {
     }
 }
 
-/// The object that a client wants, and what is known of those of its service.
+/// The object that a client asks for, with the objects of the service.
 fn object_of(scenario: &Scenario, client: Client) -> Option<(Object, &Objects)> {
     let service = scenario.sources[client.source as usize].service;
     let objects = scenario.objects.get(service)?.as_ref()?;

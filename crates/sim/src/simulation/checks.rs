@@ -66,8 +66,7 @@ impl Simulation {
         }
     }
 
-    /// Lets those look at another plan whom it concerns: the first of each queue, and whoever waits
-    /// for a server that is out for its silence.
+    /// Has requests look at a new plan: the first of each queue, and those at a server that hangs.
     fn look_anew(&mut self, edge: usize) {
         for service in 0..self.edges[edge].queues.len() {
             self.notify(edge, service);

@@ -241,6 +241,6 @@ impl Simulation {
 /// round trip takes on one machine. Without it a user would ask a thousand million times a second.
 const LEAST_ROUND: Duration = Duration::from_micros(100);
 
-/// The first of the streams of a request's work from which is drawn what its client waits before it
-/// tries again; behind that of its object.
+/// First random stream of a request's work for the waits before retries; it comes after that of the
+/// object.
 const RETRIES: u64 = 3;

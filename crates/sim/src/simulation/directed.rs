@@ -76,7 +76,7 @@ impl Simulation {
         self
     }
 
-    /// The server that the rule chooses, where there is one.
+    /// The server chosen by the director, if there is one.
     pub(super) fn directed(&mut self, edge: usize) -> Option<ServerId> {
         let director = self.director.as_mut()?;
         let group = self.edges[edge].plan.services.get(0)?.groups.first()?;

@@ -135,7 +135,7 @@ impl Simulation {
         factors.collect()
     }
 
-    /// What it is multiplied by now.
+    /// The factor on its traffic now.
     pub(super) fn traffic_factor(&self, source: &Source) -> f64 {
         let holds =
             |(begin, end, _): &Factor| *begin <= self.now && end.is_none_or(|end| self.now < end);

@@ -23,7 +23,7 @@ impl Simulation {
         }
     }
 
-    /// What it is about: its source, or its request.
+    /// Prefetches the subject of an event: its source or its request.
     fn fetch_subject(&self, event: Event) {
         match event {
             Event::Arrival { source } => {
@@ -37,7 +37,7 @@ impl Simulation {
         }
     }
 
-    /// What belongs to the server of its request.
+    /// Prefetches the server of an event's request.
     fn fetch_server(&self, event: Event) {
         let (Event::Reaches(attempt) | Event::Responds(attempt, _)) = event else { return };
         let Some(request) = self.requests.get(attempt.request) else { return };

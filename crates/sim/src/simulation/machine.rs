@@ -56,7 +56,7 @@ impl Simulation {
         Some(action)
     }
 
-    /// Does what a machine says; what that gives it to hear, if anything.
+    /// Carries out an action; gives the event that follows from it, if any.
     fn act(&mut self, handle: Handle, action: Action) -> Option<Heard> {
         match action {
             Action::Send | Action::Resend => self.send(handle),
@@ -135,7 +135,7 @@ impl Simulation {
         Some(Heard::Room(place))
     }
 
-    /// Lets a request that waits do what its queue says.
+    /// Polls the queue for a waiting request.
     pub(super) fn poll(&mut self, handle: Handle) {
         let Some(request) = self.requests.get_mut(handle) else { return };
         let Some(position) = request.position else { return };

@@ -197,7 +197,7 @@ impl Simulation {
 }
 
 impl Request {
-    /// What is drawn whether its present attempt fails: each has a fate of its own.
+    /// Random stream for the failure of the present attempt, different for each attempt.
     fn errors(&self) -> Random {
         let attempt = u64::from(self.client.tries) << 16 | u64::from(self.attempt);
         Random::stream(self.client.work, ERRORS + attempt)

@@ -24,7 +24,7 @@ use crate::{
 /// What a run of edges that share has come to.
 #[derive(Clone, Debug)]
 pub struct Sharing {
-    /// Everything else.
+    /// The record of the run.
     pub record: LoadRecord,
     /// By service and group: the most requests that came to its servers within any second.
     pub busiest: Vec<Vec<u64>>,

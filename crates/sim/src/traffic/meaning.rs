@@ -60,8 +60,8 @@ impl Lasts {
     }
 }
 
-/// What the file says, which is in this folder, and whose requests come for so long where somebody
-/// else says so. Where something is wrong, `problems` has it.
+/// The traffic of a file in this folder; its length may be given elsewhere. Errors go into
+/// `problems`.
 pub(super) fn meaning(
     file: &At<File>,
     (folder, said_elsewhere): (&Path, Option<Duration>),
@@ -152,7 +152,7 @@ impl Reader<'_> {
         fits.then_some(at.value)
     }
 
-    /// What is not beyond what a machine can simulate.
+    /// Checks that a value is small enough to simulate.
     fn at_most<T: Copy + PartialOrd + fmt::Display>(&mut self, most: T, value: T, span: &Span) {
         if value > most {
             let message = format!("expected at most {most}");
@@ -257,7 +257,7 @@ impl Reader<'_> {
             })
     }
 
-    /// Sees to it that there is a server that fits everything that is said.
+    /// Checks that at least one server matches the selector.
     fn selects_a_server(&mut self, whom: &Selector, span: &Span) {
         let fits = |(service, group): (&Service, &Group)| {
             let names = (group.name.as_str(), group.region.as_str());

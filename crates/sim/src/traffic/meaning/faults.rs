@@ -77,7 +77,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Sees to it that there is something that it happens to.
+    /// Checks that the fault affects something.
     fn hits(&mut self, at: &At<FaultEntry>, word: Word, whom: &Selector) {
         let is_there = |region: &String| whom.region.as_ref().is_none_or(|said| said == region);
         let is_asked = |service: &usize| {
