@@ -13,7 +13,7 @@ use crate::{config::Content, unit::Choice};
 pub(crate) enum Route {
     /// The content, which takes work.
     Work,
-    /// That of a machine which is to be drawn.
+    /// The content of a machine that is still to be drawn.
     Forward(Choice),
     /// Whether the worker is alive: answered at once, past the queue.
     Health,

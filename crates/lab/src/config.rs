@@ -40,7 +40,7 @@ pub struct Config {
     pub fault: Option<Fault>,
     /// When it falls asleep; never if omitted.
     pub sleep: Option<Sleep>,
-    /// What it forwards to, if it is a forwarding unit.
+    /// The machines behind it, if it is a forwarding unit.
     pub forwarding: Forwarding,
 }
 
@@ -133,7 +133,7 @@ pub enum Content {
     },
     /// `{"machine", "region", "work_time"}`: who it is and the milliseconds of its service time.
     Machine,
-    /// What one of its machines answers, with the time that took: see [`Forwarding`].
+    /// The answer of one of its machines, with the time it took: see [`Forwarding`].
     Unit,
 }
 
@@ -253,7 +253,7 @@ pub enum ConfigError {
     /// A forwarding unit with nothing behind it.
     #[error("a forwarding unit needs machines: name each with `--worker asia/0=10.0.0.2:80`")]
     NoMachine,
-    /// Machines behind what does not forward.
+    /// Machines behind a worker that does not forward.
     #[error("only `unit` forwards to machines")]
     NoUnit,
     /// Two machines on one path.

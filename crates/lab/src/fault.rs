@@ -32,12 +32,12 @@ pub enum Fault {
     Reset(Ratio),
 }
 
-/// What becomes of one response.
+/// What happens to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultOutcome {
-    /// It goes out.
+    /// The response is sent.
     Sent,
-    /// It goes out at this instant.
+    /// The response is sent at this instant.
     Held(Instant),
     /// Another one goes out, of this status.
     Replaced(u16),

@@ -11,9 +11,9 @@ use loadline_core::time::{Duration, Instant};
 /// When a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleep {
-    /// It falls asleep so long after the last request came.
+    /// Time without a request after which it falls asleep.
     pub after: Duration,
-    /// What it takes to wake up.
+    /// Time to wake up.
     pub wake: Duration,
 }
 

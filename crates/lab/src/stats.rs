@@ -22,10 +22,10 @@ pub struct Stats {
     pub region: String,
     /// Requests for work that came complete.
     pub accepted: u64,
-    /// Those answered to a caller that was still there.
+    /// Requests answered while their caller was still there.
     pub answered: u64,
-    /// Those whose caller had ended its side of the connection, or broke it, before the response
-    /// was out. They were worked on all the same.
+    /// Requests whose caller had closed its side or broken the connection before the response was
+    /// out. They were worked on all the same.
     pub aborted: u64,
     /// Requests refused: no HTTP, no such path, or cut short.
     pub refused: u64,
@@ -35,7 +35,7 @@ pub struct Stats {
     pub queued: u64,
     /// The most that ever waited for a core at once.
     pub most_queued: u64,
-    /// From a request that came whole to its response handed to the kernel.
+    /// Time from a complete request to its response handed to the kernel.
     pub time: Latency,
 }
 
@@ -89,7 +89,7 @@ impl Counters {
     }
 }
 
-/// One more.
+/// Counts one more.
 pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }

@@ -145,7 +145,7 @@ pub enum TopologyError {
     /// A delay or jitter beyond reason.
     #[error("{what} is {span}; at most {LONGEST_DELAY} is possible")]
     Delay {
-        /// Which one.
+        /// Name of the delay or jitter.
         what: String,
         /// How long it is.
         span: Duration,
@@ -153,7 +153,7 @@ pub enum TopologyError {
     /// A share above one.
     #[error("{what} is {share}; at most 100% is possible")]
     Share {
-        /// Which one.
+        /// Name of the share.
         what: String,
         /// What it is.
         share: Ratio,
@@ -161,7 +161,7 @@ pub enum TopologyError {
     /// A rate at which nothing comes through in reasonable time.
     #[error("the rate of {what} is {rate}; it is at least {LEAST_RATE}, or absent for no limit")]
     Rate {
-        /// Whose limit it is.
+        /// The link or host with the limit.
         what: String,
         /// What it is.
         rate: BitRate,
@@ -169,7 +169,7 @@ pub enum TopologyError {
     /// A queue without room for a packet.
     #[error("the queue of {what} is {queue}; it is at least {LEAST_QUEUE}, room for one packet")]
     Queue {
-        /// Whose limit it is.
+        /// The link or host with the limit.
         what: String,
         /// What it is.
         queue: Bytes,

@@ -37,15 +37,15 @@ pub struct Child {
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(u8),
     /// By this signal.
     Signal(u8),
-    /// With its host.
+    /// It was ended together with its host.
     WithHost,
 }
 
-/// A program that has ended, and what it said.
+/// A program that has ended, with its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended.

@@ -38,9 +38,9 @@ pub enum LabError {
     Machine {
         /// The host's name.
         host: String,
-        /// What is wrong.
+        /// Name of the wrong setting.
         what: String,
-        /// What it is.
+        /// Its value.
         value: String,
         /// What would be right.
         right: String,
@@ -54,7 +54,7 @@ pub enum LabError {
          CAP_PERFMON where loadline forwards packets on it); run as root of the machine"
     )]
     Rights {
-        /// Which of them.
+        /// The missing rights.
         missing: String,
     },
     /// The program that becomes a host does not start.
@@ -81,7 +81,7 @@ pub enum LabError {
 /// Why a host did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// It is not there any more.
+    /// The host has ended.
     #[error("host `{host}` has ended; its last words, if any, are on standard error")]
     Gone {
         /// Its name.

@@ -45,7 +45,7 @@ pub struct Usage {
     pub cpu: Duration,
     /// Between it and the router, IP headers included.
     pub wide: Traffic,
-    /// On its Ethernet, headers of Ethernet included; nothing where it is on none.
+    /// On its Ethernet, including Ethernet headers; zero if it is on none.
     pub ethernet: Traffic,
 }
 
@@ -236,7 +236,7 @@ impl Host {
         Ok(())
     }
 
-    /// Has it end.
+    /// Ends the host.
     pub(super) fn close(&self) {
         self.line.close();
     }
@@ -314,7 +314,7 @@ impl Line {
         }
     }
 
-    /// Has the other side read an end, whoever still holds this one.
+    /// Closes the line for both sides, whoever else still holds it.
     fn close(&self) {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner).close();
     }

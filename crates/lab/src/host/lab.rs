@@ -158,7 +158,7 @@ impl Drop for Outers {
     }
 }
 
-/// Has the router take off what this machine takes itself; where that cannot be, says why.
+/// Has the router subtract the delay that this machine adds itself; gives the reason if that fails.
 fn calibrate(router: &mut RouterHandle, topology: &Topology, hosts: &[Host]) -> Result<(), String> {
     // Without two hosts to measure between, there is nothing to be exact about.
     let Some(pair) = calibration_hosts(topology) else { return Ok(()) };
@@ -204,7 +204,7 @@ fn enclose(
     Ok(begun)
 }
 
-/// Has each host become what it is to be; gives their ports.
+/// Tells each host what to become; gives their ports.
 fn boot(
     topology: &Topology,
     options: &Options,

@@ -43,8 +43,8 @@ pub struct Machine {
     pub tcp: Tcp,
     /// How it behaves towards single addresses.
     pub tcp_to: BTreeMap<IpAddr, Tcp>,
-    /// Addresses of the host in the topology that it does not take for itself: what comes for
-    /// them it sends on unchanged, to the nearest other host that has them.
+    /// Addresses of the host in the topology that are not its own: it sends packets for them on,
+    /// unchanged, to the nearest other host with that address.
     pub forwards: Vec<IpAddr>,
     /// Settings of the kernel for this host alone, like `net.ipv4.tcp_slow_start_after_idle` =
     /// `0`; names begin with `net.`.

@@ -40,7 +40,7 @@ pub(super) struct Enclosed {
     pub(super) init: u32,
     /// Whether a user namespace was made, so that root inside is not root outside.
     pub(super) rootless: bool,
-    /// What could not be had.
+    /// Features that are missing.
     pub(super) notes: Vec<String>,
 }
 

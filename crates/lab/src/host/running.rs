@@ -25,7 +25,7 @@ use super::{Entered, HostError, Lab};
 /// A lab that runs, as other processes see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// What it was announced as.
+    /// The name it was announced under.
     pub name: String,
     /// What it was made from, for people to tell it apart.
     pub source: String,
@@ -84,7 +84,7 @@ pub enum RunningError {
     Taken {
         /// The name.
         name: String,
-        /// Who holds it.
+        /// The process that holds it.
         pid: u32,
     },
     /// No lab of the name runs.
@@ -92,10 +92,10 @@ pub enum RunningError {
     NoSuchLab {
         /// The name.
         name: String,
-        /// Which do.
+        /// Labs that run.
         known: String,
     },
-    /// It was not said which, and there is not just one.
+    /// No lab was named, and there is not exactly one.
     #[error("it must be said which lab is meant; {known}")]
     Which {
         /// Which run.

@@ -67,11 +67,11 @@ pub enum Content {
 pub struct Program {
     /// Its name in the study.
     pub name: String,
-    /// Where and what.
+    /// The command and its host.
     pub command: Command,
     /// When it counts as started.
     pub ready: Ready,
-    /// After this it counts as one that does not start.
+    /// Time to start, after which it counts as failed.
     pub within: Duration,
     /// Whether only an action starts it.
     pub on_demand: bool,
@@ -107,9 +107,9 @@ pub struct Step {
     pub phase: String,
     /// The values it runs for.
     pub at: BTreeMap<String, String>,
-    /// Which of its repetitions, counted from 1.
+    /// Number of the repetition, from 1.
     pub repeat: u32,
-    /// What measures; none where it only acts.
+    /// The measuring command; none if the step only acts.
     pub command: Option<Command>,
     /// What runs meanwhile, by name.
     pub beside: Vec<(String, Command)>,
@@ -134,7 +134,7 @@ pub struct Step {
 pub struct Action {
     /// Since the phase's command was started.
     pub at: Duration,
-    /// What.
+    /// The action.
     pub verb: Verb,
 }
 

@@ -90,7 +90,7 @@ pub enum Event {
     },
     /// The step is done.
     Done {
-        /// What makes it invalid, or why it gave nothing.
+        /// Why the step is invalid, or why it gave no measurement.
         fault: Option<String>,
     },
 }
@@ -112,7 +112,7 @@ pub enum RunError {
     /// There is no lab.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// Something in it did not do as it should.
+    /// A host of the lab failed.
     #[error(transparent)]
     Host(#[from] HostError),
     /// A file could not be read or written.
@@ -144,7 +144,7 @@ pub enum RunError {
     NoSuchRow {
         /// Its name.
         row: String,
-        /// Those that are.
+        /// Rows of the study.
         known: String,
     },
     /// It was told to end.
@@ -264,7 +264,7 @@ struct RowRun<'r> {
     stop: &'r AtomicBool,
     tell: &'r mut dyn FnMut(Event),
     conditions: &'r mut Conditions,
-    /// What the labs of rows before it did without.
+    /// Limitations already told for labs of earlier rows.
     told: &'r mut BTreeSet<String>,
     /// Its runs so far.
     phases: Vec<StudyPhase>,
@@ -385,7 +385,7 @@ impl RowRun<'_> {
     }
 }
 
-/// So many labs are made for a row while a busy machine spoils their calibration.
+/// Most labs made for one row while a busy machine spoils their calibration.
 const LABS_MAX: u32 = 3;
 
 /// The plan of a row, its folder and its files.

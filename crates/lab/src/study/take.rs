@@ -14,9 +14,9 @@ pub enum TakeError {
     Absent {
         /// The whole path.
         path: String,
-        /// The part of it.
+        /// The part that is missing.
         part: String,
-        /// What would be right.
+        /// The parts that are there.
         there: String,
     },
     /// It leads to a table or a list.

@@ -29,7 +29,7 @@ pub(super) enum RemoteError {
     /// The connection failed.
     #[error("it cannot be reached: {0}")]
     Io(#[from] io::Error),
-    /// What came is no HTTP.
+    /// The response is not HTTP.
     #[error("it does not speak HTTP: {0}")]
     Parse(#[from] ParseError),
     /// The request could not be written.
@@ -38,7 +38,7 @@ pub(super) enum RemoteError {
     /// It ended the connection before its response was whole.
     #[error("it closed the connection without an answer")]
     Silent,
-    /// It answered something else.
+    /// The response is not a machine's.
     #[error("it answered {status}, not 200 with its work_time; `loadline worker machine` does")]
     NoMachine {
         /// The status of the response.
@@ -57,7 +57,7 @@ impl Remote {
         Self { machine, kept: Mutex::new(Vec::new()) }
     }
 
-    /// Has it work on one request; gives the milliseconds that the work took, as it tells them.
+    /// Sends one request; gives the milliseconds of work that the machine reports.
     pub(super) async fn work(&self) -> Result<f64, RemoteError> {
         loop {
             let kept = lock(&self.kept).pop();

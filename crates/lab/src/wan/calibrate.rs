@@ -31,7 +31,7 @@ pub enum CalibrationError {
         /// How many did not come.
         lost: u64,
     },
-    /// Nobody carries them.
+    /// The router has ended.
     #[error(transparent)]
     Router(#[from] RouterGone),
     /// The links cannot be as they are to be.
@@ -112,7 +112,7 @@ fn one_way(first: &UdpSocket, second: &UdpSocket) -> Result<Duration, Calibratio
 /// Long enough for the router to sleep until the packet is due, as it does with longer ones.
 const KNOWN: Duration = Duration::from_micros(600);
 
-/// More is not what a machine takes, but what it is busy with.
+/// Largest compensation. A longer delay is not the machine's own, but due to its load.
 const MOST: Duration = Duration::from_micros(250);
 
 /// With so many each way the median is within some 6 us.

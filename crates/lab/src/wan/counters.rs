@@ -17,8 +17,8 @@ pub struct Counters {
     pub refused: u64,
     /// How late packets were written.
     pub lateness: Lateness,
-    /// The longest the router was busy between two looks at its ports: a packet that came
-    /// meanwhile began its way so much later at most, which no lateness shows.
+    /// Longest time between two looks at the ports. A packet that came meanwhile may have started
+    /// that much too late, which `lateness` does not show.
     pub longest_turn: Duration,
     /// What the router's thread used of a processor.
     pub processor_time: Duration,

@@ -15,7 +15,7 @@ pub(super) struct Parcel {
     pub(super) frame: Vec<u8>,
     /// The receiver's place in the topology.
     pub(super) to: usize,
-    /// The link it is counted on; none for what the router says itself.
+    /// The link that counts it; none for packets of the router itself.
     pub(super) link: Option<usize>,
     /// How many it is on the wire, and their bytes.
     pub(super) packets: u64,

@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Does what it was told; whether that is to stop.
+    /// Carries out commands; true if one is to stop.
     fn obey(&mut self) -> bool {
         let mut rung = [0; 8];
         // It was rung, or there is nothing to read: both are well.

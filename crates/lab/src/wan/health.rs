@@ -123,8 +123,8 @@ impl Ticks {
         proc::ticks(busy(self).saturating_sub(busy(before)))
     }
 
-    /// What the host took for certain: between two counts of whole ticks there may be one too many,
-    /// which is much of a short run.
+    /// Share of time taken by the machine's host, as far as certain: two counts of whole ticks may
+    /// differ by one too many, which is much in a short run.
     fn steal_since(self, before: Self) -> Ratio {
         let certain = self.steal.saturating_sub(before.steal).saturating_sub(1);
         Ratio::part(certain, self.all.saturating_sub(before.all))

@@ -32,7 +32,7 @@ pub(super) enum PacketFate {
     Due(Instant),
     /// It arrives at this instant, and others may pass it.
     Held(Instant),
-    /// Chance took it.
+    /// It is lost by chance.
     Lost,
     /// The queue of the link was full.
     NoRoom,
@@ -52,7 +52,7 @@ impl Link {
         }
     }
 
-    /// From `now` on this; packets that come then may pass those under way.
+    /// Uses `spec` from `now` on; later packets may pass those under way.
     pub(super) fn change(&mut self, now: Instant, spec: LinkSpec) {
         self.spec = spec;
         self.last_due = Instant::ZERO;

@@ -32,7 +32,7 @@ pub struct ProbePlan {
     pub count: u32,
     /// Before them, to warm up: the kernel begins to stamp a moment after it was asked to.
     pub warm_up: u32,
-    /// From one to the next.
+    /// Time from one datagram to the next.
     pub spacing: Duration,
     /// How long after the last was sent those missing are waited for.
     pub patience: Duration,
@@ -62,9 +62,9 @@ pub struct DelayError {
     pub median: Duration,
     /// 90 % of the round trips are at most this far off.
     pub p90: Duration,
-    /// 99 % of them.
+    /// 99 % of the round trips are at most this far off.
     pub p99: Duration,
-    /// The one that is furthest off.
+    /// The round trip that is farthest off.
     pub max: Duration,
 }
 

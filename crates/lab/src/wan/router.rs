@@ -64,10 +64,10 @@ pub enum StartError {
 /// Why a link did not change.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// It cannot be so.
+    /// The values are impossible.
     #[error(transparent)]
     Link(#[from] TopologyError),
-    /// Nobody is there to change it.
+    /// The router has ended.
     #[error(transparent)]
     Gone(#[from] RouterGone),
 }

@@ -29,7 +29,7 @@ impl Shaper {
         Self { limit, free: Instant::ZERO }
     }
 
-    /// From `now` on this limit: who comes waits for the bytes that waited then, at the new rate.
+    /// Uses `limit` from `now` on: bytes that wait then are sent at the new rate first.
     pub(super) fn change(&mut self, now: Instant, limit: Limit) {
         let waiting = Bytes::new(carried(self.limit.rate, self.free.since(now)));
         self.free = now + time_for(limit.rate, waiting);

@@ -67,9 +67,9 @@ fn answer_v6(packet: &[u8], out: &mut Vec<u8>) {
 
 const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
-/// Of ICMP, that which asks for a response and is no error.
+/// Echo request of ICMP, which is no error.
 const ECHO: u8 = 8;
-/// From here on ICMPv6 is no error.
+/// First ICMPv6 type that is no error.
 const ECHO_V6: u8 = 128;
 const UNREACHABLE: u8 = 3;
 const NO_NETWORK: u8 = 0;

@@ -143,7 +143,7 @@ fn not_simulated(lab: &StudyLab) -> Vec<NotSimulated> {
     all.map(|(row, phase, reason)| NotSimulated { row, phase, reason }).collect()
 }
 
-/// Of what the lab measured.
+/// Allowed difference of averages, as a share of what the lab measured.
 const AVERAGES: f64 = 0.10;
 const PERCENTILES: f64 = 0.15;
 

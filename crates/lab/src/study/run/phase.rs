@@ -143,7 +143,7 @@ fn commands<'s>(
     Ok(Ended { exit, missed: next })
 }
 
-/// Until the next action, and never so long that an end is seen late.
+/// Time until the next action, bounded so that the end of the command is seen soon.
 fn rest(started: Instant, next: Option<Duration>) -> time::Duration {
     let gone = clock::now().since(started);
     let left = next.map_or(LOOK_AGAIN, |at| at.saturating_sub(gone).to_std());
