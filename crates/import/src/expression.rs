@@ -52,8 +52,8 @@ pub(crate) fn whole(regex: &str) -> String {
     around(regex, ".*")
 }
 
-/// The same to replace: of several parts the first is found, so that groups have what they have in
-/// the original.
+/// An expression for replacements: it finds the first of several parts, so that groups hold what
+/// they hold in the original.
 pub(crate) fn first(regex: &str) -> String {
     around(regex, ".*?")
 }

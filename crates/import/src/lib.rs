@@ -64,7 +64,7 @@ pub struct Imported {
     pub lines: usize,
     /// How many of them were not carried over.
     pub lost: usize,
-    /// Those, and those that differ, in the order of the files.
+    /// Lines that were not carried over or differ, in the order of the files.
     pub remarks: Vec<Remark>,
 }
 

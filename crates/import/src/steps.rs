@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct Step {
     /// Which rule of the file it is of: what is wrong is told with it.
     pub(crate) rule: usize,
-    /// What has to hold.
+    /// Conditions that must hold.
     pub(crate) yes: When,
     /// None of these may.
     pub(crate) no: Vec<When>,
@@ -112,7 +112,7 @@ impl Edit {
 }
 
 impl Step {
-    /// One that applies to all requests.
+    /// A step for all requests.
     pub(crate) fn always(rule: usize, act: Act) -> Self {
         Self { rule, yes: When::default(), no: Vec::new(), act }
     }

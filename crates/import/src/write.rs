@@ -137,7 +137,7 @@ fn listener<'a>(
     }
 }
 
-/// What routes of a listener are called: as those of an earlier one, where they are the same.
+/// The label of a listener's routes: that of an earlier listener if its routes are the same.
 fn label<'a>(listener: &'a Listener, shared: &mut Vec<(&'a [Route], String)>) -> String {
     if let Some((_, label)) = shared.iter().find(|(routes, _)| *routes == listener.routes) {
         return label.clone();

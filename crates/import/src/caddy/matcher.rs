@@ -105,8 +105,8 @@ fn all_of(line: &[&str], block: &[Directive]) -> Result<Matcher, String> {
     Ok(found)
 }
 
-/// What lines of one kind ask together: most of them name alternatives. What may not be goes into
-/// `found`.
+/// The condition of all lines of one kind: most of them name alternatives. What must not hold goes
+/// into `found`.
 fn of_kind(name: &str, lines: &[Vec<&str>], found: &mut Matcher) -> Result<When, String> {
     let all = lines.concat();
     if all.is_empty() {
@@ -186,7 +186,7 @@ fn sources(networks: &[&str]) -> Result<Vec<Network>, String> {
     Ok(sources)
 }
 
-/// What one line of the other kinds asks.
+/// The condition of one line of another kind.
 fn condition(name: &str, args: &[&str]) -> Result<When, String> {
     match (name, args) {
         ("path_regexp", [regex] | [_, regex]) => {

@@ -308,7 +308,7 @@ impl Import<'_> {
         table.remark(self.lines.lost(self.files, directive.at(), why));
     }
 
-    /// The same with all that is within it.
+    /// The same for the directive and everything inside.
     fn lose_all(&mut self, directive: &Directive, table: &mut Table) {
         self.lose(directive, table);
         for inner in directive.block() {

@@ -94,7 +94,7 @@ pub(super) fn service(
     Ok((named(import, service, &written), edits))
 }
 
-/// The name under which it is there: that of an equal one, or a new one.
+/// The name of this service among those made: that of an equal one, or a new name.
 fn named(import: &mut Import<'_>, mut service: Service, written: &[&str]) -> String {
     let is_same = |other: &&Service| {
         other.table.keys == service.table.keys

@@ -40,7 +40,7 @@ impl Acls {
         self.named.entry(name).or_default().push(rest);
     }
 
-    /// Whether there is one of this name.
+    /// Whether an ACL has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.named.contains_key(name) || builtin(name).is_some() || UNKNOWN.contains(&name)
     }

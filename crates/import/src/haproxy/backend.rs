@@ -116,7 +116,7 @@ fn is_way(key: &str) -> bool {
     key.starts_with("tls.") || matches!(key, "http_version" | "send_proxy")
 }
 
-/// Keys of which one of both says something else, or nothing.
+/// Keys whose values differ, or that only one of both has.
 fn unequal<'a>(one: &'a Options, other: &'a Options) -> Vec<&'a str> {
     let keys = one.service.keys.iter().chain(&other.service.keys).map(|(key, _)| key.as_str());
     let mut keys: Vec<&str> =
@@ -133,7 +133,7 @@ fn other_way(options: &Options, said: &Options) -> Option<String> {
     Some(format!("it needs a service of its own: `{key}` is one for all servers of a service"))
 }
 
-/// What a server says of the service that another one says otherwise.
+/// Settings of a server that differ from those kept for its service.
 fn differing(options: &Options, said: &Options) -> Vec<String> {
     let mut differing = Vec::new();
     if said.is_checked && !options.is_checked {

@@ -15,11 +15,11 @@ pub(super) struct Bases {
 pub(super) struct Bind {
     /// Addresses as our file writes them.
     pub(super) addresses: Vec<String>,
-    /// None where they have several.
+    /// The port; none if the addresses have several.
     pub(super) port: Option<u16>,
     pub(super) tls: Option<Tls>,
     pub(super) accept_proxy: bool,
-    /// What of it has no counterpart.
+    /// Options without a counterpart.
     pub(super) lost: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ use crate::{
 
 /// What a rule does, and what of it differs.
 pub(super) struct Read {
-    /// None where loadline does it by itself.
+    /// None if loadline does so by itself.
     pub(super) act: Option<Act>,
     pub(super) differs: Option<&'static str>,
 }
@@ -101,7 +101,7 @@ fn is_ours(name: &str) -> bool {
         .contains(&name.to_ascii_lowercase().as_str())
 }
 
-/// Whether that is what loadline does by itself.
+/// Whether loadline does so by itself.
 fn is_native(name: &str, value: &str, context: Context) -> Result<bool, String> {
     let name = name.to_ascii_lowercase();
     let is_usual = match name.as_str() {

@@ -21,7 +21,7 @@ use crate::{
 const CONTENT: [&str; 6] =
     ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
 
-/// What may decide before that.
+/// Directives that may decide before the location does.
 const CLOSED: [&str; 3] = ["return", "deny", "internal"];
 
 /// A place in a server: what holds there, and in which location it is.
@@ -99,7 +99,7 @@ fn told(
 const AGAIN: &str = "nginx looks for the location of the new path, a route stays what it is: write \
                      the service of that location into a route of its own";
 
-/// Whether the location is still the one for a path that begins so.
+/// Whether paths with this prefix still belong to the location.
 fn stays(site: &Site<'_>, here: &Directive, path: &str) -> bool {
     let (found, lost) = order::locations(site.block);
     let Some(own) = found.iter().find(|it| it.directive.at() == here.at()) else { return false };

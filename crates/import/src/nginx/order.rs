@@ -64,7 +64,7 @@ pub(super) struct Location<'a> {
 }
 
 impl Location<'_> {
-    /// Whether it is one path, and not all that begin so.
+    /// Whether it is for one path, rather than for a prefix.
     pub(super) fn is_exact(&self) -> bool {
         self.rank.0 == 0
     }

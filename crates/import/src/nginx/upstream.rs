@@ -198,8 +198,8 @@ pub(super) struct Known {
     service: String,
 }
 
-/// The name of the service for a target, about which `said` is said; it is written where it is not
-/// there yet. Where something else is said, it is another one.
+/// The name of the service for a target with the settings `said`, which is made if it does not
+/// exist. Other settings make another service.
 pub(super) fn service(
     import: &mut Import<'_>,
     directive: &Directive,
