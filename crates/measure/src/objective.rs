@@ -70,7 +70,7 @@ enum Figure {
     RateOfTarget(Ratio),
 }
 
-/// Which time.
+/// The kind of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Response,

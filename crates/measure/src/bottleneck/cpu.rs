@@ -214,10 +214,10 @@ const THREAD_FULL: f64 = 0.95;
 /// Less than 3 % idle: a thread that wakes up has to wait for a core.
 const MACHINE_FULL: f64 = 0.97;
 
-/// A machine that others fill is no bottleneck of who hardly uses it.
+/// Least share of a busy machine for which the watched processes count as concerned.
 const NOTABLE: f64 = 0.1;
 
-/// Who uses this share of all cores is what fills the machine.
+/// Share of all cores from which on processes count as filling the machine.
 const PREDOMINANT: f64 = 0.6;
 
 /// Leaves something for the process that the packets are for; beyond it, packets are dropped.

@@ -93,7 +93,7 @@ fn series(record: &ResourceRecord, name: &str) -> Vec<f64> {
     record.samples.iter().map(of).collect()
 }
 
-/// The limit in bytes per second and who says so; what was given goes before what the driver says.
+/// Limit in bytes per second, and its source. A given limit goes before the driver's.
 fn limit(interface: &Interface) -> Option<(f64, &'static str)> {
     let given = interface.given_bytes_per_s.map(|limit| (limit, "given"));
     let known = given.or(interface.speed_bytes_per_s.map(|speed| (speed, "its speed")));
@@ -113,7 +113,7 @@ fn losses(record: &ResourceRecord, from: usize) -> Option<String> {
     })
 }
 
-/// What CPU did meanwhile: the other half of "is it CPU or network?".
+/// CPU usage in the same time: the other half of "is it CPU or network?".
 fn processors(record: &ResourceRecord, from: usize, until: usize) -> String {
     let busy = percent(cpu::mean_of(record, from, until, |sample| sample.cpu.busy()));
     let used = cpu::by_role(record, from, until);

@@ -235,11 +235,11 @@ impl Course {
 pub struct Point {
     /// Since the start of the curve.
     pub at: Duration,
-    /// The balance then.
+    /// Balance at this time.
     pub balance: Credits,
-    /// The load that is asked for from then on.
+    /// Requested load from this time on.
     pub load: Ratio,
-    /// The load that is carried from then on.
+    /// Carried load from this time on.
     pub carried: Ratio,
 }
 

@@ -19,9 +19,9 @@ pub enum FormulaError {
     /// An input for which the formula means nothing.
     #[error("{what} of {given} is out of range; it must be {right}")]
     Range {
-        /// Which input.
+        /// Name of the input.
         what: &'static str,
-        /// What it was.
+        /// Its value.
         given: String,
         /// What would be right.
         right: &'static str,
@@ -29,7 +29,7 @@ pub enum FormulaError {
     /// A result beyond what its type can hold.
     #[error("{what} is more than can be told; give smaller quantities")]
     TooLarge {
-        /// Which result.
+        /// Name of the result.
         what: &'static str,
     },
     /// A text that is no load curve.

@@ -10,7 +10,7 @@ use loadline_core::{
     units::{Count, Rate, Ratio},
 };
 
-/// What a figure was, and whether that will do.
+/// The value of a figure, and whether it meets its bound.
 struct Finding {
     measured: String,
     met: bool,

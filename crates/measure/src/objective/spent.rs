@@ -25,7 +25,7 @@ use loadline_core::time::Duration;
 pub struct Spent {
     /// What was spent; infinite where nothing makes up for it.
     pub spent: f64,
-    /// What might have been.
+    /// What was allowed.
     pub allowed: f64,
 }
 

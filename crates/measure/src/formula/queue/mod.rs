@@ -51,7 +51,7 @@ pub enum QueueError {
     Unbounded {
         /// The load.
         load: Rate,
-        /// What the servers can do.
+        /// Capacity of the servers.
         capacity: Rate,
     },
     /// A bound that the service times alone exceed.
