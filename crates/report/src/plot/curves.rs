@@ -27,9 +27,9 @@ pub struct Curve {
 /// A rate worth a dashed line of its own, such as a capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Where it stands.
+    /// The rate at which it stands.
     pub rate: Rate,
-    /// What it is, in a few words.
+    /// Its text, a few words.
     pub text: String,
 }
 

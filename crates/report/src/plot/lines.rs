@@ -193,7 +193,7 @@ impl Chart {
         row_height(narrow) * (self.rows(narrow) - USUAL_ROWS).max(0)
     }
 
-    /// Where it lies, below its title and names.
+    /// The frame of the chart, below its title and names.
     fn frame(&self, (top, bottom): (i32, i32), narrow: bool) -> Frame {
         let (width, letter) = size(narrow);
         let top = top + row_height(narrow) * (self.rows(narrow) + 1) + letter;

@@ -49,7 +49,7 @@ pub(crate) struct Axis<'a> {
 pub(crate) enum Stroke {
     /// The main thing.
     Thick,
-    /// What goes with it.
+    /// A secondary line.
     Thin,
     /// Limits and bounds.
     Dashed,

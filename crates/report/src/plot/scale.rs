@@ -22,7 +22,7 @@ pub(crate) enum Scale {
     /// Shares from 0 by their nines: a place further is a tenth of the rest (0.9, 0.99, 0.999),
     /// as HdrHistogram's plots have it.
     Nines {
-        /// So many nines at the end.
+        /// Number of nines at the end.
         end: f64,
     },
 }
@@ -63,7 +63,7 @@ impl Scale {
         }
     }
 
-    /// Where a value stands; what is beyond an end stands there.
+    /// The place of a value on the axis, kept within its ends.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match self {
             Self::Even { .. } => value,

@@ -35,7 +35,7 @@ pub(super) fn section(name: &str, record: &ResourceRecord) -> Result<Section, Pl
     Ok(part(format!("Resources {name}"), blocks))
 }
 
-/// What gave out, in words.
+/// The bottleneck in words.
 pub(super) fn verdict(record: &ResourceRecord) -> Vec<Block> {
     evidence(record).into_iter().map(text).collect()
 }

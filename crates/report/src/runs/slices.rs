@@ -27,7 +27,7 @@ impl Slice {
         f64::midpoint(self.from.as_secs_f64(), self.until.as_secs_f64())
     }
 
-    /// So many in it, per second.
+    /// This count per second of the slice.
     pub(super) fn per_second(&self, count: u64) -> f64 {
         count as f64 / self.length().max(f64::MIN_POSITIVE)
     }
