@@ -17,10 +17,9 @@ use crate::trailers::Trailers;
 /// What became of the bytes that were fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// So many of them belong to this body; what follows is the next message.
+    /// Bytes that belong to this body; the rest is the next message.
     pub consumed: usize,
-    /// So many of them are passed on as they are: all that were consumed, but for trailers, which
-    /// are held back.
+    /// Bytes to pass on unchanged: all those consumed, except trailers, which are held back.
     pub passed: usize,
     /// Whether the body is complete.
     pub finished: bool,

@@ -101,11 +101,11 @@ pub enum Known {
 /// X-Forwarded-For. A proxy, by the grammar, takes neither for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Underscores {
-    /// It is as if it had not come.
+    /// The field is dropped.
     Drop,
     /// The message is refused.
     Refuse,
-    /// It is a field like any other.
+    /// The field is kept like any other.
     #[default]
     Keep,
 }

@@ -252,10 +252,10 @@ impl Forwarding<'_> {
 
 /// What becomes of a touched field.
 enum Addition<'a> {
-    /// It stays after all.
+    /// The field stays.
     Leave,
-    /// It is left out.
+    /// The field is left out.
     Drop,
-    /// It gets one more member.
+    /// The field gets one more list member.
     Append(&'a [u8]),
 }

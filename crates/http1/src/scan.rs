@@ -30,7 +30,7 @@ pub(crate) fn trim(text: &[u8]) -> &[u8] {
 pub(crate) struct LineCursor {
     /// Start of the line that is not finished.
     pub(crate) line: usize,
-    /// All bytes before this one are known to hold no control character of that line.
+    /// Bytes of the line before this position are known to have no control character.
     at: usize,
 }
 

@@ -15,7 +15,7 @@ use crate::scan::LineCursor;
 pub struct Trailers {
     bytes: Vec<u8>,
     cursor: LineCursor,
-    /// Those that are passed on.
+    /// Trailers that are passed on.
     fields: Fields,
     underscores: Underscores,
     limits: HeadLimits,
