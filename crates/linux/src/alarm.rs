@@ -34,7 +34,7 @@ struct Waits {
 enum SetTo {
     Nothing,
     At(Instant),
-    /// The driver is awake, and sets it before it sleeps: nobody else need.
+    /// The driver is awake and sets the timer before it sleeps: nobody else has to.
     Driven,
 }
 

@@ -108,8 +108,7 @@ impl Arena {
         Some(Owner { arena: self.clone(), extent, length: 0 })
     }
 
-    /// Has huge pages for what is to be written, where there are any: that takes less time than so
-    /// many small ones. Where the kernel has none, there will be small ones.
+    /// Prepares huge pages for a write, where possible: that takes less time than many small ones.
     fn prepare(&self, extent: Extent) {
         let Some(Extent { first, pages }) = extent.huge() else { return };
         let (start, end) = (first as usize * PAGE, (first + pages) as usize * PAGE);

@@ -21,7 +21,7 @@ pub fn ticks(count: u64) -> Duration {
 pub struct CpuTicks {
     /// In programs, those of low priority included.
     pub user: u64,
-    /// In the kernel for them, and in interrupts.
+    /// In the kernel for programs, and in interrupts.
     pub system: u64,
     /// In the kernel's own work after interrupts.
     pub softirq: u64,
@@ -32,7 +32,7 @@ pub struct CpuTicks {
 }
 
 impl CpuTicks {
-    /// All of them.
+    /// The sum of all ticks.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.user + self.system + self.softirq + self.steal + self.idle

@@ -24,7 +24,7 @@ use super::PAGE;
 pub(super) struct Map {
     start: NonNull<u8>,
     length: usize,
-    /// Goes with it.
+    /// The address range, released with the map.
     _reserved: Reserved,
 }
 
@@ -62,8 +62,7 @@ impl Map {
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 
-    /// Has huge pages in place of small ones, where there are any; else it stays as it is. Kernels
-    /// before 6.1 have none.
+    /// Replaces small pages by huge ones where possible; no effect on kernels before 6.1.
     pub(super) fn gather(&self, range: Range<usize>) {
         let Some(bytes) = self.bytes().get(range) else { return };
         let start = bytes.as_ptr().cast_mut().cast();
