@@ -138,7 +138,7 @@ impl<'de> Node<'de> {
         }
     }
 
-    /// That this is not what is expected.
+    /// An error: the value is not of the expected type.
     fn unlike(&self, expected: &dyn Expected) -> ReadError {
         let found = match self.0.get_ref() {
             DeValue::String(text) => Unexpected::Str(text),
@@ -154,7 +154,7 @@ impl<'de> Node<'de> {
     }
 }
 
-/// What was read; an error that has no place has this one.
+/// The result; an error without a place gets this one.
 fn at<T>(read: Result<T, ReadError>, span: Span) -> Result<T, ReadError> {
     match read {
         Ok(value) => Ok(value),

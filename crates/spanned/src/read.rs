@@ -137,12 +137,12 @@ fn cut(node: &mut Spanned<DeValue<'_>>, place: &Span) -> Option<Span> {
 
 /// What stands where an error is.
 struct Found<'a> {
-    /// The keys that lead there.
+    /// The keys that lead to the place.
     path: Vec<&'a str>,
     text: &'a str,
 }
 
-/// What is written at a place of texts that follow each other, a byte between them.
+/// The text at a place, in texts joined by one byte each.
 fn text_at<'t>(texts: &[&'t str], place: &Span) -> &'t str {
     let mut start = 0;
     for text in texts {

@@ -10,7 +10,7 @@ use crate::{place::Span, problem::Problems, variables::Variables};
 /// A tree, and where in it a variable is the whole value.
 pub(crate) struct Tree<'t> {
     pub(crate) root: Spanned<DeValue<'t>>,
-    /// The places with what is written there.
+    /// Places of such values, with the text written there.
     lone: Vec<(Span, String)>,
 }
 
@@ -122,7 +122,7 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// Puts variables into `node`; false where one has no value, so that it must go.
+    /// Expands variables in `node`; false if one has no value, so that the node has to be removed.
     fn stays(&mut self, node: &mut Spanned<DeValue<'_>>) -> bool {
         let span = node.span();
         match node.get_mut() {
