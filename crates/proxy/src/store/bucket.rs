@@ -191,7 +191,6 @@ const PASSED: &[&str] = &[
     "ETag",
     "Expires",
     "Last-Modified",
-    "Strict-Transport-Security",
     "Trailer",
     "Transfer-Encoding",
     "Vary",

@@ -1,38 +1,82 @@
-//! What clients get of a bucket's responses that are no objects.
+//! What a bucket is asked, and what clients get of what it says.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
-    sync::Arc,
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, Mutex},
     thread,
 };
 
-use loadline_core::fleet::{Bucket, Server, Store, StorePlace};
+use loadline_core::{
+    fleet::{Bucket, Fleet, Server, Store, StorePlace},
+    rules::{Action, Caching, Conditions, Routes, Rule, Split},
+};
 
 use crate::support::Proxy;
 
+/// A bucket that answers each request, by its head, with what `answer` gives, and closes.
+struct Scripted {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scripted {
+    fn new(answer: impl Fn(&str) -> String + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let heads = asked.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
+                let head = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
+                let head = head.map(|line| line + "\r\n").collect::<String>();
+                let response = answer(&head);
+                heads.lock().expect("a list").push(head);
+                // A client that has left sees nothing of it.
+                let _ = stream.write_all(response.as_bytes());
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// A proxy before it.
+    fn proxy(&self, change: impl FnOnce(&mut Fleet)) -> Proxy {
+        let (authority, base) = (self.address.to_string(), "/bucket".to_owned());
+        let bucket = Bucket { authority, base, ..Bucket::default() };
+        let mut store = Store::at(StorePlace::Bucket(bucket));
+        store.error_page = Some("/404.html".into());
+        let server = Server { store: Some(Arc::new(store)), ..Server::at(self.address) };
+        Proxy::with(server, change)
+    }
+
+    /// The heads of all requests that have come.
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("a list").clone()
+    }
+}
+
+/// A response with this status and these lines.
+fn response(head: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+}
+
 /// A proxy before a bucket that answers each request, by its path, with this head and body.
 fn before(answer: fn(&str) -> (&'static str, &'static str)) -> Proxy {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
-            let first = lines.next().expect("a request").expect("a line");
-            lines.map_while(Result::ok).find(String::is_empty);
-            let (head, body) = answer(first.split(' ').nth(1).expect("a path"));
-            let length = body.len();
-            let framing = format!("Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-            // A client that has left sees nothing of it.
-            let _ = stream.write_all(format!("HTTP/1.1 {head}{framing}").as_bytes());
-        }
+    let bucket = Scripted::new(move |asked| {
+        let (head, body) = answer(asked.split(' ').nth(1).expect("a path"));
+        response(head, body)
     });
-    let (authority, base) = (address.to_string(), "/bucket".to_owned());
-    let bucket = Bucket { authority, base, ..Bucket::default() };
-    let mut store = Store::at(StorePlace::Bucket(bucket));
-    store.error_page = Some("/404.html".into());
-    Proxy::to(Server { store: Some(Arc::new(store)), ..Server::at(address) })
+    bucket.proxy(|_| {})
+}
+
+/// Has all that goes through a proxy cached.
+fn cached(fleet: &mut Fleet) {
+    let to_all = Rule::new(Conditions::default(), Action::Service(Split::all(0)));
+    let rule = Rule { cache: Some(Caching::default()), ..to_all };
+    fleet.listeners[0].routes = Routes::new(vec![rule]);
 }
 
 #[test]
@@ -60,4 +104,30 @@ fn a_range_behind_the_end_of_an_object_of_a_bucket_is_told_its_length() {
     let told = proxy.get("/a", "Range: bytes=10-\r\n");
     assert_eq!((told.status(), told.field("Content-Range")), (416, Some("bytes */10")));
     assert!(!told.text().contains("InvalidRange"), "{}", told.text());
+}
+
+#[test]
+fn clients_are_told_what_loadline_says_of_itself_and_not_what_a_bucket_does() {
+    let bucket = Scripted::new(|head| {
+        let lines = "Strict-Transport-Security: max-age=31536000\r\nAlt-Svc: h3=\":443\"\r\n\
+                     Cache-Status: elsewhere\r\nServer: MinIO\r\nCache-Control: max-age=60\r\n";
+        let told = response(&format!("200 OK\r\n{lines}"), "hello");
+        let body = if head.starts_with("HEAD") { "hello" } else { "" };
+        told.strip_suffix(body).expect("a body").to_owned()
+    });
+    let proxy = bucket.proxy(cached);
+    let (plain, passed) = (bucket.proxy(|_| {}).get("/a", ""), proxy.ask("HEAD", "/a", ""));
+    let (fetched, hit) = (proxy.get("/a", ""), proxy.get("/a", ""));
+    let status = "loadline; fwd=miss";
+    assert_eq!(passed.field("Cache-Status"), Some(status), "{}", passed.head);
+    for told in [&plain, &passed, &fetched, &hit] {
+        for name in ["Strict-Transport-Security", "Alt-Svc", "Server"] {
+            assert_eq!(told.field(name), None, "{}", told.head);
+        }
+        assert!(!told.head.contains("elsewhere"), "{}", told.head);
+        assert_eq!(told.field("Content-Length"), Some("5"), "{}", told.head);
+    }
+    for told in [plain, fetched, hit] {
+        assert_eq!(told.text(), "hello");
+    }
 }

@@ -31,6 +31,11 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn to(server: Server) -> Self {
+        Self::with(server, |_| {})
+    }
+
+    /// One with other settings.
+    pub(crate) fn with(server: Server, change: impl FnOnce(&mut Fleet)) -> Self {
         let edge =
             Edge { threads: 1, drain_timeout: Duration::from_secs(1), ..Edge::within("here") };
         let group = Group {
@@ -43,13 +48,14 @@ impl Proxy {
             discovery: None,
         };
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
-        let runtime = Runtime::start(Fleet {
+        let mut fleet = Fleet {
             edge,
             forwarding: Forwarding::default(),
             listeners: vec![Listener::new(bind, 0)],
             services: vec![Service { groups: vec![group], ..Service::named("store") }],
-        });
-        let runtime = runtime.expect("a proxy");
+        };
+        change(&mut fleet);
+        let runtime = Runtime::start(fleet).expect("a proxy");
         let address = runtime.local_addrs()[0];
         Self { runtime, address }
     }

@@ -18,6 +18,21 @@ use crate::{
 };
 
 impl Attempt<'_, '_> {
+    /// Leaves in the head of a bucket's object what clients may see of it. All that is done with
+    /// the response goes by that.
+    pub(super) fn hide_rest(
+        &self,
+        head: &mut ResponseHead,
+        buffer: &mut Buffer,
+    ) -> Result<(), Reason> {
+        let length = head.head_len();
+        let mut shown = buffer.filled()[..length].to_vec();
+        hide_rest(&mut shown);
+        buffer.replace_first(length, &shown);
+        head.parse(buffer.filled(), self.exchange.request.method).map_err(of_syntax)?;
+        Ok(())
+    }
+
     /// Writes the head for the client, unless it is the one in `buf`. A body that is compressed may
     /// go in chunks.
     pub(super) fn write_head(
@@ -43,16 +58,9 @@ impl Attempt<'_, '_> {
             ..ResponseOptions::default()
         };
         let mut text = worker.buffers.take_text();
-        let mut forwarded = write_response(&mut text, buf, head, options);
+        let forwarded = write_response(&mut text, buf, head, options);
         let bytes = &buf[..head.head_len()];
-        if self.is_of_bucket() {
-            if forwarded == Forwarded::Unchanged {
-                text.extend_from_slice(bytes);
-            }
-            hide_rest(&mut text);
-            forwarded = Forwarded::Rewritten;
-        }
-        forwarded = self.change_head(forwarded, bytes, &mut text);
+        let mut forwarded = self.change_head(forwarded, bytes, &mut text);
         if treatment != Treatment::Keep {
             forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
         }
