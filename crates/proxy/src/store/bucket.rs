@@ -44,7 +44,6 @@ pub(super) enum Outgoing {
 pub(super) fn outgoing(
     (store, bucket): (&Store, &Bucket),
     text: &[u8],
-    has_body: bool,
     (credential, region): (Option<&Credential>, &str),
 ) -> Result<Outgoing, Reason> {
     let asked = Asked::of(text);
@@ -53,7 +52,7 @@ pub(super) fn outgoing(
         b"HEAD" => "HEAD",
         _ => return Ok(Outgoing::Local(405, "Allow: GET, HEAD\r\n")),
     };
-    if has_body {
+    if asked.fields().any(|field| frames_body(&field)) {
         return Ok(Outgoing::Local(400, ""));
     }
     let Some(path) = path(store, bucket, asked.path) else { return Ok(Outgoing::Local(404, "")) };
@@ -78,6 +77,12 @@ pub(super) fn outgoing(
     }
     add(&[b"\r\n"]);
     Ok(Outgoing::Request(head))
+}
+
+/// Whether a field says that a body follows.
+fn frames_body(field: &Field<'_>) -> bool {
+    let is_long = || field.value.iter().any(|byte| matches!(byte, b'1'..=b'9'));
+    field.is("transfer-encoding") || field.is("content-length") && is_long()
 }
 
 /// The path of an object; none for one that can lead out of the prefix, or be that of no object.
@@ -220,7 +225,7 @@ mod tests {
     fn made(base: &str, text: &str, credential: Option<&Credential>) -> Outgoing {
         let bucket = bucket(base);
         let store = Store::at(StorePlace::Bucket(bucket.clone()));
-        outgoing((&store, &bucket), text.as_bytes(), false, (credential, "eu-central-1"))
+        outgoing((&store, &bucket), text.as_bytes(), (credential, "eu-central-1"))
             .expect("a request")
     }
 
@@ -263,6 +268,15 @@ mod tests {
         let expected = "GET /b/a HTTP/1.1\r\nHost: s3.eu-central-1.amazonaws.com\r\n\
             range: bytes=0-1\r\nIf-None-Match: \"a\"\r\n\r\n";
         assert_eq!(made("/b", text, None), Outgoing::Request(expected.into()));
+    }
+
+    #[test]
+    fn a_request_with_a_body_is_refused_by_its_head_whatever_has_come_of_it() {
+        let given = |lines: &str| made("/b", &format!("GET /a HTTP/1.1\r\n{lines}\r\n"), None);
+        for lines in ["Content-Length: 10\r\n", "transfer-encoding: chunked\r\n"] {
+            assert_eq!(given(lines), Outgoing::Local(400, ""), "{lines}");
+        }
+        assert!(matches!(given("Content-Length: 0\r\n"), Outgoing::Request(_)));
     }
 
     #[test]
@@ -313,7 +327,7 @@ mod tests {
             b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=2-3\r\nCookie: a\r\n\r\n";
         let head = |credential: Option<Credential>| {
             let with = (credential.as_ref(), "");
-            match outgoing((&store, &bucket), text, false, with) {
+            match outgoing((&store, &bucket), text, with) {
                 Ok(Outgoing::Request(head)) => String::from_utf8(head).expect("text"),
                 other => panic!("{other:?}"),
             }

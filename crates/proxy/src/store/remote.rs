@@ -144,7 +144,7 @@ impl Remote {
     pub(crate) async fn sign(
         &self,
         (store, bucket): (&Store, &Bucket),
-        (text, has_body): (&[u8], bool),
+        text: &[u8],
         limit: Duration,
     ) -> Result<Signed, Reason> {
         let Known { credential, generation, .. } = match &self.credentials {
@@ -156,7 +156,7 @@ impl Remote {
         }
         let region = self.region.load_full();
         let with = (credential.as_deref(), region.as_str());
-        let outgoing = outgoing((store, bucket), text, has_body, with)?;
+        let outgoing = outgoing((store, bucket), text, with)?;
         Ok(Signed { outgoing, generation, region })
     }
 

@@ -8,11 +8,12 @@ use std::{
 };
 
 use loadline_core::{
+    decide::ending::Ending,
     fleet::{Bucket, Fleet, Server, Store, StorePlace},
     rules::{Action, Caching, Conditions, Routes, Rule, Split},
 };
 
-use crate::support::Proxy;
+use crate::support::{Proxy, Response};
 
 /// A bucket that answers each request, by its head, with what `answer` gives, and closes.
 struct Scripted {
@@ -130,4 +131,19 @@ fn clients_are_told_what_loadline_says_of_itself_and_not_what_a_bucket_does() {
     for told in [plain, fetched, hit] {
         assert_eq!(told.text(), "hello");
     }
+}
+
+#[test]
+fn a_get_with_a_body_for_a_bucket_is_refused_however_it_comes() {
+    let bucket = Scripted::new(|_| response("200 OK\r\n", "hello"));
+    let proxy = bucket.proxy(|_| {});
+    let head = "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\n";
+    let mut later = proxy.send(head.as_bytes());
+    proxy.expect(Ending::Complete, 1);
+    later.write_all(b"body").expect("the rest is taken");
+    let at_once = proxy.send(format!("{head}body").as_bytes());
+    for stream in [later, at_once] {
+        assert_eq!(Response::read(stream).status(), 400);
+    }
+    assert!(bucket.asked().is_empty(), "{:?}", bucket.asked());
 }

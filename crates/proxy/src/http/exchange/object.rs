@@ -25,10 +25,7 @@ impl Exchange<'_> {
         let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
         let page = store.error_page.as_ref().filter(|_| asks_page);
         let page = page.map(|path| format!("GET {path} HTTP/1.1\r\n\r\n"));
-        let request = match &page {
-            Some(text) => (text.as_bytes(), false),
-            None => (&*self.request.text, !self.request.is_whole),
-        };
+        let request = page.as_ref().map_or(&*self.request.text, String::as_bytes);
         let limit = route.settings().timeouts.connect;
         let signed = remote.sign((store, bucket), request, limit).await?;
         Ok(Some(if page.is_some() { signed.for_error_page() } else { signed }))
