@@ -12,7 +12,8 @@ use std::{
 
 use http::{Request, header::HOST, request::Parts};
 use loadline_core::{
-    cache::Field,
+    cache::{Field, Fields},
+    compress::etag,
     decide::reason::Reason,
     fleet::{Bucket, Store},
 };
@@ -56,8 +57,7 @@ pub(super) fn outgoing(
         return Ok(Outgoing::Local(400, ""));
     }
     let Some(path) = path(store, bucket, asked.path) else { return Ok(Outgoing::Local(404, "")) };
-    let mut fields: Vec<Field<'_>> =
-        asked.fields().filter(|field| is_listed(ASKED, field.name)).collect();
+    let mut fields = told(asked);
     if bucket.account.is_some() {
         // Each is signed once.
         fields.sort_by_key(|field| field.name.to_ascii_lowercase());
@@ -77,6 +77,25 @@ pub(super) fn outgoing(
     }
     add(&[b"\r\n"]);
     Ok(Outgoing::Request(head))
+}
+
+/// What of a client's head the store is told. Not all stores know that a range is for `GET` alone,
+/// that tags come before dates (RFC 9110 sections 14.2, 13.1.3 and 13.1.4), or several tags.
+fn told(asked: Asked<'_>) -> Vec<Field<'_>> {
+    let mut fields: Vec<Field<'_>> =
+        asked.fields().filter(|field| is_listed(ASKED, field.name)).collect();
+    let has = |name| Fields(&fields).has(name);
+    let left_out = [
+        ("range", asked.method != b"GET"),
+        ("if-range", asked.method != b"GET"),
+        ("if-modified-since", has("if-none-match")),
+        ("if-unmodified-since", has("if-match")),
+    ];
+    fields.retain(|field| !left_out.iter().any(|(name, is_out)| *is_out && field.is(name)));
+    for field in fields.iter_mut().filter(|field| field.is("if-none-match")) {
+        field.value = etag::in_one_form(field.value);
+    }
+    fields
 }
 
 /// Whether a field says that a body follows.
@@ -268,6 +287,42 @@ mod tests {
         let expected = "GET /b/a HTTP/1.1\r\nHost: s3.eu-central-1.amazonaws.com\r\n\
             range: bytes=0-1\r\nIf-None-Match: \"a\"\r\n\r\n";
         assert_eq!(made("/b", text, None), Outgoing::Request(expected.into()));
+    }
+
+    /// The fields that a store is told for a request with these.
+    fn told_of(method: &str, lines: &str) -> String {
+        match made("/b", &format!("{method} /a HTTP/1.1\r\n{lines}\r\n"), None) {
+            Outgoing::Request(head) => {
+                let head = String::from_utf8(head).expect("text");
+                head.lines().skip(2).filter(|line| !line.is_empty()).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_head_of_an_object_is_asked_for_without_a_range() {
+        let lines = "Range: bytes=0-1\r\nIf-Range: \"a\"\r\n";
+        assert_eq!(told_of("HEAD", lines), "");
+        assert_eq!(told_of("GET", lines), "Range: bytes=0-1If-Range: \"a\"");
+    }
+
+    #[test]
+    fn a_store_is_told_of_two_conditions_the_one_that_counts() {
+        let date = "Tue, 24 Nov 2026 11:00:00 GMT";
+        for (tag, since) in
+            [("If-None-Match", "If-Modified-Since"), ("If-Match", "If-Unmodified-Since")]
+        {
+            let lines = format!("{since}: {date}\r\n{tag}: \"a\"\r\n");
+            assert_eq!(told_of("GET", &lines), format!("{tag}: \"a\""));
+            assert_eq!(told_of("GET", &format!("{since}: {date}\r\n")), format!("{since}: {date}"));
+        }
+    }
+
+    #[test]
+    fn a_tag_that_was_made_weak_is_told_as_the_store_has_it() {
+        let told = told_of("GET", "If-None-Match: W/\"a\", \"a\"\r\n");
+        assert_eq!(told, "If-None-Match: \"a\"");
     }
 
     #[test]

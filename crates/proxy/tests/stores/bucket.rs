@@ -9,7 +9,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Bucket, Fleet, Server, Store, StorePlace},
+    fleet::{Bucket, Compression, Fleet, Server, Store, StorePlace},
     rules::{Action, Caching, Conditions, Routes, Rule, Split},
 };
 
@@ -146,4 +146,24 @@ fn a_get_with_a_body_for_a_bucket_is_refused_however_it_comes() {
         assert_eq!(Response::read(stream).status(), 400);
     }
     assert!(bucket.asked().is_empty(), "{:?}", bucket.asked());
+}
+
+#[test]
+fn a_client_that_has_a_compressed_object_of_a_bucket_is_told_so() {
+    // A store that compares the whole field, and for which a date comes before a tag.
+    let bucket = Scripted::new(|head| {
+        let has = |line: &str| head.contains(line) && !head.contains("If-Modified-Since");
+        let tagged = "ETag: \"a\"\r\nContent-Type: text/plain\r\n";
+        match has("If-None-Match: \"a\"\r\n") {
+            true => format!("HTTP/1.1 304 No\r\n{tagged}Connection: close\r\n\r\n"),
+            false => response(&format!("200 OK\r\n{tagged}"), &"hello".repeat(1_000)),
+        }
+    });
+    let proxy = bucket.proxy(|fleet| fleet.services[0].compression = Some(Compression::default()));
+    let whole = proxy.get("/a", "Accept-Encoding: gzip\r\n");
+    assert_eq!(whole.field("ETag"), Some("W/\"a\""), "{}", whole.head);
+    let has = "Accept-Encoding: gzip\r\nIf-None-Match: W/\"a\"\r\n\
+               If-Modified-Since: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+    let again = proxy.get("/a", has);
+    assert_eq!((again.status(), again.field("ETag")), (304, Some("W/\"a\"")), "{}", again.head);
 }
