@@ -175,6 +175,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
         if self.is_of_bucket() {
+            self.check_range(&head, buffer.filled())?;
             if !is_object(head.status()) || self.asks_error_page() {
                 return Box::pin(self.refused(head, buffer, now)).await;
             }

@@ -37,14 +37,14 @@ pub(super) enum Outgoing {
 }
 
 /// Makes the request for a client's, whose head `text` begins with, with a signature for `region`
-/// if there are credentials.
+/// if there are credentials; for `all` of the object, where its range does not count.
 ///
 /// # Errors
 /// [`Reason::StoreTokenExpired`] where the credentials are no longer valid,
 /// [`Reason::StoreCredentials`] where nothing can be signed with them.
 pub(super) fn outgoing(
     (store, bucket): (&Store, &Bucket),
-    text: &[u8],
+    (text, all): (&[u8], bool),
     (credential, region): (Option<&Credential>, &str),
 ) -> Result<Outgoing, Reason> {
     let asked = Asked::of(text);
@@ -57,7 +57,7 @@ pub(super) fn outgoing(
         return Ok(Outgoing::Local(400, ""));
     }
     let Some(path) = path(store, bucket, asked.path) else { return Ok(Outgoing::Local(404, "")) };
-    let mut fields = told(asked);
+    let mut fields = told(asked, all);
     if bucket.account.is_some() {
         // Each is signed once.
         fields.sort_by_key(|field| field.name.to_ascii_lowercase());
@@ -81,13 +81,14 @@ pub(super) fn outgoing(
 
 /// What of a client's head the store is told. Not all stores know that a range is for `GET` alone,
 /// that tags come before dates (RFC 9110 sections 14.2, 13.1.3 and 13.1.4), or several tags.
-fn told(asked: Asked<'_>) -> Vec<Field<'_>> {
+fn told(asked: Asked<'_>, all: bool) -> Vec<Field<'_>> {
     let mut fields: Vec<Field<'_>> =
         asked.fields().filter(|field| is_listed(ASKED, field.name)).collect();
     let has = |name| Fields(&fields).has(name);
+    let no_range = all || asked.method != b"GET";
     let left_out = [
-        ("range", asked.method != b"GET"),
-        ("if-range", asked.method != b"GET"),
+        ("range", no_range),
+        ("if-range", no_range),
         ("if-modified-since", has("if-none-match")),
         ("if-unmodified-since", has("if-match")),
     ];
@@ -244,7 +245,7 @@ mod tests {
     fn made(base: &str, text: &str, credential: Option<&Credential>) -> Outgoing {
         let bucket = bucket(base);
         let store = Store::at(StorePlace::Bucket(bucket.clone()));
-        outgoing((&store, &bucket), text.as_bytes(), (credential, "eu-central-1"))
+        outgoing((&store, &bucket), (text.as_bytes(), false), (credential, "eu-central-1"))
             .expect("a request")
     }
 
@@ -382,7 +383,7 @@ mod tests {
             b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=2-3\r\nCookie: a\r\n\r\n";
         let head = |credential: Option<Credential>| {
             let with = (credential.as_ref(), "");
-            match outgoing((&store, &bucket), text, with) {
+            match outgoing((&store, &bucket), (&text[..], false), with) {
                 Ok(Outgoing::Request(head)) => String::from_utf8(head).expect("text"),
                 other => panic!("{other:?}"),
             }

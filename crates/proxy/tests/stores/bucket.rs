@@ -167,3 +167,57 @@ fn a_client_that_has_a_compressed_object_of_a_bucket_is_told_so() {
     let again = proxy.get("/a", has);
     assert_eq!((again.status(), again.field("ETag")), (304, Some("W/\"a\"")), "{}", again.head);
 }
+
+/// Of an object that was changed since.
+const CHANGED: &str = "ETag: \"new\"\r\nLast-Modified: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+
+/// A bucket that does not know `If-Range`, as some stores do not: of an object with these bytes it
+/// gives the last two, or nothing where the range is behind its end.
+fn knows_no_if_range() -> Scripted {
+    Scripted::new(|head| match head.split("Range: bytes=").nth(1) {
+        None => response(&format!("200 OK\r\n{CHANGED}"), "all of it"),
+        Some(range) if range.starts_with("7-") => {
+            response(&format!("206 Part\r\n{CHANGED}Content-Range: bytes 7-8/9\r\n"), "it")
+        }
+        Some(_) => response("416 No\r\nContent-Range: bytes */9\r\n", "<Error></Error>"),
+    })
+}
+
+#[test]
+fn a_download_from_a_bucket_that_goes_on_after_a_change_gets_the_whole() {
+    for (range, validator) in [
+        ("7-", "\"old\""),
+        ("7-", "W/\"new\""),
+        ("7-", "Tue, 24 Nov 2026 10:00:00 GMT"),
+        ("900-", "\"old\""),
+    ] {
+        let bucket = knows_no_if_range();
+        let lines = format!("Range: bytes={range}\r\nIf-Range: {validator}\r\n");
+        let told = bucket.proxy(|_| {}).get("/a", &lines);
+        assert_eq!((told.status(), &*told.text()), (200, "all of it"), "{lines}{}", told.head);
+        assert_eq!(told.field("Content-Range"), None, "{}", told.head);
+        let asked = bucket.asked();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!(!asked[1].contains("Range"), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_download_from_a_bucket_that_goes_on_without_a_change_gets_the_rest() {
+    for validator in ["\"new\"", "Tue, 24 Nov 2026 11:00:00 GMT"] {
+        let bucket = knows_no_if_range();
+        let lines = format!("Range: bytes=7-\r\nIf-Range: {validator}\r\n");
+        let told = bucket.proxy(|_| {}).get("/a", &lines);
+        assert_eq!((told.status(), &*told.text()), (206, "it"), "{}", told.head);
+        assert_eq!(told.field("Content-Range"), Some("bytes 7-8/9"), "{}", told.head);
+        assert_eq!(bucket.asked().len(), 1);
+    }
+}
+
+#[test]
+fn a_bucket_that_gives_a_part_to_who_asks_for_all_is_at_fault() {
+    let part = "206 Part\r\nETag: \"new\"\r\nContent-Range: bytes 7-8/9\r\n";
+    let bucket = Scripted::new(move |_| response(part, "it"));
+    let lines = "Range: bytes=7-\r\nIf-Range: \"old\"\r\n";
+    assert_eq!(bucket.proxy(|_| {}).get("/a", lines).status(), 502);
+}

@@ -1,6 +1,7 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
 use loadline_core::{
+    cache::{Field, Fields, range_counts},
     compress::Treatment,
     decide::{ending::Ending, reason::Reason},
 };
@@ -8,9 +9,11 @@ use loadline_http1::{BodyReader, Forwarded, Known, ResponseHead, ResponseOptions
 
 use super::{Attempt, Done};
 use crate::{
+    cache::request_fields,
     http::{
         compress::head::edit_response,
         exchange::{Exchange, Next},
+        failure::Again,
     },
     io::buffer::Buffer,
     store::hide_rest,
@@ -18,6 +21,21 @@ use crate::{
 };
 
 impl Attempt<'_, '_> {
+    /// Has a bucket asked once more, for all of the object, where it has looked at a range that
+    /// `If-Range` makes void (RFC 9110 section 13.1.5): not all stores know that.
+    pub(super) fn check_range(&mut self, head: &ResponseHead, bytes: &[u8]) -> Result<(), Reason> {
+        if !matches!(head.status(), 206 | 416) {
+            return Ok(());
+        }
+        let asked = request_fields(&self.exchange.request.text);
+        let fields = head.fields().iter(bytes).map(|(name, value)| Field::new(name, value));
+        if range_counts(Fields(&asked), Fields(&fields.collect::<Vec<_>>())) {
+            return Ok(());
+        }
+        self.again = Some(Again::Whole);
+        Err(Reason::WrongRange)
+    }
+
     /// Leaves in the head of a bucket's object what clients may see of it. All that is done with
     /// the response goes by that.
     pub(super) fn hide_rest(
