@@ -10,7 +10,7 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{Bucket, Compression, Fleet, Server, Store, StorePlace},
-    rules::{Action, Caching, Conditions, Routes, Rule, Split},
+    rules::{Action, Caching, Conditions, Routes, Rule, Split, Template},
 };
 
 use crate::support::{Proxy, Response};
@@ -220,4 +220,24 @@ fn a_bucket_that_gives_a_part_to_who_asks_for_all_is_at_fault() {
     let bucket = Scripted::new(move |_| response(part, "it"));
     let lines = "Range: bytes=7-\r\nIf-Range: \"old\"\r\n";
     assert_eq!(bucket.proxy(|_| {}).get("/a", lines).status(), 502);
+}
+
+#[test]
+fn a_response_in_the_place_of_a_buckets_has_what_a_route_sets_in_its_answers() {
+    let bucket = Scripted::new(|_| response("404 No\r\n", "<Error></Error>"));
+    for caches in [false, true] {
+        let proxy = bucket.proxy(|fleet| {
+            cached(fleet);
+            let mut rule = fleet.listeners[0].routes.rules()[0].1.clone();
+            rule.cache = rule.cache.filter(|_| caches);
+            rule.answer.set.push(("X-Robots-Tag".into(), Template::literal("noindex")));
+            rule.answer.remove.push("Content-Type".into());
+            fleet.listeners[0].routes = Routes::new(vec![rule]);
+        });
+        let told = proxy.get("/a", "");
+        assert_eq!(told.status(), 404, "{}", told.head);
+        assert_eq!(told.field("X-Robots-Tag"), Some("noindex"), "{}", told.head);
+        assert_eq!(told.field("Content-Type"), None, "{}", told.head);
+        assert_eq!(told.field("Content-Length"), Some(&*told.body.len().to_string()));
+    }
 }
