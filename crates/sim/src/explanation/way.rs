@@ -127,10 +127,9 @@ impl<'s> Way<'s> {
                 let region = &self.fleet(edge).edge.region;
                 match tries {
                     0 => format!("comes to the edge in {region}"),
-                    _ => format!(
-                        "comes to the edge in {region} once more, for the {}th time",
-                        tries + 1
-                    ),
+                    _ => {
+                        format!("comes to the edge in {region} once more, attempt {}", tries + 1)
+                    }
                 }
             }
             Step::Hit => "is answered from the cache of its edge".to_owned(),
