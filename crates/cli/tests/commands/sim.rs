@@ -156,14 +156,20 @@ fn objects_and_caches_that_cannot_be_have_an_error_at_their_place() {
     }
 }
 
-/// Two edges that want 80/s each of a group of 100/s.
-fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
+/// A folder with a configuration and a traffic file of these texts.
+fn written(configuration: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
     let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: String| {
+    let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
+    let files = [write("loadline.toml", configuration), write("traffic.toml", traffic)];
+    (folder, files)
+}
+
+/// Two edges that want 80/s each of a group of 100/s.
+fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
     let file = format!(
         "[edge]\nregion = \"one\"\n{cluster}\n\
          [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
@@ -176,8 +182,7 @@ fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
         |edge| format!("[[source]]\nedge = \"{edge}\"\nservice = \"web\"\nrate = \"80/s\"\n");
     let server = "[[server]]\ntime = \"1ms\"\n";
     let traffic = [&source("one"), &source("two"), server, traffic].concat();
-    let files = [write("loadline.toml", file), write("traffic.toml", traffic)];
-    (folder, files)
+    written(&file, &traffic)
 }
 
 const CLUSTER: &str = "[cluster]\netcd = [\"http://127.0.0.1:2379\"]\nmax_edges = 2";
@@ -413,6 +418,39 @@ fn an_explanation_says_what_the_edge_knew_when_it_sent_a_request_far() {
     assert_eq!(none.status.code(), Some(1));
     assert!(error.contains("no request 1000000; its requests are 1 to"), "{error}");
 }
+
+#[test]
+fn servers_on_unix_sockets_are_called_as_the_configuration_calls_them() {
+    let socket = "unix:/run/app.sock";
+    let (_folder, [file, traffic]) = written(
+        &format!(
+            "{LISTENER}[service.web]\n[[service.web.group]]\n\
+             servers = [\"{socket}\", \"unix:/run/other.sock\"]\n"
+        ),
+        &format!(
+            "duration = \"5s\"\n[[source]]\nrate = \"20/s\"\n\
+             [[server]]\naddress = \"{socket}\"\ntime = \"1ms\"\n"
+        ),
+    );
+    let files = [&file[..], "--traffic", &traffic];
+    let way = record(&[&["explain"][..], &files, &["--request", "1"]].concat());
+    let sent = &way["steps"][1];
+    let servers = sent["groups"][0]["candidates"].as_array().unwrap();
+    let chosen = servers.iter().find(|server| server["chosen"] == true).unwrap();
+    let address = chosen["address"].as_str().unwrap();
+    let told = sent["what"].as_str().unwrap();
+    assert!(told.starts_with(&format!("is sent to {address} of ")), "{told}");
+    let lose = |server: &str| {
+        let server = format!("server={server}");
+        let output = sim(&[&["what-if"][..], &files, &["--lose", &server]].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(lose(socket), (Some(0), String::new()));
+    let (code, error) = lose("unix:/run/none.sock");
+    assert!(code == Some(1) && error.contains("no server of server `unix:/run/none.sock`"));
+}
+
+const LISTENER: &str = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
 
 /// A log of a hundred requests, a tenth of a second apart, each of 30 ms; and the traffic that
 /// replays it.

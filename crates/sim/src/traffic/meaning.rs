@@ -15,7 +15,7 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{Fleet, Group, Service},
+    fleet::{Fleet, Group, ServerAddress, Service},
     time::Duration,
 };
 use loadline_spanned::{At, Problems, Span, known};
@@ -279,13 +279,16 @@ impl Reader<'_> {
         let groups = services.clone().flat_map(|service| &service.groups);
         let group_names: Vec<&str> = groups.clone().map(|group| group.name.as_str()).collect();
         let servers = groups.flat_map(|group| &group.servers);
-        let addresses: Vec<String> = servers.map(|server| server.address.to_string()).collect();
+        let addresses = servers.map(|server| ServerAddress(server.address).to_string());
+        let addresses: Vec<String> = addresses.collect();
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let server = self.name("server", server, &addresses);
+        let server = server.and_then(|server| server.parse::<ServerAddress>().ok());
         Selector {
             region: self.region(region),
             service: self.name("service", service, &service_names),
             group: self.name("group", group, &group_names),
-            server: self.name("server", server, &addresses).and_then(|it| it.parse().ok()),
+            server: server.map(|server| server.0),
         }
     }
 }

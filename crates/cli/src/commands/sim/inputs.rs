@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loadline_control::{Loaded, cluster};
 use loadline_core::{
-    fleet::Fleet,
+    fleet::{Fleet, ServerAddress},
     time::{Duration, Instant},
 };
 use loadline_measure::record::LoadRecord;
@@ -182,7 +182,7 @@ impl Inputs {
         let said = [("region", region), ("service", service), ("group", group)];
         let said =
             said.into_iter().filter_map(|(key, it)| Some(format!("{key} `{}`", it.as_ref()?)));
-        let server = server.map(|server| format!("server `{server}`"));
+        let server = server.map(|server| format!("server `{}`", ServerAddress(server)));
         Err(InputError::Nobody(said.chain(server).collect::<Vec<_>>().join(", ")))
     }
 }
