@@ -21,8 +21,8 @@ use loadline_measure::{
 
 pub use cases::Loss;
 use cases::{Case, cases};
-pub(crate) use resize::limits;
 use resize::{SERVERS_MAX, places, resized, times};
+pub(crate) use resize::{in_use, limits};
 
 use crate::{Scenario, Simulation, parallel};
 

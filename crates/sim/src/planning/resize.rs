@@ -100,9 +100,17 @@ fn copied(address: SocketAddr, copy: u32) -> SocketAddr {
     SocketAddr::new(Ipv6Addr::from(bits).into(), address.port())
 }
 
+/// The servers of a group that requests go to while all are healthy: without those that are drained
+/// and those that stand by.
+pub(crate) fn in_use(group: &Group) -> impl Iterator<Item = &Server> {
+    let taking_part = || group.servers.iter().filter(|server| server.weight > 0);
+    let first = taking_part().map(|server| server.priority).min();
+    taking_part().filter(move |server| Some(server.priority) == first)
+}
+
 /// What a group may be given: requests per second, and in flight.
 pub(crate) fn limits(group: &Group) -> (Option<f64>, Option<u64>) {
-    let servers = || group.servers.iter().map(|server| &server.capacity);
+    let servers = || in_use(group).map(|server| &server.capacity);
     let rate = |capacity: &Capacity| capacity.max_rate.map(Rate::as_per_sec_f64);
     let rates: Option<f64> = servers().map(rate).sum();
     let in_flight = |capacity: &Capacity| capacity.max_in_flight.map(u64::from);
