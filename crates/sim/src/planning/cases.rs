@@ -1,16 +1,17 @@
 //! What may be lost, one thing at a time.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Fleet, Service},
+    fleet::{Capacity, Fleet, Group, ServerAddress, Service},
     time::{Duration, Instant},
 };
 
+use super::in_use;
 use crate::{
     OutageKind, Scenario,
     arrivals::{Arrivals, Stage},
-    scenario::{Fault, Selector, Trouble},
+    scenario::{Fault, Selector, ServerModel, Trouble},
 };
 
 /// Something that is lost for a whole run.
@@ -61,16 +62,15 @@ impl Loss {
         groups.collect()
     }
 
-    /// One server of each group: the first, for all of a group are taken to be alike.
+    /// Of each group the first server of each kind, of those that requests go to while all are
+    /// healthy. Servers are of one kind that have the same weight, limits and model.
     #[must_use]
-    pub fn of_servers(fleet: &Fleet) -> Vec<Self> {
-        let groups = fleet.services.iter().flat_map(|service| &service.groups);
-        let first = groups.filter_map(|group| Some((group, group.servers.first()?.address)));
-        let loss = |(group, address): (&loadline_core::fleet::Group, _)| Self {
-            name: format!("a server of {}", group.name),
-            whom: Selector { server: Some(address), ..Selector::default() },
-        };
-        first.map(loss).collect()
+    pub fn of_servers(scenario: &Scenario) -> Vec<Self> {
+        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let groups = services
+            .iter()
+            .flat_map(|service| service.groups.iter().map(move |group| (service, group)));
+        groups.flat_map(|of| of_kinds(scenario, of)).collect()
     }
 
     /// The first service of which nothing is left without it.
@@ -88,6 +88,35 @@ impl Loss {
         let mut services = fleet.services.iter().filter(has_servers);
         services.find(all_lost).map(|service| service.name.as_str())
     }
+}
+
+/// What servers have in common of which one is as good as another.
+#[derive(PartialEq)]
+struct Kind<'s> {
+    weight: u32,
+    capacity: Capacity,
+    model: Option<&'s Arc<ServerModel>>,
+}
+
+fn of_kinds(scenario: &Scenario, of: (&Service, &Group)) -> Vec<Loss> {
+    let mut kinds: Vec<(Kind<'_>, SocketAddr)> = Vec::new();
+    for server in in_use(of.1) {
+        let model = scenario.model_of(of, server.address);
+        let kind = Kind { weight: server.weight, capacity: server.capacity, model };
+        if !kinds.iter().any(|(known, _)| *known == kind) {
+            kinds.push((kind, server.address));
+        }
+    }
+    let are_alike = kinds.len() == 1;
+    let loss = |(_, address): (Kind<'_>, SocketAddr)| {
+        let group = &of.1.name;
+        let name = match are_alike {
+            true => format!("a server of {group}"),
+            false => format!("server {} of {group}", ServerAddress(address)),
+        };
+        Loss { name, whom: Selector { server: Some(address), ..Selector::default() } }
+    };
+    kinds.into_iter().map(loss).collect()
 }
 
 /// The scenario as it is, and with each loss from its beginning. Requests are counted when health

@@ -3,14 +3,14 @@
 use std::{num::NonZero, sync::Arc};
 
 use loadline_core::{
-    fleet::{Capacity, Fleet, Group, HealthCheck, Probe},
+    fleet::{Capacity, Fleet, Group, HealthCheck, Probe, Server},
     time::Duration,
     units::Rate,
 };
 use loadline_sim::{
     Arrivals, Scenario, ServiceTime,
     planning::{Loss, Question, plan},
-    scenario::ServerModel,
+    scenario::{Selector, ServerModel},
 };
 
 use crate::fleets::one_server;
@@ -65,6 +65,35 @@ fn three_regions_share_the_reserve_for_the_loss_of_one() {
     let sum: u32 = servers.iter().sum();
     assert!(found.met && (44..=50).contains(&sum), "{servers:?}");
     assert!(servers.iter().all(|servers| servers.abs_diff(15) <= 3), "{servers:?}");
+}
+
+#[test]
+fn a_server_of_each_kind_may_be_lost_and_none_that_is_given_nothing_anyway() {
+    let mut scenario = three_regions();
+    let mut fleet = Fleet::clone(&scenario.edges[0]);
+    let plain = fleet.services[0].groups[1].servers[0].clone();
+    let at = |port| {
+        let mut address = plain.address;
+        address.set_port(port);
+        address
+    };
+    let server =
+        |(port, weight, priority)| Server { address: at(port), weight, priority, ..plain.clone() };
+    let of_each = [(1, 0, 0), (2, 1, 9), (3, 1, 2), (4, 1, 2), (5, 3, 2), (6, 1, 2), (7, 1, 2)];
+    let mut servers: Vec<_> = of_each.map(server).into();
+    servers[5].capacity.max_in_flight = Some(3);
+    fleet.services[0].groups[1].servers = servers;
+    scenario.edges = vec![Arc::new(fleet)];
+    let large = ServerModel { cores: 4, ..ServerModel::default() };
+    let of_one = Selector { server: Some(at(7)), ..Selector::default() };
+    scenario.servers.push((of_one, Arc::new(large)));
+    let lost = Loss::of_servers(&scenario);
+    let lost: Vec<_> = lost.iter().map(|loss| (&loss.name[..], loss.whom.server)).collect();
+    let ports = [3, 5, 6, 7].map(|port| Some(at(port)));
+    let far = ports.map(|server| server.map(|it| format!("server {it} of far1")));
+    let wanted = far.iter().flatten().map(String::as_str).zip(ports);
+    assert_eq!(lost[1..5], wanted.collect::<Vec<_>>());
+    assert_eq!((lost[0].0, lost[5].0), ("a server of near", "a server of far2"));
 }
 
 #[test]
