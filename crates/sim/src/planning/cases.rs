@@ -119,30 +119,26 @@ fn of_kinds(scenario: &Scenario, of: (&Service, &Group)) -> Vec<Loss> {
     kinds.into_iter().map(loss).collect()
 }
 
-/// The scenario as it is, and with each loss from its beginning. Requests are counted when health
-/// checks have long noticed: what a loss costs until then, no capacity prevents.
+/// The scenario as it is, and with each loss before its beginning. It begins when health checks
+/// have long noticed: what a loss costs until then, no capacity prevents.
 pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
     let settled = scenario.edges.first().map_or(Duration::ZERO, |fleet| noticed(fleet) * 2);
     let lost = losses.iter().map(|loss| {
         let mut scenario = scenario.clone();
-        let at = Instant::ZERO + Duration::from_nanos(1);
+        let at = FIRST;
         let what = Trouble::Outage(OutageKind::Unreachable);
         let (name, lost) = lost(&scenario, loss);
         let faults = lost.into_iter().map(|whom| Fault { at, lasts: None, what, whom });
-        if scenario.sources.iter().any(|source| matches!(source.arrivals, Arrivals::Listed(_))) {
-            delay(&mut scenario, settled);
-        }
+        delay(&mut scenario, settled);
         scenario.faults.extend(faults);
-        scenario.warm_up = scenario.warm_up.max(settled);
-        scenario.lasts = scenario.lasts.max(scenario.warm_up * 2);
         Case { name: format!("without {name}"), scenario }
     });
     let whole = Case { name: "nothing lost".to_owned(), scenario: scenario.clone() };
     std::iter::once(whole).chain(lost).collect()
 }
 
-/// Delays listed arrivals, stages and faults by this time; until then open sources keep their first
-/// rate.
+/// Delays listed arrivals, stages and faults by this time. Until then open sources keep their first
+/// rate, and faults that hold from the beginning hold already.
 fn delay(scenario: &mut Scenario, by: Duration) {
     for source in &mut scenario.sources {
         match &mut source.arrivals {
@@ -158,7 +154,12 @@ fn delay(scenario: &mut Scenario, by: Duration) {
             Arrivals::Closed { .. } => {}
         }
     }
-    scenario.faults.iter_mut().for_each(|fault| fault.at = fault.at + by);
+    for fault in &mut scenario.faults {
+        match fault.at > FIRST {
+            true => fault.at = fault.at + by,
+            false => fault.lasts = fault.lasts.map(|lasts| lasts + by),
+        }
+    }
     scenario.warm_up = scenario.warm_up + by;
     scenario.lasts = scenario.lasts + by;
 }
@@ -191,6 +192,9 @@ fn noticed(fleet: &Fleet) -> Duration {
     });
     checks.max().unwrap_or(UNCHECKED)
 }
+
+/// What goes wrong from the beginning begins then at the latest.
+const FIRST: Instant = Instant::from_nanos(1);
 
 /// Where nothing is checked, silence and errors are noticed by requests.
 const UNCHECKED: Duration = Duration::from_secs(5);

@@ -4,13 +4,13 @@ use std::{num::NonZero, sync::Arc};
 
 use loadline_core::{
     fleet::{Capacity, Fleet, Group, HealthCheck, Probe, Server},
-    time::Duration,
+    time::{Duration, Instant},
     units::Rate,
 };
 use loadline_sim::{
-    Arrivals, Scenario, ServiceTime,
+    Arrivals, Scenario, ServiceTime, Spacing, Stage,
     planning::{Loss, Question, plan},
-    scenario::{Selector, ServerModel},
+    scenario::{Fault, Selector, ServerModel, Trouble},
 };
 
 use crate::fleets::one_server;
@@ -107,6 +107,42 @@ fn what_no_server_can_do_is_not_planned() {
     )
     .record;
     assert!(!found.met);
+}
+
+/// 600/s for five seconds and then 20/s, where a loss is noticed within seven seconds.
+#[test]
+fn a_peak_that_is_over_before_a_loss_is_noticed_is_planned_for_it() {
+    let mut scenario = three_regions();
+    let stage = |rate, seconds| Stage {
+        lasts: Duration::from_secs(seconds),
+        ..Stage::constant(Rate::per_sec(rate))
+    };
+    let stages = [stage(600, 5), stage(20, 20)].into();
+    scenario.sources[0].arrivals = Arrivals::Open { spacing: Spacing::Poisson, stages };
+    (scenario.lasts, scenario.warm_up) = (Duration::from_secs(25), Duration::ZERO);
+    let losses = Loss::of_regions(&scenario.edges[0]);
+    let objective = "errors<1%".parse().unwrap();
+    let found =
+        plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
+    let counted: Vec<u64> = found.cases.iter().map(|case| case.outcomes.total()).collect();
+    assert!(counted.iter().all(|count| (3_100..3_700).contains(count)), "{counted:?}");
+    let servers: u32 = found.groups.iter().map(|group| group.servers).sum();
+    assert!(servers >= 38, "{found:?}");
+}
+
+/// What is so from the beginning, as that so many times as much comes, is so before it as well.
+#[test]
+fn so_many_times_the_traffic_come_in_every_case() {
+    let mut scenario = three_regions();
+    let (what, whom) = (Trouble::Traffic(2.0), Selector::default());
+    scenario.faults = vec![Fault { at: Instant::ZERO, lasts: None, what, whom }];
+    (scenario.lasts, scenario.warm_up) = (Duration::from_secs(5), Duration::ZERO);
+    let losses = Loss::of_regions(&scenario.edges[0]);
+    let objective = "p99<100s".parse().unwrap();
+    let found =
+        plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
+    let counted: Vec<u64> = found.cases.iter().map(|case| case.outcomes.total()).collect();
+    assert!(counted.iter().all(|count| (5_600..6_400).contains(count)), "{counted:?}");
 }
 
 /// Forty requests within four seconds, which are over before a loss is noticed.
