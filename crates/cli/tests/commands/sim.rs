@@ -304,6 +304,23 @@ fn an_objective_that_is_breached_has_its_exit_code() {
 }
 
 #[test]
+fn a_rate_relative_to_a_target_is_refused_where_users_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = folder.path().join("traffic.toml");
+    fs::write(&traffic, "duration = \"2s\"\n[[source]]\nusers = 2\n").unwrap();
+    let traffic = ["--traffic", traffic.to_str().unwrap(), "--traffic", "x2"];
+    for command in [&["what-if"][..], &["plan"], &["policies"], &["explain"], &[]] {
+        let args = [command, &[TWO_REGIONS], &traffic, &["--slo", "rate>=0.9*target"]].concat();
+        let output = sim(&args);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {error}");
+        assert!(error.contains("only an open loop has a target"), "{command:?}: {error}");
+    }
+    let open = sim(&[TWO_REGIONS, "--duration", "2s", "--slo", "rate>=0.5*target"]);
+    assert_eq!(open.status.code(), Some(0));
+}
+
+#[test]
 fn a_traffic_file_that_cannot_be_has_an_error_at_its_place() {
     for (text, place, message) in [
         ("[[source]]\nrate = \"-5/s\"\n", "traffic.toml:2:8", "`-5/s` is not"),

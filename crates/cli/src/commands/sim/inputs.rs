@@ -7,9 +7,12 @@ use loadline_core::{
     fleet::{Fleet, ServerAddress},
     time::{Duration, Instant},
 };
-use loadline_measure::record::LoadRecord;
+use loadline_measure::{
+    objective::Objective,
+    record::{LoadModel, LoadRecord},
+};
 use loadline_sim::{
-    Scenario, Simulation, Traffic,
+    Arrivals, Scenario, Simulation, Traffic,
     explanation::NoSuchRequest,
     scenario::{Fault, Selector, Trouble},
 };
@@ -54,6 +57,11 @@ pub(super) enum InputError {
     /// More edges than the floors are for.
     #[error("{0} edges share, and `max_edges` in [cluster] of the configuration is {1}; raise it")]
     TooManyEdges(usize, u32),
+    /// A rate relative to that of users, who have none.
+    #[error(
+        "a source has users, and only an open loop has a target; say a bound like `rate>=450/s`"
+    )]
+    NoTarget,
     /// Nobody said what must hold.
     #[error("say what must hold: --slo 'p99<300ms, errors<0.1%'")]
     NoObjective,
@@ -88,6 +96,9 @@ impl Inputs {
         share(&mut traffic, cluster.as_ref())?;
         if let Some(service) = left_out::forwarded(&fleet, &traffic.scenario) {
             return Err(InputError::Forwarded(service.to_owned()));
+        }
+        if !common.slo.as_ref().is_none_or(|objective| suits(objective, &traffic.scenario)) {
+            return Err(InputError::NoTarget);
         }
         print_warnings(&traffic.warnings);
         left_out::warn(&fleet, cluster.as_ref());
@@ -185,6 +196,16 @@ impl Inputs {
         let server = server.map(|server| format!("server `{}`", ServerAddress(server)));
         Err(InputError::Nobody(said.chain(server).collect::<Vec<_>>().join(", ")))
     }
+}
+
+/// Whether an objective can be judged of each source.
+fn suits(objective: &Objective, scenario: &Scenario) -> bool {
+    scenario.sources.iter().all(|source| match source.arrivals {
+        Arrivals::Closed { users, think, .. } => {
+            objective.suits(&LoadModel::Closed { users, think })
+        }
+        Arrivals::Open { .. } | Arrivals::Listed(_) => true,
+    })
 }
 
 /// Lets the edges share as the configuration says.
