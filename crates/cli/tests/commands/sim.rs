@@ -270,6 +270,38 @@ fn what_is_not_simulated_is_said_and_packets_that_are_forwarded_are_refused() {
     assert!(error.contains("forwarding of packets is not simulated"), "{error}");
 }
 
+#[test]
+fn servers_that_are_found_by_discovery_are_said_to_be_missing() {
+    let found =
+        "[[service.web.group]]\nname = \"found\"\ndiscover = { dns = \"pods.internal:80\" }\n";
+    let none = configured(&format!("{LISTENER}[service.web]\n{found}"));
+    let error = String::from_utf8(none.stderr).unwrap();
+    assert_eq!(none.status.code(), Some(1), "{error}");
+    assert!(error.contains("all servers of service `web` are found by it"), "{error}");
+    let listed = "[[service.web.group]]\nservers = [\"127.0.0.1:81\"]\n";
+    let some = configured(&format!("{LISTENER}[service.web]\n{found}{listed}"));
+    let error = String::from_utf8(some.stderr).unwrap();
+    assert_eq!(some.status.code(), Some(0), "{error}");
+    assert!(error.contains("not simulated: servers of `web/found`, by discovery"), "{error}");
+}
+
+#[test]
+fn a_cache_of_routes_is_said_to_be_left_out_unless_the_traffic_has_one() {
+    let file = format!(
+        "{LISTENER}routes = [{{ path = \"/\", service = \"web\", cache = true }}]\n\
+         [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:81\"]\n"
+    );
+    let source = "duration = \"1s\"\n[[source]]\nrate = \"10/s\"\n";
+    let cache = "[[objects]]\ncount = 10\n[[cache]]\nsize = \"1MB\"\n";
+    for (traffic, is_said) in [(source.to_owned(), true), (format!("{source}{cache}"), false)] {
+        let (_folder, [file, traffic]) = written(&file, &traffic);
+        let output = sim(&[&file, "--traffic", &traffic]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        assert_eq!(error.contains("not simulated: the cache of routes"), is_said, "{error}");
+    }
+}
+
 /// The edge in paris has no servers, and its clients go to another one when it is lost.
 #[test]
 fn an_edge_in_a_region_without_servers_can_be_simulated_and_lost() {

@@ -83,6 +83,13 @@ pub(super) enum InputError {
          traffic file have sources for other services alone"
     )]
     Forwarded(String),
+    /// Nobody knows the servers of a service with traffic.
+    #[error(
+        "discovery is not simulated, and all servers of service `{0}` are found by it; write \
+         servers = [\"10.0.0.1:80\"] in place of `discover`, or let a traffic file have sources \
+         for other services alone"
+    )]
+    Discovered(String),
     /// `--traffic` names two files.
     #[error("--traffic names two files; name one, and say xN for a multiple of it")]
     TwoFiles,
@@ -97,11 +104,14 @@ impl Inputs {
         if let Some(service) = left_out::forwarded(&fleet, &traffic.scenario) {
             return Err(InputError::Forwarded(service.to_owned()));
         }
+        if let Some(service) = left_out::unlisted(&fleet, &traffic.scenario) {
+            return Err(InputError::Discovered(service.to_owned()));
+        }
         if !common.slo.as_ref().is_none_or(|objective| suits(objective, &traffic.scenario)) {
             return Err(InputError::NoTarget);
         }
         print_warnings(&traffic.warnings);
-        left_out::warn(&fleet, cluster.as_ref());
+        left_out::warn(&fleet, &traffic.scenario, cluster.as_ref());
         let factors = common.traffic.iter().filter_map(|traffic| match traffic {
             TrafficArg::Times(factor) => Some(factor),
             TrafficArg::File(_) => None,
