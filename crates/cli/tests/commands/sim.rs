@@ -388,6 +388,16 @@ fn a_change_that_nothing_comes_of_is_refused() {
 }
 
 #[test]
+fn a_what_if_without_a_change_is_wrong_usage() {
+    for change in [&[][..], &["--traffic", "x1"]] {
+        let output = sim(&[&["what-if", TWO_REGIONS], change].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("say what changes: --lose"), "{error}");
+    }
+}
+
+#[test]
 fn a_plan_holds_with_each_region_lost_and_not_with_one_server_less() {
     let args = ["plan", TWO_REGIONS, "--slo", "p99<300ms, errors<0.1%"];
     let plan = record(&args);

@@ -157,7 +157,8 @@ pub(crate) struct LinkEntry {
     pub(crate) between: At<[String; 2]>,
     /// There and back; as the configuration says if omitted.
     pub(crate) rtt: Option<Duration>,
-    /// The mean of what comes on top of each way, exponential; nothing if omitted.
+    /// The mean of what comes on top of each way, exponential; nothing if omitted. One of both is
+    /// said.
     pub(crate) jitter: Option<Duration>,
 }
 
@@ -230,7 +231,7 @@ pub(crate) struct CacheEntry {
     pub(crate) size: Option<At<Bytes>>,
     /// How long what is not fresh any more is used where servers fail or have no capacity; `1h` if
     /// omitted.
-    pub(crate) stale_if_error: Option<Duration>,
+    pub(crate) stale_if_error: Option<At<Duration>>,
     /// How many requests it has seen when the run begins; 5 for each object if omitted, and at most
     /// 500,000. With 0 it begins empty.
     pub(crate) warm: Option<At<u64>>,

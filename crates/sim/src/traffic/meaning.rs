@@ -20,7 +20,10 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Problems, Span, known};
 
-use super::{Traffic, file::File};
+use super::{
+    Traffic,
+    file::{File, LinkEntry},
+};
 use crate::{
     arrivals::Arrivals,
     recorded::Log,
@@ -202,15 +205,19 @@ impl Reader<'_> {
         self.name("region", at, &names)
     }
 
-    fn link(&mut self, link: &At<super::file::LinkEntry>) -> Link {
+    fn link(&mut self, link: &At<LinkEntry>) -> Link {
         let between = link.value.between.value.clone();
         for region in &between {
             let at = At { value: region.clone(), span: link.value.between.span.clone() };
             self.region(Some(&at));
         }
         self.joins(&between, &link.span);
-        let jitter = link.value.jitter.unwrap_or_default();
-        Link { between, rtt: link.value.rtt, jitter }
+        let LinkEntry { rtt, jitter, .. } = link.value;
+        if rtt.is_none() && jitter.is_none() {
+            let help = "add what is not as the configuration says: rtt = \"120ms\"";
+            self.error(&link.span, "`link` needs `rtt` or `jitter`".to_owned(), help);
+        }
+        Link { between, rtt, jitter: jitter.unwrap_or_default() }
     }
 
     /// A key that has no effect without another one.

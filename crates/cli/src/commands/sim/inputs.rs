@@ -65,6 +65,11 @@ pub(super) enum InputError {
     /// Nobody said what must hold.
     #[error("say what must hold: --slo 'p99<300ms, errors<0.1%'")]
     NoObjective,
+    /// Nobody said what changes.
+    #[error(
+        "say what changes: --lose region=us, --slow server=10.0.0.1:80,factor=3 or --traffic x1.5"
+    )]
+    NoChange,
     /// A loss after which nothing is left.
     #[error("nothing is left of service `{service}` without {loss}; {advice}")]
     NothingLeft { service: String, loss: String, advice: &'static str },
