@@ -10,8 +10,8 @@ use super::{Latency, Outcomes};
 pub struct PlanRecord {
     /// The objective, as it was judged.
     pub objective: String,
-    /// Whether the objective holds with the servers of `groups` in every case; else these are the
-    /// most that were tried.
+    /// Whether the objective holds with the servers of `groups` in all runs of every case; else
+    /// more do not change that.
     pub met: bool,
     /// What is needed where, in the order of the file.
     pub groups: Vec<PlannedGroup>,

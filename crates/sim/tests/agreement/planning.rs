@@ -1,6 +1,6 @@
 //! How many servers are needed, where that can be worked out.
 
-use std::{num::NonZero, sync::Arc};
+use std::{num::NonZero, ops::Range, sync::Arc};
 
 use loadline_core::{
     fleet::{Capacity, Fleet, Group, HealthCheck, Probe, Server},
@@ -8,7 +8,7 @@ use loadline_core::{
     units::Rate,
 };
 use loadline_sim::{
-    Arrivals, Scenario, ServiceTime, Spacing, Stage,
+    Arrivals, Scenario, ServiceTime, Simulation, Spacing, Stage,
     planning::{Loss, Question, plan},
     scenario::{Fault, Selector, ServerModel, Trouble},
 };
@@ -94,6 +94,36 @@ fn a_server_of_each_kind_may_be_lost_and_none_that_is_given_nothing_anyway() {
     let wanted = far.iter().flatten().map(String::as_str).zip(ports);
     assert_eq!(lost[1..5], wanted.collect::<Vec<_>>());
     assert_eq!((lost[0].0, lost[5].0), ("a server of near", "a server of far2"));
+}
+
+/// The longest p99 of a run with these seeds.
+fn longest_p99(scenario: &Scenario, seeds: Range<u64>) -> Duration {
+    let run = |seed| Simulation::new(Scenario { seed, ..scenario.clone() }).run();
+    seeds.map(|seed| run(seed).response.p99).max().unwrap_or(Duration::ZERO)
+}
+
+/// Servers that are idle nearly always: what a request takes, and so the p99, no server changes.
+#[test]
+fn an_objective_that_chance_decides_is_not_held_and_needs_no_servers() {
+    let mut scenario = one_server(ServerModel::default(), Rate::per_sec(20), 600, 0);
+    let mut fleet = Fleet::clone(&scenario.edges[0]);
+    let server = |port| Server::at(([127, 0, 0, 1], port).into());
+    fleet.services[0].groups[0].servers = (1..=8).map(server).collect();
+    scenario.edges = vec![Arc::new(fleet)];
+    // The runs of the search hold, and of those that prove it not all.
+    let longest = |seeds| longest_p99(&scenario, seeds);
+    let is_lucky = |seed: &u64| {
+        longest(*seed..seed + 2) + Duration::from_millis(2) < longest(seed + 2..seed + 7)
+    };
+    let seed = (0..100).find(is_lucky).unwrap();
+    let bound = longest(seed..seed + 2) + Duration::from_millis(1);
+    scenario.seed = seed;
+    let objective = format!("p99<{}us", bound.as_nanos() / 1_000).parse().unwrap();
+    let question = Question { scenario, losses: Vec::new(), objective };
+    let found = plan(&question, NonZero::<u16>::MIN, &mut |_| {}).record;
+    let held = found.cases[0].held;
+    assert!(!found.met && held.runs < held.of, "{found:?}");
+    assert!(found.groups[0].servers <= 8, "{found:?}");
 }
 
 #[test]

@@ -404,7 +404,7 @@ Examples:
 --json prints a record of kind `plan`; --report draws each case.
 
 Exit codes: 0 found; 1 wrong usage, or a file that cannot be used; 2 could not be printed or
-written; 99 no number of servers meets the objective.";
+written; 99 no number of servers meets the objective in every run.";
 
 const EXPLAIN_HELP: &str = "\
 Examples:
