@@ -31,11 +31,14 @@ pub(super) struct Case {
 }
 
 impl Loss {
-    /// Each region in which there are servers.
+    /// Each region in which there are servers, or one of several edges.
     #[must_use]
-    pub fn of_regions(fleet: &Fleet) -> Vec<Self> {
-        let groups = fleet.services.iter().flat_map(|service| &service.groups);
-        let mut regions: Vec<&String> = groups.map(|group| &group.region).collect();
+    pub fn of_regions(scenario: &Scenario) -> Vec<Self> {
+        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let groups = services.iter().flat_map(|service| &service.groups);
+        let has_others = scenario.edges.len() > 1;
+        let edges = scenario.edges.iter().filter(|_| has_others).map(|fleet| &fleet.edge.region);
+        let mut regions: Vec<&String> = groups.map(|group| &group.region).chain(edges).collect();
         regions.sort_unstable();
         regions.dedup();
         let loss = |region: &String| Self {

@@ -3,7 +3,7 @@
 use std::{num::NonZero, ops::Range, sync::Arc};
 
 use loadline_core::{
-    fleet::{Capacity, Fleet, Group, HealthCheck, Probe, Server},
+    fleet::{Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server},
     time::{Duration, Instant},
     units::Rate,
 };
@@ -56,7 +56,7 @@ fn three_regions() -> Scenario {
 #[test]
 fn three_regions_share_the_reserve_for_the_loss_of_one() {
     let scenario = three_regions();
-    let losses = Loss::of_regions(&scenario.edges[0]);
+    let losses = Loss::of_regions(&scenario);
     let objective = "errors<1%".parse().unwrap();
     let found =
         plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
@@ -65,6 +65,21 @@ fn three_regions_share_the_reserve_for_the_loss_of_one() {
     let sum: u32 = servers.iter().sum();
     assert!(found.met && (44..=50).contains(&sum), "{servers:?}");
     assert!(servers.iter().all(|servers| servers.abs_diff(15) <= 3), "{servers:?}");
+}
+
+#[test]
+fn a_region_that_has_but_an_edge_may_be_lost_where_another_edge_is_left() {
+    let mut scenario = three_regions();
+    let names = |scenario: &Scenario| -> Vec<String> {
+        Loss::of_regions(scenario).into_iter().map(|loss| loss.name).collect()
+    };
+    let of_servers = ["region far1", "region far2", "region near"];
+    assert_eq!(names(&scenario), of_servers);
+    let mut fleet = Fleet::clone(&scenario.edges[0]);
+    fleet.edge = Edge::within("paris");
+    scenario.edges.push(Arc::new(fleet));
+    assert_eq!(names(&scenario)[..3], of_servers);
+    assert_eq!(names(&scenario)[3..], ["region paris"]);
 }
 
 #[test]
@@ -150,7 +165,7 @@ fn a_peak_that_is_over_before_a_loss_is_noticed_is_planned_for_it() {
     let stages = [stage(600, 5), stage(20, 20)].into();
     scenario.sources[0].arrivals = Arrivals::Open { spacing: Spacing::Poisson, stages };
     (scenario.lasts, scenario.warm_up) = (Duration::from_secs(25), Duration::ZERO);
-    let losses = Loss::of_regions(&scenario.edges[0]);
+    let losses = Loss::of_regions(&scenario);
     let objective = "errors<1%".parse().unwrap();
     let found =
         plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
@@ -167,7 +182,7 @@ fn so_many_times_the_traffic_come_in_every_case() {
     let (what, whom) = (Trouble::Traffic(2.0), Selector::default());
     scenario.faults = vec![Fault { at: Instant::ZERO, lasts: None, what, whom }];
     (scenario.lasts, scenario.warm_up) = (Duration::from_secs(5), Duration::ZERO);
-    let losses = Loss::of_regions(&scenario.edges[0]);
+    let losses = Loss::of_regions(&scenario);
     let objective = "p99<100s".parse().unwrap();
     let found =
         plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
@@ -182,7 +197,7 @@ fn a_list_that_ends_before_a_loss_is_noticed_is_planned_for_it() {
     let times = (0..40).map(|n| Duration::from_millis(100 * n));
     scenario.sources[0].arrivals = Arrivals::Listed(times.collect());
     (scenario.lasts, scenario.warm_up) = (Duration::from_secs(4), Duration::ZERO);
-    let losses = Loss::of_regions(&scenario.edges[0]);
+    let losses = Loss::of_regions(&scenario);
     let objective = "errors<1%".parse().unwrap();
     let found =
         plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;

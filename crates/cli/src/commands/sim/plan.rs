@@ -76,7 +76,7 @@ fn losses(
     for surviving in survive {
         match surviving {
             Surviving::Nothing => {}
-            Surviving::AnyRegion => losses.extend(Loss::of_regions(fleet)),
+            Surviving::AnyRegion => losses.extend(Loss::of_regions(scenario)),
             Surviving::AnyGroup => losses.extend(Loss::of_groups(fleet)),
             Surviving::AnyServer => losses.extend(Loss::of_servers(scenario)),
             Surviving::These(name, whom) => {
