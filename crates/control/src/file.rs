@@ -342,7 +342,7 @@ pub(crate) struct Service {
     #[schemars(extend("default" = "70%"))]
     pub(crate) failover_threshold: Key<Share<0, { 100 * PERCENT }>>,
     /// Time over which the weight of a server that came up rises to its full value; 0s switches it
-    /// off.
+    /// off. No effect with `lowest-latency`, which does not look at weights.
     #[schemars(extend("default" = "0s"))]
     pub(crate) slow_start: Key<TimeOrOff>,
     /// Active health checks. If omitted, every server counts as healthy.
