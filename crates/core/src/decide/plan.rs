@@ -324,12 +324,6 @@ impl ServicePlan {
         &self.state
     }
 
-    /// The rule for when every group is full.
-    #[must_use]
-    pub fn when_full_rule(&self) -> WhenFull {
-        self.when_full
-    }
-
     /// When the first group or server has room again by its rate budget; none where only the end of
     /// a request makes room.
     fn ready_at(&self, now: Instant) -> Option<Instant> {
