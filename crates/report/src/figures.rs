@@ -28,6 +28,11 @@ pub fn percent(share: Ratio) -> String {
     }
 }
 
+/// A share in percent, always with one decimal: `0.5 %`, `100.0 %`.
+pub(crate) fn percent_to_tenths(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 /// A bare number with three digits that matter: `0.384`, `3.84`, `38.4`, `384`, `3840`.
 #[must_use]
 pub fn digits(value: f64) -> String {
