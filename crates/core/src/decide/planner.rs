@@ -256,12 +256,9 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::{
-        decide::{
-            ledger::Ledger,
-            plan::{Decision, PickContext},
-        },
-        fleet::Edge,
+    use crate::decide::{
+        ledger::Ledger,
+        plan::{Decision, PickContext},
     };
 
     /// The plan of one server with this rate, with budgets as they were.
@@ -272,15 +269,7 @@ mod tests {
             burst: Some(10),
             ..Capacity::default()
         };
-        let group = Group {
-            name: "near".into(),
-            region: Edge::within("near").region,
-            rtt: None,
-            capacity,
-            scaler: Ratio::ONE,
-            servers: vec![Server::at(address)],
-            discovery: None,
-        };
+        let group = Group { capacity, ..Group::within("near", vec![Server::at(address)]) };
         let service =
             Service { groups: vec![group], when_full: WhenFull::Shed, ..Service::named("web") };
         let (state, server) = (ledger.group("web", "near"), ledger.server("web", "near", address));
