@@ -278,6 +278,17 @@ fn an_alias_of_one_path_is_a_file() {
 }
 
 #[test]
+fn a_dot_before_the_name_of_a_server_is_not_in_its_redirects() {
+    let made = server(
+        "server_name .example.com;\nadd_header X-S $server_name always;\n\
+         return 301 https://$server_name$request_uri;",
+    );
+    let expected = "redirect = { scheme = \"https\", host = \"example.com\", status = 301 }";
+    assert!(made.text.contains(expected), "{}", made.text);
+    assert!(!made.text.contains("\".example.com"), "{}", made.text);
+}
+
+#[test]
 fn a_header_with_the_client_that_is_not_read_is_told() {
     let made =
         server("set_real_ip_from 10.0.0.0/8;\nreal_ip_header CF-Connecting-IP;\nreturn 204;");

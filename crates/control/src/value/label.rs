@@ -77,12 +77,12 @@ pub(crate) struct Host(pub(crate) String);
 impl Textual for Host {
     const EXPECTED: &'static str = "a host name like \"www.example.com\"";
     const TITLE: &'static str = "a host";
-    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9.\\-_:\\[\\]]+$");
+    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9\\-_:\\[\\]][A-Za-z0-9.\\-_:\\[\\]]*$");
     const EXAMPLES: &'static [&'static str] = &["www.example.com"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
-        if !text.is_empty() && text.bytes().all(fits) {
+        if !text.is_empty() && !text.starts_with('.') && text.bytes().all(fits) {
             return Ok(Self(text.to_owned()));
         }
         let help = "write a host name, with a port if need be: \"www.example.com:8080\"";

@@ -58,9 +58,9 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Its first name.
+    /// Its first name, as `$server_name` has it: a dot before it is none of its own.
     fn name(&self) -> &str {
-        self.names.first().copied().unwrap_or_default()
+        self.names.first().map_or("", |name| name.trim_start_matches('.'))
     }
 }
 
