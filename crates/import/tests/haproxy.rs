@@ -86,6 +86,17 @@ fn checks_take_the_time_that_haproxy_gives_them() {
 }
 
 #[test]
+fn a_check_of_no_path_asks_for_the_root_and_that_is_told() {
+    for line in
+        ["option httpchk OPTIONS * HTTP/1.1", "option httpchk\nhttp-check send meth GET uri *"]
+    {
+        let made = backend(&format!("{line}\nserver s 10.0.0.1:80 check"));
+        assert!(made.text.contains("health.http = \"/\""), "{}", made.text);
+        assert!(why(&made, "option httpchk").contains("asks for `/`"), "{:?}", made.remarks);
+    }
+}
+
+#[test]
 fn words_of_a_server_without_a_value_take_no_other_word() {
     let made = backend(
         "server a 10.0.0.1:80 agent-check disabled\nserver b 10.0.0.2:80 no-tfo backup\n\
