@@ -106,6 +106,17 @@ fn headers_towards_servers_that_cannot_be_said_are_told() {
 }
 
 #[test]
+fn a_server_at_a_unix_socket_stays_one() {
+    let made = site("reverse_proxy unix//run/app.sock");
+    assert!(made.text.contains("    \"unix:/run/app.sock\",") && made.lost == 0, "{}", made.text);
+    let made = site("reverse_proxy unix+h2c/@app");
+    assert!(made.text.contains("http_version = \"2\""), "{}", made.text);
+    assert!(made.text.contains("    \"unix:@app\",") && made.lost == 0, "{}", made.text);
+    let made = site("reverse_proxy unix/run/{host}.sock");
+    assert!(why(&made, "reverse_proxy").contains("Unix socket"), "{:?}", made.remarks);
+}
+
+#[test]
 fn a_header_that_must_not_be_there_keeps_out_those_without_it() {
     let made =
         site("@noauth header !Authorization\nrespond @noauth 401\nreverse_proxy 10.0.0.1:80");

@@ -97,6 +97,16 @@ fn a_check_of_no_path_asks_for_the_root_and_that_is_told() {
 }
 
 #[test]
+fn a_server_at_a_unix_socket_stays_one() {
+    let made = backend("server a /run/a.sock check\nserver b unix@/run/b.sock weight 5");
+    assert!(made.text.contains("    \"unix:/run/a.sock\","), "{}", made.text);
+    assert!(made.text.contains("{ address = \"unix:/run/b.sock\", weight = 5 }"), "{}", made.text);
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+    let made = backend("server a abns@a\nserver b 10.0.0.1:80");
+    assert!(why(&made, "server a").contains("zeros"), "{:?}", made.remarks);
+}
+
+#[test]
 fn words_of_a_server_without_a_value_take_no_other_word() {
     let made = backend(
         "server a 10.0.0.1:80 agent-check disabled\nserver b 10.0.0.2:80 no-tfo backup\n\

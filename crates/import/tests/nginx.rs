@@ -143,6 +143,31 @@ fn what_differs_of_headers_is_told() {
 }
 
 #[test]
+fn a_server_at_a_unix_socket_stays_one() {
+    let made = file(
+        "upstream app {\nserver unix:/run/gunicorn.sock fail_timeout=0;\n}\n\
+         server {\nlisten 80;\nlocation / {\nproxy_pass http://app;\n}\n\
+         location /a/ {\nproxy_pass http://unix:/run/a.sock:/b/;\n}\n}\n",
+    );
+    assert!(made.text.contains("    \"unix:/run/gunicorn.sock\","), "{}", made.text);
+    assert!(made.text.contains("    \"unix:/run/a.sock\","), "{}", made.text);
+    assert!(has(&made, "rewrite = { prefix = \"/a/\", to = \"/b/\" }"), "{}", made.text);
+    assert!(has(&made, "request_headers.set = { Host = \"localhost\" }"), "{}", made.text);
+    assert!(!made.text.contains("app:80") && made.lost == 0, "{}", made.text);
+}
+
+#[test]
+fn an_upstream_that_is_lost_is_no_name_of_a_host() {
+    let made = file(
+        "upstream app {\nserver 10.0.0.1:0;\n}\n\
+         server {\nlisten 80;\nlocation / {\nproxy_pass http://app;\n}\n}\n",
+    );
+    assert!(!made.text.contains("app:80"), "{}", made.text);
+    assert!(made.text.contains("deny = 502"), "{}", made.text);
+    assert!(why(&made, "proxy_pass").contains("no server"), "{:?}", made.remarks);
+}
+
+#[test]
 fn the_proxy_protocol_of_a_stream_is_accepted() {
     let made = file(
         "stream {\nserver {\nlisten 26114 proxy_protocol;\nlisten 26115;\n\

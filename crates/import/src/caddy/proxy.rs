@@ -117,18 +117,30 @@ fn named(import: &mut Import<'_>, mut service: Service, written: &[&str]) -> Str
 
 fn add(service: &mut Service, upstream: &str) -> Result<(), String> {
     let (scheme, rest) = upstream.split_once("://").unwrap_or(("", upstream));
-    if upstream.starts_with("unix/") || rest.contains(['{', '/']) {
-        return Err(format!("a server has an address and a port, not `{upstream}`"));
-    }
-    match scheme {
-        "https" => service.table.set("tls.min_version", text("1.2")),
-        "h2c" => service.table.set("http_version", text("2")),
+    let socket = upstream.split_once('/').filter(|(kind, _)| is_socket(kind));
+    let found = match socket {
+        Some((_, path)) if path.contains('{') => None,
+        Some((_, path)) => crate::socket(path),
+        None if rest.contains(['{', '/']) => None,
+        None => Some(address(upstream)),
+    };
+    let Some(found) = found else {
+        return Err(format!("{}, not `{upstream}`", crate::NO_ADDRESS));
+    };
+    match (scheme, socket) {
+        ("https", _) => service.table.set("tls.min_version", text("1.2")),
+        ("h2c", _) | (_, Some(("unix+h2c", _))) => service.table.set("http_version", text("2")),
         _ => {}
     }
     let mut server = Table::default();
-    server.set("address", text(&address(upstream)));
+    server.set("address", text(&found));
     service.servers.push(server);
     Ok(())
+}
+
+/// Whether an address with this before its first slash is one of a socket.
+fn is_socket(kind: &str) -> bool {
+    matches!(kind, "unix" | "unix+h2c")
 }
 
 /// Host and port of an upstream.
@@ -209,8 +221,9 @@ fn transport(inner: &Directive, table: &mut Table) -> bool {
 
 /// A change of what is sent to servers; where there is one, its address has a name.
 fn to_server(inner: &Directive, upstreams: &[&str]) -> Option<Edit> {
+    let is_socket = |one: &str| one.split_once('/').is_some_and(|(kind, _)| is_socket(kind));
     let address = match upstreams {
-        [one] => address(one),
+        [one] if !is_socket(one) => address(one),
         _ => String::new(),
     };
     let args = inner.args();

@@ -175,7 +175,7 @@ pub(super) fn content(
         is_ours.then(|| (pass, Target::read(pass.arg(0))))
     });
     let host = match &target {
-        Some((_, Ok(target))) => target.host.as_str(),
+        Some((_, Ok(target))) => target.proxy_host(),
         _ => "",
     };
     let literals = Literals { server_name: site.name(), proxy_host: host };
@@ -192,6 +192,9 @@ pub(super) fn content(
             tell_redirects(import, pass, target, prefix, scope, table);
             let said = upstream::said(target, scope, pass.name() == "grpc_pass");
             let found = service(import, pass, target, said);
+            if found.is_none() {
+                table.remark(import.lines.lost(import.files, pass.at(), upstream::NO_SERVER));
+            }
             let end = found.map_or_else(|| refused("502"), |name| End::service(&name));
             (pass.at(), end)
         }

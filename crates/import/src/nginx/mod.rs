@@ -18,7 +18,7 @@ mod test;
 mod upstream;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::{lex::Directive, reasons::reason, scope::Scope, upstream::Known};
 use crate::{
@@ -35,6 +35,8 @@ struct Import<'a> {
     made: Configuration,
     /// Upstreams as their blocks say.
     upstreams: BTreeMap<String, Service>,
+    /// Those that became no service.
+    lost_upstreams: BTreeSet<String>,
     /// What `proxy_pass` has named so far.
     targets: Vec<Known>,
     /// Whether it is told what `add_header` without `always` differs in.
@@ -87,6 +89,7 @@ pub(crate) fn import(
         lines,
         made: Configuration::default(),
         upstreams: BTreeMap::new(),
+        lost_upstreams: BTreeSet::new(),
         targets: Vec::new(),
         told_always: false,
         told_redirect: false,
