@@ -172,7 +172,8 @@ impl Lines {
             differs,
         };
         let mut all = self.told.borrow_mut();
-        if all.get(&at).is_none_or(|known| known.differs) {
+        let is_less = |known: &Remark| differs && known.why.starts_with(PROTECTED);
+        if all.get(&at).is_none_or(|known| known.differs && !is_less(known)) {
             all.insert(at, line);
         }
         remark

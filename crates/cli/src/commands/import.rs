@@ -109,8 +109,9 @@ fn summarize(name: &str, kind: Kind, imported: &Imported) {
         tell(&format!("{differ} of those carried over do not mean quite the same"));
     }
     let protected = remarks.iter().filter(|remark| remark.why.contains(PROTECTED));
-    for Remark { line, text, .. } in protected {
-        tell(&format!("line {line} PROTECTED something and was not carried over: {text}"));
+    for Remark { line, text, differs, .. } in protected {
+        let what = if *differs { "does not do the same" } else { "was not carried over" };
+        tell(&format!("line {line} PROTECTED something and {what}: {text}"));
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn forward_auth(
 }
 
 /// The names of `copy_headers`, behind it and in its block.
-fn copied(directive: &Directive) -> Vec<String> {
+pub(super) fn copied(directive: &Directive) -> Vec<String> {
     if directive.name() != "copy_headers" {
         return Vec::new();
     }
@@ -76,7 +76,9 @@ pub(super) fn service(
     let to = to.iter().flat_map(|it| it.args());
     let written: Vec<&str> = upstreams.iter().copied().chain(to).collect();
     for inner in lines.into_iter().filter(|it| !own.contains(&it.name())) {
-        if !option(inner, &written, &mut service.table, &mut edits) {
+        if inner.name() == "lb_retries" {
+            retries(import, inner, &mut service.table);
+        } else if !option(inner, &written, &mut service.table, &mut edits) {
             import.lose(inner, &mut service.table);
         }
     }
@@ -101,7 +103,9 @@ fn named(import: &mut Import<'_>, mut service: Service, written: &[&str]) -> Str
             && other.group.keys == service.group.keys
             && other.servers.iter().map(|it| &it.keys).eq(service.servers.iter().map(|it| &it.keys))
     };
-    if let Some(there) = import.made.services.iter().find(is_same) {
+    if let Some(at) = import.made.services.iter().position(|it| is_same(&it)) {
+        let there = &mut import.made.services[at];
+        service.table.remarks.into_iter().for_each(|remark| there.table.remark(remark));
         return there.name.clone();
     }
     let first = written.first().copied().unwrap_or_default();
@@ -175,11 +179,27 @@ fn option(inner: &Directive, upstreams: &[&str], table: &mut Table, edits: &mut 
             let unknown = inner.block().iter().filter(|it| !transport(it, table)).count();
             return unknown == 0;
         }
-        "flush_interval" | "lb_try_duration" | "lb_try_interval" | "lb_retries" => {}
+        "flush_interval" => {}
         _ => return false,
     }
     true
 }
+
+/// How often a request is sent again.
+fn retries(import: &Import<'_>, inner: &Directive, table: &mut Table) {
+    let Ok(retries) = inner.arg(0).parse::<u64>() else {
+        let why = format!("`{}` is no whole number", inner.arg(0));
+        return table.remark(import.lines.lost(import.files, inner.at(), &why));
+    };
+    table.set("retry.attempts", retries.min(MOST_RETRIES).to_string());
+    if retries > MOST_RETRIES {
+        let why = format!("a request is sent again {MOST_RETRIES} times at most");
+        table.remark(import.lines.differs(import.files, inner.at(), &why));
+    }
+}
+
+/// What `retry.attempts` may be.
+const MOST_RETRIES: u64 = 3;
 
 fn policy(inner: &Directive, table: &mut Table) -> bool {
     let policy = match inner.arg(0) {
