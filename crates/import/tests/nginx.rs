@@ -296,6 +296,26 @@ fn no_keep_alive_is_not_one_without_end() {
 }
 
 #[test]
+fn where_there_are_no_files_the_named_location_responds() {
+    let app = "location @app {\nproxy_set_header X-A 1;\nexpires max;\n\
+               proxy_pass http://10.0.0.1:3000;\n}";
+    let made = server(&format!("location / {{\ntry_files /none @app;\n}}\n{app}"));
+    assert!(!made.text.contains("deny = 404"), "{}", made.text);
+    assert!(made.text.contains("service = \"10.0.0.1-3000\""), "{}", made.text);
+    assert!(made.text.contains("X-A = \"1\""), "{}", made.text);
+    assert!(why(&made, "try_files").contains("no file is tried"), "{:?}", made.remarks);
+    assert!(!why(&made, "expires").is_empty() && made.lost == 1, "{:?}", made.remarks);
+    // Nothing leads to it where there are files, and nothing is tried without any.
+    let made = server(&format!("root /srv;\nlocation / {{\ntry_files $uri @app;\n}}\n{app}"));
+    assert!(why(&made, "location @app").contains("named location"), "{:?}", made.remarks);
+    let made = server("location / {\ntry_files $uri =404;\n}");
+    assert!(why(&made, "try_files").contains("no `root`"), "{:?}", made.remarks);
+    let made = server("location / {\ntry_files /x @a;\n}\nlocation @a {\ntry_files /x @a;\n}");
+    assert!(made.text.contains("deny = 404"), "{}", made.text);
+    assert!(why(&made, "try_files").contains("no `root`"), "{:?}", made.remarks);
+}
+
+#[test]
 fn an_alias_of_one_path_is_a_file() {
     let made = server("location = /robots.txt {\nalias /srv/public/robots-all.txt;\n}");
     assert!(has(&made, "rewrite = { path = \"/robots-all.txt\" }"), "{}", made.text);

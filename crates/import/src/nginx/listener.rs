@@ -439,7 +439,31 @@ fn site_steps(
     if !scope.own().iter().any(is_all) {
         steps.extend(location::content(import, site, scope, "/", false, table));
     }
+    let (_, mut lost) = order::locations(scope.own());
+    lost.retain(|(it, _)| is_named(it) && !import.reached.contains(&it.at()));
+    left_out(import, lost, table);
     steps
+}
+
+fn is_named(location: &Directive) -> bool {
+    location.arg(0).starts_with('@')
+}
+
+/// Tells of locations that are left out, with all that is within them.
+fn left_out(import: &mut Import<'_>, lost: Vec<(&Directive, String)>, table: &mut Table) {
+    for (directive, why) in lost {
+        table.remark(import.lines.lost(import.files, directive.at(), &why));
+        import.lose_within(directive, "its location is left out", table);
+    }
+}
+
+/// Tells of directives of a location that nobody reads.
+pub(super) fn tell_unread(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) {
+    for directive in scope.own() {
+        if !is_read(directive.name()) && !is_pass(directive.name()) {
+            import.lose_all(directive, table);
+        }
+    }
 }
 
 fn located(
@@ -448,20 +472,14 @@ fn located(
     scope: &Scope<'_>,
     table: &mut Table,
 ) -> Vec<Step> {
-    let (found, lost) = order::locations(scope.own());
-    for (directive, why) in lost {
-        table.remark(import.lines.lost(import.files, directive.at(), &why));
-        import.lose_within(directive, "its location is left out", table);
-    }
+    let (found, mut lost) = order::locations(scope.own());
+    lost.retain(|(it, _)| !is_named(it));
+    left_out(import, lost, table);
     let (mut exact, mut steps) = (Vec::new(), Vec::new());
     let prefixes: Vec<String> = found.iter().map(|it| it.prefix.clone()).collect();
     for Location { directive, when, prefix, .. } in found {
         let inner = scope.with(directive.block());
-        for directive in inner.own() {
-            if !is_read(directive.name()) && !is_pass(directive.name()) {
-                import.lose_all(directive, table);
-            }
-        }
+        tell_unread(import, &inner, table);
         exact.extend(redirected(&inner, directive, &prefix, &prefixes));
         let mut own = match location::internal(import, &inner, table) {
             Some(closed) => [located(import, site, &inner, table), vec![closed]].concat(),

@@ -3,6 +3,7 @@
 use super::{
     Import, Site, headers,
     lex::Directive,
+    named,
     order::{self, Location},
     redirect::{self, Read},
     scope::Scope,
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// What decides at the end of a location.
-const CONTENT: [&str; 6] =
+pub(super) const CONTENT: [&str; 6] =
     ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
 
 /// Directives that may decide before the location does.
@@ -179,7 +180,17 @@ pub(super) fn content(
         _ => "",
     };
     let literals = Literals { server_name: site.name(), proxy_host: host };
-    steps.extend(edits(import, site, scope, literals, table));
+    let edits = edits(import, site, scope, literals, table);
+    if pass.is_none()
+        && let Some(named) = named::of(site, scope)
+    {
+        // Headers are those of the named location.
+        let is_kept = |step: &Step| matches!(step.act, Act::Edit(Edit::Always(..)));
+        steps.extend(edits.into_iter().filter(is_kept));
+        steps.extend(named::steps(import, site, scope, named, table));
+        return steps;
+    }
+    steps.extend(edits);
     let (at, end) = match (&target, pass) {
         (Some((pass, Ok(target))), _) => {
             if headers::is_host_of_server(scope) {
@@ -373,6 +384,10 @@ fn files(
     let alias = scope.own().iter().find(|it| it.name() == "alias");
     let root = scope.nearest("root").last().copied();
     let Some(directive) = alias.or(root) else {
+        if let Some(tried) = scope.own().iter().find(|it| it.name() == "try_files") {
+            let why = "no `root` says where there are files: everybody gets 404";
+            table.remark(import.lines.lost(import.files, tried.at(), why));
+        }
         let at = scope.own().first().map_or(site.at, Directive::at);
         return (at, refused("404"));
     };

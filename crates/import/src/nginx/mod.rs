@@ -9,6 +9,7 @@ mod headers;
 mod lex;
 mod listener;
 mod location;
+mod named;
 mod order;
 mod reasons;
 mod redirect;
@@ -37,6 +38,8 @@ struct Import<'a> {
     upstreams: BTreeMap<String, Service>,
     /// Those that became no service.
     lost_upstreams: BTreeSet<String>,
+    /// Named locations that `try_files` leads to.
+    reached: BTreeSet<usize>,
     /// What `proxy_pass` has named so far.
     targets: Vec<Known>,
     /// Whether it is told what `add_header` without `always` differs in.
@@ -90,6 +93,7 @@ pub(crate) fn import(
         made: Configuration::default(),
         upstreams: BTreeMap::new(),
         lost_upstreams: BTreeSet::new(),
+        reached: BTreeSet::new(),
         targets: Vec::new(),
         told_always: false,
         told_redirect: false,
