@@ -117,6 +117,21 @@ fn a_condition_on_a_header_with_a_value_that_is_not_known_is_told() {
 }
 
 #[test]
+fn http3_is_spoken_where_haproxy_speaks_it() {
+    let with = |bind: &str| {
+        file(&format!(
+            "frontend f\n  mode http\n  bind :443 ssl crt a.pem\n  {bind}\n  default_backend a\n\
+             backend a\n  mode http\n  server s 10.0.0.1:80\n"
+        ))
+    };
+    assert!(with("bind :80").text.contains("\nhttp3 = false\n"));
+    let made = with("bind quic4@:443 ssl crt a.pem alpn h3");
+    assert!(!made.text.contains("http3 =") && made.remarks.is_empty(), "{}", made.text);
+    let made = with("bind quic4@:8443 ssl crt a.pem alpn h3");
+    assert!(why(&made, "bind quic4@").contains("beside HTTPS"), "{:?}", made.remarks);
+}
+
+#[test]
 fn the_server_name_is_not_asked_for_without_tls() {
     let rule = "use_backend b if { ssl_fc_sni one.example.com }";
     let made = frontend(rule);

@@ -257,6 +257,20 @@ fn clients_that_another_server_of_the_address_verifies_are_told() {
 }
 
 #[test]
+fn http3_is_spoken_where_nginx_speaks_it() {
+    let site = |lines: &str| {
+        file(&format!(
+            "server {{\nlisten 443 ssl;\nlisten [::]:443 ssl;\nssl_certificate a.pem;\n\
+             ssl_certificate_key a.key;\n{lines}\nreturn 204;\n}}\n"
+        ))
+    };
+    assert!(has(&site(""), "http3 = false"));
+    let made = site("listen 443 quic reuseport;\nhttp3 on;");
+    assert!(!made.text.contains("http3 =") && made.remarks.is_empty(), "{}", made.text);
+    assert!(has(&site("listen 443 quic;\nhttp3 off;"), "http3 = false"));
+}
+
+#[test]
 fn a_stream_is_idle_as_long_as_nginx_lets_it() {
     for (line, expected) in [("", "10m"), ("proxy_timeout 1h;", "1h")] {
         let made = file(&format!(

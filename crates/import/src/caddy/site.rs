@@ -76,6 +76,9 @@ pub(super) fn reason(name: &str) -> &'static str {
         "lb_try_duration" | "lb_try_interval" => {
             "`retry.attempts` says how often a request is sent again, which is at once"
         }
+        "protocols" => {
+            "HTTP/1 to 3 are spoken; `http_version` and `http3` of a listener restrict that"
+        }
         "servers" => "what it says of servers is said at each listener",
         "trusted_proxies" => "`trusted_proxies` of a listener names the proxies in front of it",
         "admin" => "[admin] has an API",

@@ -19,6 +19,8 @@ pub(super) struct Bind {
     pub(super) port: Option<u16>,
     pub(super) tls: Option<Tls>,
     pub(super) accept_proxy: bool,
+    /// Ports at which HTTP/3 is spoken.
+    pub(super) quic: Vec<u16>,
     /// Options without a counterpart.
     pub(super) lost: Vec<String>,
 }
@@ -216,6 +218,13 @@ fn only_port(addresses: &[String]) -> Option<u16> {
 fn add_address(bind: &mut Bind, text: &str) -> Result<(), String> {
     let bare =
         ["ipv4@", "ipv6@"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+    if let Some(quic) = ["quic4@", "quic6@"].iter().find_map(|it| bare.strip_prefix(it)) {
+        match quic.rsplit(':').next().unwrap_or_default().parse::<u16>() {
+            Ok(port) => bind.quic.push(port),
+            Err(_) => bind.lost.push(format!("HTTP/3 has a port that is a number, not `{text}`")),
+        }
+        return Ok(());
+    }
     if bare.starts_with('/') || bare.contains('@') {
         bind.lost.push(format!("a listener has an IP address and a port, not `{text}`"));
         return Ok(());

@@ -23,6 +23,7 @@ struct Group {
     port: Option<u16>,
     tls: Option<Tls>,
     accept_proxy: bool,
+    quic: bool,
 }
 
 /// Writes the listeners of a frontend.
@@ -52,6 +53,7 @@ pub(super) fn frontend(import: &mut Import<'_>, proxy: Proxy<'_>) {
 
 fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
+    let mut quic = Vec::new();
     for line in proxy.lines("bind") {
         let bases = import.bases.clone();
         let bind = match bind(line, &bases) {
@@ -62,6 +64,10 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
                 continue;
             }
         };
+        if !bind.quic.is_empty() {
+            quic.push((line, bind.quic));
+            continue;
+        }
         if bind.tls.as_ref().is_some_and(|tls| tls.certificates.is_empty()) {
             let why = "there is no certificate for it: the listener is left out";
             let why = [bind.lost.join(", ").as_str(), why].join("; ");
@@ -78,7 +84,25 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
         }
         add(import, bind, &mut groups);
     }
+    for (line, ports) in quic {
+        if !add_quic(&ports, &mut groups) {
+            let why = "HTTP/3 is beside HTTPS: write a `bind ... ssl` of the same port, too";
+            table.remark(import.lines.lost(import.files, line.at(), why));
+        }
+    }
     groups
+}
+
+/// Has HTTP/3 spoken where there is HTTPS at one of the ports; false where there is none.
+fn add_quic(ports: &[u16], groups: &mut [Group]) -> bool {
+    let is_port = |address: &str| ports.iter().any(|port| address.ends_with(&format!(":{port}")));
+    let mut is_there = false;
+    for group in groups.iter_mut().filter(|group| group.tls.is_some()) {
+        let is_here = group.addresses.iter().any(|address| is_port(address));
+        group.quic |= is_here;
+        is_there |= is_here;
+    }
+    is_there
 }
 
 /// Adds a bind to that which differs in addresses alone. An address is bound once.
@@ -103,6 +127,7 @@ fn add(import: &Import<'_>, bind: Bind, groups: &mut Vec<Group>) {
             port: bind.port,
             tls: bind.tls,
             accept_proxy: bind.accept_proxy,
+            quic: false,
         }),
     }
 }
@@ -126,6 +151,9 @@ fn listener(proxy: Proxy<'_>, group: &Group) -> Listener {
         }
         if let Some(version) = tls.min_version {
             table.set("tls.min_version", text(version));
+        }
+        if proxy.is_http() && !group.quic {
+            table.set("http3", "false");
         }
     }
     if group.accept_proxy {

@@ -140,7 +140,7 @@ fn listen(
         let args = directive.args();
         let options = args.get(1..).unwrap_or_default();
         if options.contains(&"quic") {
-            // HTTP/3 is beside HTTPS in any case.
+            // HTTP/3 is beside HTTPS.
             continue;
         }
         match values::listen(directive.arg(0)) {
@@ -290,6 +290,9 @@ fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
     table.set("protocol", text(if address.tls { "https" } else { "http" }));
     if address.tls {
         certificates(address, servers, table);
+        if !has_http3(address, servers) {
+            table.set("http3", "false");
+        }
     }
     if address.accept_proxy {
         table.set("accept_proxy", "true");
@@ -321,6 +324,19 @@ fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
             table.set(key, text(if is_at_once { "1s" } else { &time }));
         }
     }
+}
+
+/// Whether HTTP/3 is spoken at the port of an address.
+fn has_http3(address: &Address, servers: &[Server<'_>]) -> bool {
+    let port = |bind: &str| bind.rsplit(':').next().unwrap_or_default().to_owned();
+    let is_here = |it: &Directive| {
+        let bind = values::listen(it.arg(0)).filter(|_| it.args().contains(&"quic"));
+        it.name() == "listen" && bind.is_some_and(|(bind, _)| port(&bind) == port(&address.bind))
+    };
+    let scopes: Vec<&Scope<'_>> =
+        address.servers.iter().map(|index| &servers[*index].scope).collect();
+    scopes.iter().flat_map(|scope| scope.own()).any(is_here)
+        && scopes.iter().all(|scope| scope.value("http3") != Some("off"))
 }
 
 fn certificates(address: &Address, servers: &[Server<'_>], table: &mut Table) {
