@@ -65,7 +65,9 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
             }
         };
         if !bind.quic.is_empty() {
-            quic.push((line, bind.quic));
+            quic.push((line, bind.quic.clone()));
+        }
+        if bind.addresses.is_empty() && bind.lost.is_empty() {
             continue;
         }
         if bind.tls.as_ref().is_some_and(|tls| tls.certificates.is_empty()) {
