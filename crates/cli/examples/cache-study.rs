@@ -178,14 +178,8 @@ fn slow_object(figures: &Value) -> Result<Part> {
     let mut table = Table::new(
         caption,
         &[
-            "",
-            "requests to the server",
-            "fast ones failed",
-            "slow ones cut",
-            "half have begun after, s",
-            "last fast one after, s",
-            "memory, MB",
-            "kernel, MB",
+            "", "requests to the server", "fast ones failed", "slow ones cut",
+            "half have begun after, s", "last fast one after, s", "memory, MB", "kernel, MB",
         ],
     );
     for row in rows(figures)? {

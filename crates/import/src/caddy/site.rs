@@ -19,32 +19,10 @@ use crate::{
 
 /// Directives in the order in which they are followed, wherever they stand.
 const ORDER: [&str; 26] = [
-    "root",
-    "header",
-    "request_body",
-    "redir",
-    "method",
-    "rewrite",
-    "uri",
-    "try_files",
-    "basic_auth",
-    "basicauth",
-    "forward_auth",
-    "request_header",
-    "encode",
-    "templates",
-    "handle",
-    "handle_path",
-    "route",
-    "abort",
-    "error",
-    "respond",
-    "metrics",
-    "reverse_proxy",
-    "php_fastcgi",
-    "file_server",
-    "acme_server",
-    "log",
+    "root", "header", "request_body", "redir", "method", "rewrite", "uri", "try_files",
+    "basic_auth", "basicauth", "forward_auth", "request_header", "encode", "templates", "handle",
+    "handle_path", "route", "abort", "error", "respond", "metrics", "reverse_proxy", "php_fastcgi",
+    "file_server", "acme_server", "log",
 ];
 
 /// Why a directive is not carried over.

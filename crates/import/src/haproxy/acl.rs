@@ -210,17 +210,8 @@ fn builtin(name: &str) -> Option<Test> {
 
 /// ACLs that HAProxy has by itself, and that no route can ask.
 const UNKNOWN: [&str; 11] = [
-    "HTTP_1.0",
-    "HTTP_1.1",
-    "HTTP_2.0",
-    "HTTP_3.0",
-    "HTTP_CONTENT",
-    "HTTP_URL_ABS",
-    "HTTP_URL_SLASH",
-    "HTTP_URL_STAR",
-    "RDP_COOKIE",
-    "REQ_CONTENT",
-    "WAIT_END",
+    "HTTP_1.0", "HTTP_1.1", "HTTP_2.0", "HTTP_3.0", "HTTP_CONTENT", "HTTP_URL_ABS",
+    "HTTP_URL_SLASH", "HTTP_URL_STAR", "RDP_COOKIE", "REQ_CONTENT", "WAIT_END",
 ];
 
 /// How a pattern is compared.

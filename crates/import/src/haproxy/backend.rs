@@ -400,14 +400,8 @@ fn checks(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) {
 /// Whether a line of a backend is read here; the others are told with their reason.
 pub(super) fn is_read(line: &Line) -> bool {
     const OPTIONS: [&str; 8] = [
-        "allbackups",
-        "httpchk",
-        "smtpchk",
-        "ldap-check",
-        "ssl-hello-chk",
-        "redispatch",
-        "forwardfor",
-        "tcp-check",
+        "allbackups", "httpchk", "smtpchk", "ldap-check", "ssl-hello-chk", "redispatch",
+        "forwardfor", "tcp-check",
     ];
     match line.word(0) {
         "server"

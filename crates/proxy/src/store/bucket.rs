@@ -190,35 +190,16 @@ pub(crate) const fn is_object(status: u16) -> bool {
 
 /// What of a client's head a store is told.
 const ASKED: &[&str] = &[
-    "Range",
-    "If-Range",
-    "If-Match",
-    "If-None-Match",
-    "If-Modified-Since",
-    "If-Unmodified-Since",
+    "Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
     "Accept-Encoding",
 ];
 
 /// What of a response goes on: what describes the object and how it comes. Owners, identifiers of
 /// requests, keys of encryption and names of software stay here.
 const PASSED: &[&str] = &[
-    "Accept-Ranges",
-    "Age",
-    "Cache-Control",
-    "Connection",
-    "Content-Disposition",
-    "Content-Encoding",
-    "Content-Language",
-    "Content-Length",
-    "Content-Range",
-    "Content-Type",
-    "Date",
-    "ETag",
-    "Expires",
-    "Last-Modified",
-    "Trailer",
-    "Transfer-Encoding",
-    "Vary",
+    "Accept-Ranges", "Age", "Cache-Control", "Connection", "Content-Disposition",
+    "Content-Encoding", "Content-Language", "Content-Length", "Content-Range", "Content-Type",
+    "Date", "ETag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding", "Vary",
 ];
 
 /// The version of Azure's API whose rules of signatures and ranges are meant.

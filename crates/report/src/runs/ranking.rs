@@ -23,17 +23,8 @@ pub(super) fn section(name: &str, ranking: &RankingRecord) -> Result<Section, Pl
 #[must_use]
 pub fn ranking_table(ranking: &RankingRecord) -> Table {
     let headings = [
-        "policy",
-        "place",
-        "p50 ms",
-        "p99 ms",
-        "± ms",
-        "times the first",
-        "failed",
-        "found busy",
-        "to slow",
-        "busiest",
-        "met",
+        "policy", "place", "p50 ms", "p99 ms", "± ms", "times the first", "failed", "found busy",
+        "to slow", "busiest", "met",
     ];
     let judged = ranking.objective.is_some();
     let shown = headings.len() - usize::from(!judged);

@@ -68,21 +68,10 @@ fn invalid(record: LoadRecord) -> LoadRecord {
 fn several_runs_stand_in_every_table_and_every_plot() {
     let html = html(&[named("slow <1>", load(100, 50)), named("fast", load(200, 20))]);
     for part in [
-        "Response time against rate",
-        "Latency by percentile",
-        "Where the time goes",
-        "All runs over time",
-        "Run slow &lt;1&gt;",
-        "Run fast",
-        "fast, response",
-        "fast, service",
-        "\noffered\n",
-        "\nachieved\n",
-        "\nin flight\n",
-        "\nended, requests/s\n",
-        "percentile of requests, %",
-        "What became of every request",
-        "100/s constant",
+        "Response time against rate", "Latency by percentile", "Where the time goes",
+        "All runs over time", "Run slow &lt;1&gt;", "Run fast", "fast, response", "fast, service",
+        "\noffered\n", "\nachieved\n", "\nin flight\n", "\nended, requests/s\n",
+        "percentile of requests, %", "What became of every request", "100/s constant",
     ] {
         assert!(html.contains(part), "{part:?} is missing");
     }
