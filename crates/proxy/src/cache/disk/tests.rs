@@ -144,6 +144,26 @@ async fn a_quarter_of_what_is_read_of_each_segment_stays_within_the_size() {
 }
 
 #[tokio::test]
+async fn of_many_segments_that_leave_at_a_time_a_quarter_of_one_is_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = open(folder.path());
+    for number in 0..2_000 {
+        disk.offer(&url(number), &shared(number, 4_000));
+        if number % 50 == 49 {
+            written(&disk, number + 1);
+            for newest in number - 49..=number {
+                assert!(read(&disk, newest).await.is_some(), "{newest}");
+            }
+        }
+    }
+    // Segments of 32 KiB.
+    disk.resize(units(2 << 20));
+    wait_until(|| disk.state().bytes <= 2 << 20);
+    let state = disk.state();
+    assert!(state.reclaimed > 20 && state.written <= 2_002, "{state:?}");
+}
+
+#[tokio::test]
 async fn a_version_that_was_replaced_is_not_found_while_the_next_is_written_nor_instead_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let disk = open(folder.path());

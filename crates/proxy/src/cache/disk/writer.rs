@@ -281,7 +281,12 @@ impl Writer<'_> {
             self.shared.state().withdraw(*ident, *number);
             return Ok(None);
         };
-        let bytes = opening.record_bytes();
+        let (bytes, recorded) = (opening.record_bytes(), self.recorded);
+        self.tail(bytes)?;
+        if self.recorded > recorded {
+            // Purges were recorded meanwhile. No record has a smaller epoch than its segment.
+            return self.append(put);
+        }
         let tail = self.tail(bytes)?;
         let offset = tail.end();
         tail.write(&head)?;
@@ -372,10 +377,11 @@ impl Writer<'_> {
     }
 
     /// Deletes the oldest `count` segments. Records read since they were written are written once
-    /// more.
+    /// more, up to a part of a segment for all of them together.
     fn give_up(&mut self, count: usize) -> io::Result<()> {
         self.is_reclaiming = true;
-        let given_up = (0..count).try_for_each(|_| self.give_up_oldest());
+        let mut room = self.shared.shape().segment / KEPT_PART;
+        let given_up = (0..count).try_for_each(|_| self.give_up_oldest(&mut room));
         self.is_reclaiming = false;
         given_up?;
         // Purges are forgotten with what they concern, which must not come back.
@@ -383,7 +389,7 @@ impl Writer<'_> {
     }
 
     /// Deletes the oldest segment, unless it is the one that is written to.
-    fn give_up_oldest(&mut self) -> io::Result<()> {
+    fn give_up_oldest(&mut self, room: &mut u64) -> io::Result<()> {
         let newest = self.tail.as_ref().map(|tail| tail.number);
         let (number, file, urls) = {
             let mut state = self.shared.state();
@@ -391,7 +397,7 @@ impl Writer<'_> {
             let Some(oldest) = oldest.filter(|it| Some(it.number) != newest) else { return Ok(()) };
             (oldest.number, oldest.file.clone(), mem::take(&mut oldest.urls))
         };
-        self.keep_read(number, &file, &urls);
+        self.keep_read(number, (&file, &urls), room);
         if let Err(error) = Segment::delete(&self.shared.path, number) {
             let mut state = self.shared.state();
             state.segments.front_mut().into_iter().for_each(|it| it.urls.clone_from(&urls));
@@ -410,12 +416,12 @@ impl Writer<'_> {
     }
 
     /// Writes once more what was read of a segment since it was written, a batch at a time, unless
-    /// the disk fails.
-    fn keep_read(&mut self, number: u32, file: &Arc<File>, urls: &[u64]) {
+    /// the disk fails. Who purges waits for one batch, as does who closes: the rest is not kept.
+    fn keep_read(&mut self, number: u32, (file, urls): (&Arc<File>, &[u64]), room: &mut u64) {
         if !self.retry.works() {
             return;
         }
-        let mut entries = self.read_since(number, urls).into_iter().peekable();
+        let mut entries = self.read_since(number, urls, room).into_iter().peekable();
         while self.retry.works() && entries.peek().is_some() {
             let (mut puts, mut bytes) = (Vec::new(), 0);
             while bytes < BATCH
@@ -425,13 +431,17 @@ impl Writer<'_> {
                 puts.extend(self.read_again(file, &entry));
             }
             self.write(&puts);
+            let purges = mem::take(&mut self.shared.state().to_record);
+            self.record(purges);
+            if self.shared.is_closing.load(Ordering::Acquire) {
+                break;
+            }
         }
     }
 
-    /// What was read of a segment since it was written, up to a part of a segment. What would take
+    /// What was read of a segment since it was written, as far as there is room. What would take
     /// too much memory is not among it.
-    fn read_since(&self, number: u32, urls: &[u64]) -> Vec<Entry> {
-        let mut room = self.shared.shape().segment / KEPT_PART;
+    fn read_since(&self, number: u32, urls: &[u64], room: &mut u64) -> Vec<Entry> {
         let mut kept = Vec::new();
         for some in urls.chunks(AT_A_TIME) {
             let state = self.shared.state();
@@ -441,7 +451,7 @@ impl Writer<'_> {
                 let bytes = u64::from(entry.bytes);
                 let left = room.checked_sub(bytes).filter(|_| bytes <= QUEUE_BYTES);
                 let Some(left) = left else { continue };
-                room = left;
+                *room = left;
                 kept.push(entry);
             }
         }
@@ -561,7 +571,7 @@ fn tell(purges: Vec<ToRecord>, outcome: Result<(), &io::Error>) {
 /// What is written before it is made sure that it stays.
 const BATCH: u64 = 8 << 20;
 
-/// Records kept of a deleted segment may take this fraction of another one.
+/// Records kept of segments that are deleted at a time may take this fraction of another one.
 const KEPT_PART: u64 = 4;
 
 /// Of a disk without room such a part of the segments is deleted: one alone would soon be full
