@@ -111,7 +111,7 @@ pub(crate) struct Mirror {
 
 /// A redirect. The route does not match what came where its parts lead, so they make no loop; only
 /// what a `regex` or a `map` makes of a path may match again. With `prefix = "/"` and
-/// `to = "/docs/"` what is below `/docs` stays.
+/// `to = "/docs/"` what is below `/docs` stays, unless it is led to another host.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {
