@@ -165,12 +165,13 @@ pub(crate) fn scaler(args: &Scaler) -> anyhow::Result<ExitCode> {
     change(&args.place, &target, &json!({ "scaler": args.scaler }))
 }
 
-/// The part of a capacity that a file may say, too.
+/// A weight that a file may say, too.
 fn weight_of(text: &str) -> Result<u32, String> {
     let number = text.parse::<u32>().ok().filter(|weight| *weight <= MOST_WEIGHT);
     number.ok_or_else(|| format!("a whole number from 0 to {MOST_WEIGHT}"))
 }
 
+/// The part of a capacity that a file may say, too.
 fn scaler_of(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|it| *it == 0.0 || (0.1..=1.0).contains(it));
     number.ok_or_else(|| "0, or a number from 0.1 to 1".to_owned())
