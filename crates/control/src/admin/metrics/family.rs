@@ -4,7 +4,9 @@ use std::fmt;
 
 use loadline_core::state::State;
 use prometheus_client::{
-    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet},
+    encoding::{
+        DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder, NoLabelSet,
+    },
     metrics::MetricType,
 };
 
@@ -63,6 +65,12 @@ pub(super) struct ProcessMetric {
     value: fn(&Process) -> Option<f64>,
 }
 
+/// The labels of a sample.
+struct Labels<'a> {
+    names: &'a [&'a str],
+    values: &'a [&'a str],
+}
+
 /// The value of a sample.
 pub(super) enum Number {
     Count(u64),
@@ -97,9 +105,16 @@ impl Head {
         if values.is_empty() {
             return number.encode(encoder);
         }
-        let labels: Vec<(&str, &str)> =
-            self.labels.iter().copied().zip(values.iter().copied()).collect();
-        number.encode(&mut encoder.encode_family(&labels)?)
+        number.encode(&mut encoder.encode_family(&Labels { names: self.labels, values })?)
+    }
+}
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        let mut labels = self.names.iter().zip(self.values);
+        labels.try_for_each(|(name, value)| {
+            EncodeLabel::encode(&(*name, *value), encoder.encode_label())
+        })
     }
 }
 

@@ -1,36 +1,38 @@
 //! Metrics of lists of servers that are kept elsewhere.
 
-use loadline_core::state::Discovery;
+use loadline_core::state::{Discovery, State};
 
 use super::family::{Family, Subject};
 
 /// The lists of servers that are followed, by the groups they are for.
 const LIST: Subject<Discovery> = Subject {
     labels: &["service", "group"],
-    each: |state, to| {
-        for service in &state.services {
-            for group in &service.groups {
-                if let Some(list) = &group.discovery {
-                    to(&[&service.name, &group.name], list);
-                }
-            }
-        }
-    },
+    each: |state, to| lists(state).for_each(|(names, list)| to(&names, list)),
 };
 
 /// What became of the responses about them.
 const UPDATES: Subject<u64> = Subject {
     labels: &["service", "group", "result"],
     each: |state, to| {
-        (LIST.each)(state, &mut |group, list| {
+        for ([service, group], list) in lists(state) {
             let counts =
                 [("taken", list.taken), ("refused", list.refused), ("failed", list.failed)];
             for (result, count) in counts {
-                to(&[group, &[result]].concat(), &count);
+                to(&[service, group, result], &count);
             }
-        });
+        }
     },
 };
+
+/// The lists with the values of their labels.
+fn lists(state: &State) -> impl Iterator<Item = ([&str; 2], &Discovery)> {
+    state.services.iter().flat_map(|service| {
+        service.groups.iter().filter_map(move |group| {
+            let list = group.discovery.as_ref()?;
+            Some(([&*service.name, &*group.name], list))
+        })
+    })
+}
 
 /// Every metric there is of them.
 pub(super) const FAMILIES: &[&dyn Family] = &[

@@ -1,33 +1,39 @@
 //! Metrics of single servers.
 
-use loadline_core::{decide::census::Condition, state::Server};
+use loadline_core::{
+    decide::census::Condition,
+    state::{Server, State},
+};
 
 use super::family::{Family, Subject};
 
 const SERVER: Subject<Server> = Subject {
     labels: &["service", "group", "server"],
-    each: |state, to| {
-        for service in &state.services {
-            for group in &service.groups {
-                for server in &group.servers {
-                    to(&[&service.name, &group.name, &server.address], server);
-                }
-            }
-        }
-    },
+    each: |state, to| servers(state).for_each(|(names, server)| to(&names, server)),
 };
 
 /// Whether a server is in a condition.
 const CONDITION: Subject<bool> = Subject {
     labels: &["service", "group", "server", "condition"],
     each: |state, to| {
-        (SERVER.each)(state, &mut |names, server| {
+        for ([service, group, address], server) in servers(state) {
             for condition in Condition::ALL {
-                to(&[names, &[condition.name()]].concat(), &(server.condition == condition));
+                let names = [service, group, address, condition.name()];
+                to(&names, &(server.condition == condition));
             }
-        });
+        }
     },
 };
+
+/// All servers with the values of their labels.
+fn servers(state: &State) -> impl Iterator<Item = ([&str; 3], &Server)> {
+    let groups = state.services.iter().flat_map(|service| {
+        service.groups.iter().map(move |group| (&*service.name, &*group.name, &group.servers))
+    });
+    groups.flat_map(|(service, group, servers)| {
+        servers.iter().map(move |server| ([service, group, &*server.address], server))
+    })
+}
 
 /// Every metric there is of them.
 pub(super) const FAMILIES: &[&dyn Family] = &[

@@ -55,10 +55,7 @@ const STANDBY: Subject<Standby> =
 
 const PEER: Subject<StandbyPeer> = Subject {
     labels: &["peer"],
-    each: |state, to| {
-        let peers = state.standby.iter().flat_map(|standby| &standby.peers);
-        peers.for_each(|peer| to(&[&peer.address], peer));
-    },
+    each: |state, to| peers(state).for_each(|peer| to(&[&peer.address], peer)),
 };
 
 const RECORDS: Subject<u64> = Subject {
@@ -89,7 +86,11 @@ const BYTES: Subject<u64> = Subject {
 const DIRECTION: &[&str] = &["peer", "direction"];
 
 fn counts(state: &State, to: Tell<'_, u64>, direction: &str, count: fn(&PeerCounts) -> u64) {
-    (PEER.each)(state, &mut |peer, it| to(&[peer, &[direction]].concat(), &count(&it.counts)));
+    peers(state).for_each(|peer| to(&[&peer.address, direction], &count(&peer.counts)));
+}
+
+fn peers(state: &State) -> impl Iterator<Item = &StandbyPeer> {
+    state.standby.iter().flat_map(|standby| &standby.peers)
 }
 
 #[cfg(test)]
