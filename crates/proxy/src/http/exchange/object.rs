@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Exchange<'_> {
-    /// Makes the request for a store that is not on this machine: for what the client asks for of an
-    /// object, or for what the store is to be asked then.
+    /// Makes the request for a remote store: for what the client asks for of an object, or for what
+    /// `then` asks the store for.
     pub(super) async fn sign(
         &self,
         store: &Arc<Store>,
