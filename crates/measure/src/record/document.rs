@@ -159,7 +159,7 @@ mod tests {
             (text.replace("_version\": 2", "_version\": 3"), "a newer loadline wrote it"),
             (text.replace("\"load\"", "\"lode\""), "`lode`; the kinds are load, capacity"),
             (text.replace("\"planned\": 0", "\"planned\": -3"), "invalid value"),
-            (text.replace("\"planned\"", "\"plan\""), "missing field `planned`"),
+            (text.replace("\"planned\"", "\"planed\""), "missing field `planned`"),
         ];
         for (text, told) in cases {
             let error = Document::read(text.as_bytes()).unwrap_err().to_string();
