@@ -22,9 +22,6 @@ fn main() -> io::Result<()> {
 }
 
 const PAGES: [&str; 5] = [
-    "configuration.md",
-    "configuration.schema.json",
-    "openapi.json",
-    "records.md",
+    "configuration.md", "configuration.schema.json", "openapi.json", "records.md",
     "records.schema.json",
 ];

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use loadline_l4::replication::{Datagram, Extent, Reader, Receiver, Record, Stream, read, write};
 use loadline_core::time::Instant;
+use loadline_l4::replication::{Datagram, Extent, Reader, Receiver, Record, Stream, read, write};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(datagram) = Datagram::read(bytes) {

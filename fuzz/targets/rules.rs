@@ -6,9 +6,7 @@
 use std::cmp::Reverse;
 
 use libfuzzer_sys::fuzz_target;
-use loadline_core::rules::{
-    Action, Conditions, Host, Path, Regex, Request, Rule, Split, Table,
-};
+use loadline_core::rules::{Action, Conditions, Host, Path, Regex, Request, Rule, Split, Table};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut choices = Choices(bytes);
@@ -77,7 +75,10 @@ impl Choices<'_> {
         let methods = if self.below(4) == 0 { vec!["POST".to_owned()] } else { Vec::new() };
         Rule {
             priority: self.below(3) as i32,
-            ..Rule::new(Conditions { hosts, paths, methods, ..Conditions::default() }, Action::Service(Split::all(0)))
+            ..Rule::new(
+                Conditions { hosts, paths, methods, ..Conditions::default() },
+                Action::Service(Split::all(0)),
+            )
         }
     }
 }

@@ -174,22 +174,8 @@ impl Place {
         let directory = self.directory.join("work").display().to_string();
         let storage = format!("malloc,{}m", self.megabytes);
         let command = [
-            "varnishd",
-            "-F",
-            "-j",
-            "none",
-            "-n",
-            &directory,
-            "-a",
-            &own,
-            "-b",
-            &server,
-            "-s",
-            &storage,
-            "-p",
-            "default_ttl=0",
-            "-p",
-            "default_grace=300",
+            "varnishd", "-F", "-j", "none", "-n", &directory, "-a", &own, "-b", &server, "-s",
+            &storage, "-p", "default_ttl=0", "-p", "default_grace=300",
         ];
         command.map(str::to_owned).into()
     }

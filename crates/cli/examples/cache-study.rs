@@ -8,7 +8,8 @@
 use std::{env, fs, path::Path, process::ExitCode};
 
 use anyhow::{Context as _, Result};
-use loadline_report::{Bars, Cell, Group, Picture, Table, Tone, Verdict, digits};
+use loadline_measure::record::StudyVerdict;
+use loadline_report::{Bars, Cell, Group, Picture, Table, Tone, digits};
 use serde_json::Value;
 
 fn main() -> Result<ExitCode> {
@@ -71,20 +72,20 @@ impl Part {
 }
 
 /// The verdicts of the caches that ran.
-fn of_bench(bench: &Value) -> Result<Vec<Verdict>> {
+fn of_bench(bench: &Value) -> Result<Vec<StudyVerdict>> {
     let verdict = |verdict: &Value| {
         let text = |name: &str| verdict[name].as_str().unwrap_or_default();
         let flaw = verdict["flaw"].as_str().map(|flaw| format!("; {flaw}")).unwrap_or_default();
         let measured = digits(verdict["measured"].as_f64().unwrap_or(f64::NAN));
         let target = format!("{}{}{flaw}", text("target"), text("unit"));
         let pass = verdict["failed"] == false;
-        Verdict::new(text("name"), format!("{measured}{}", text("unit")), target, pass)
+        StudyVerdict::new(text("name"), format!("{measured}{}", text("unit")), target, pass)
     };
     Ok(rows(&bench["verdicts"])?.iter().map(verdict).collect())
 }
 
 /// Ours beside the best that knows neither the future nor every request that ever was.
-fn of_evictions(eviction: &Value) -> Result<Vec<Verdict>> {
+fn of_evictions(eviction: &Value) -> Result<Vec<StudyVerdict>> {
     let mut verdicts = Vec::new();
     for row in rows(&eviction["rows"])? {
         let name = row["name"].as_str().unwrap_or_default();
@@ -98,7 +99,7 @@ fn of_evictions(eviction: &Value) -> Result<Vec<Verdict>> {
         let ratio = hits(KNOWN[0]) / best;
         let (name, target) =
             (format!("{name}, hits over the best eviction's"), format!(">= {least}"));
-        verdicts.push(Verdict::new(name, format!("{ratio:.3}"), target, ratio >= least));
+        verdicts.push(StudyVerdict::new(name, format!("{ratio:.3}"), target, ratio >= least));
     }
     anyhow::ensure!(verdicts.len() == 2, "the cells that are judged are not there");
     Ok(verdicts)
@@ -177,14 +178,8 @@ fn slow_object(figures: &Value) -> Result<Part> {
     let mut table = Table::new(
         caption,
         &[
-            "",
-            "requests to the server",
-            "fast ones failed",
-            "slow ones cut",
-            "half have begun after, s",
-            "last fast one after, s",
-            "memory, MB",
-            "kernel, MB",
+            "", "requests to the server", "fast ones failed", "slow ones cut",
+            "half have begun after, s", "last fast one after, s", "memory, MB", "kernel, MB",
         ],
     );
     for row in rows(figures)? {

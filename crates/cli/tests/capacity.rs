@@ -161,21 +161,12 @@ fn wrong_usage_is_told_before_anything_is_loaded() {
 
 /// Long enough for 10 % where requests come at random.
 const LONG: &[&str] = &[
-    "--rung=400ms",
-    "--first-trial=500ms",
-    "--trial=5s",
-    "--trial-sum=40s",
-    "--confirm=10s",
-    "--precision=4%",
-    "--within=200s",
+    "--rung=400ms", "--first-trial=500ms", "--trial=5s", "--trial-sum=40s", "--confirm=10s",
+    "--precision=4%", "--within=200s",
 ];
 
 /// Long enough for 10 % where they come evenly, short enough for a test.
 const SHORT: &[&str] = &[
-    "--rung=400ms",
-    "--first-trial=500ms",
-    "--trial=1500ms",
-    "--trial-sum=3s",
-    "--confirm=2s",
+    "--rung=400ms", "--first-trial=500ms", "--trial=1500ms", "--trial-sum=3s", "--confirm=2s",
     "--precision=4%",
 ];

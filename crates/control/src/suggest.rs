@@ -22,7 +22,7 @@ impl FileKind for Configuration {
     }
 
     fn key(typed: &str, names: &[&str]) -> String {
-        elsewhere::key(typed, names)
+        elsewhere::help_for_misplaced_key(typed, names)
     }
 
     fn table(path: &[&str]) -> Option<&'static str> {

@@ -27,12 +27,9 @@ use loadline_core::{
         permit::Permit,
         plan::{Decision, PickContext, Plan},
     },
-    fleet::{
-        Capacity, Edge, Fleet, Group, Overflow, PolicyKind, Server, Service, WhenFull,
-        forwarding::Forwarding,
-    },
+    fleet::{Capacity, Edge, Fleet, Group, Overflow, PolicyKind, Server, Service, WhenFull},
     time::{Duration, Instant},
-    units::{Rate, Ratio},
+    units::Rate,
 };
 
 fn main() {
@@ -155,19 +152,18 @@ fn plan(controller: &mut Controller) -> Arc<Plan> {
 fn fleet(service: Service) -> Fleet {
     let drain_timeout = Duration::from_secs(1);
     let edge = Edge { threads: 1, drain_timeout, ..Edge::within("r0") };
-    Fleet { edge, forwarding: Forwarding::default(), listeners: vec![], services: vec![service] }
+    Fleet::of(edge, vec![], vec![service])
 }
 
 /// 10 groups of 100 servers of weights 1 to 3, each of which takes so many requests at a time.
 fn service(policy: PolicyKind, places: u32, capacity: Capacity) -> Service {
     let group = |g: u64| Group {
-        name: format!("r{g}"),
-        region: format!("r{g}"),
         rtt: Some(Duration::from_millis(10 * g)),
         capacity,
-        scaler: Ratio::ONE,
-        servers: (1..=100).map(|n| server(g as u16, n, u32::from(n) % 3 + 1, places)).collect(),
-        discovery: None,
+        ..Group::within(
+            &format!("r{g}"),
+            (1..=100).map(|n| server(g as u16, n, u32::from(n) % 3 + 1, places)).collect(),
+        )
     };
     let groups = (0..10).map(group).collect();
     Service { policy, health: None, groups, ..Service::named("web") }

@@ -11,6 +11,7 @@ mod capacity;
 mod compression;
 mod discovery;
 pub mod forwarding;
+mod group;
 mod health;
 mod http2;
 mod names;
@@ -43,6 +44,7 @@ pub use cache::{CacheLimits, DiskCache};
 pub use capacity::Capacity;
 pub use compression::{Compression, Levels};
 pub use discovery::{Discovery, Family, ListPlace, Source};
+pub use group::Group;
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
@@ -68,6 +70,12 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// What comes in at these listeners goes to these services; no packets are forwarded.
+    #[must_use]
+    pub fn of(edge: Edge, listeners: Vec<Listener>, services: Vec<Service>) -> Self {
+        Self { edge, listeners, forwarding: Forwarding::default(), services }
+    }
+
     /// The second tier of the cache, if there is one and any route has a cache.
     #[must_use]
     pub fn disk_cache(&self) -> Option<&DiskCache> {
@@ -514,25 +522,6 @@ impl Default for ServerTimeouts {
     }
 }
 
-/// The servers of one service in one region; carries the capacity target.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    /// Unique in its service; the region's name unless the file says otherwise.
-    pub name: String,
-    /// Where it is.
-    pub region: String,
-    /// Round-trip time from this edge; measured by health checks if omitted.
-    pub rtt: Option<Duration>,
-    /// What the group may be given as a whole.
-    pub capacity: Capacity,
-    /// Part of the capacity in use: 0 drains, else 10 % to 100 %.
-    pub scaler: Ratio,
-    /// Its servers: at least one, or whoever is listed now.
-    pub servers: Vec<Server>,
-    /// Where they are listed, if the file does not say them.
-    pub discovery: Option<Discovery>,
-}
-
 /// One address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
@@ -576,17 +565,6 @@ impl Server {
             quic_server_id: None,
             store: None,
         }
-    }
-}
-
-impl Group {
-    /// Whether the limit of requests that wait for a response is found while they are served.
-    #[must_use]
-    pub fn finds_limit(&self) -> bool {
-        let template = self.discovery.as_ref().map(|it| &it.template);
-        let servers = || self.servers.iter().chain(template).map(|server| &server.capacity);
-        let is_written = || self.capacity.is_written() || servers().any(Capacity::is_written);
-        self.capacity.auto.unwrap_or_else(|| !is_written())
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::UnitError;
 
-pub use unix::UnixTime;
+pub use unix::{UnixTime, civil_from_days};
 
 /// A point on a monotonic clock, in nanoseconds since an origin the shell chose (process start,
 /// or zero in a simulation).

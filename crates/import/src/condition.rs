@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use regex::bytes::Regex;
 
+use crate::expression::escape;
+
 /// Conditions as a route has them: all have to hold, of a list one is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct When {
@@ -93,6 +95,23 @@ impl When {
     /// Whether it holds for every request.
     pub(crate) fn is_always(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// The same of a path that has this before it.
+    ///
+    /// # Errors
+    /// What of it a route cannot say.
+    pub(crate) fn below(&self, prefix: &str) -> Result<Self, String> {
+        let below = |path: &Path| match path {
+            Path::Exact(path) => Ok(Path::Exact(format!("{prefix}{path}"))),
+            Path::Begins(start) => Ok(Path::Begins(format!("{prefix}{start}"))),
+            Path::Regex(regex) => match regex.strip_prefix('^').filter(|it| !it.contains('|')) {
+                Some(rest) => Ok(Path::Regex(format!("^{}{rest}", escape(prefix)))),
+                None => Err(format!("the expression is one of a path without `{prefix}`")),
+            },
+        };
+        let paths = self.paths.iter().flatten().map(below).collect::<Result<Vec<_>, String>>()?;
+        Ok(Self { paths: self.paths.as_ref().map(|_| paths), ..self.clone() })
     }
 
     /// One or the other, where they differ in hosts or in paths alone.
@@ -375,6 +394,15 @@ mod tests {
         assert_eq!(regex("^/blog/").and(&blog), Ok(Some(blog.clone())));
         assert_eq!(blog.and(&begins("/shop/")), Ok(None));
         assert!(regex("^/blogs?/x").and(&begins("/blogs/")).is_err());
+    }
+
+    #[test]
+    fn paths_below_a_prefix_have_it_before_them() {
+        let regex = |text: &str| When::path(vec![Path::Regex(text.to_owned())]);
+        assert_eq!(begins("/a/").below("/x.y"), Ok(begins("/x.y/a/")));
+        assert_eq!(regex("^/a/[0-9]+$").below("/x.y"), Ok(regex("^/x\\.y/a/[0-9]+$")));
+        assert!(regex("\\.php$").below("/x").is_err() && regex("^/a|^/b").below("/x").is_err());
+        assert_eq!(When::default().below("/x"), Ok(When::default()));
     }
 
     #[test]

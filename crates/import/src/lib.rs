@@ -167,6 +167,19 @@ fn complete(made: &mut Configuration) {
     }
 }
 
+/// The address of a server at a Unix socket: a whole path, or `@NAME` for one in the abstract
+/// namespace; none where it cannot be one.
+fn socket(path: &str) -> Option<String> {
+    let fits = path.starts_with(['/', '@']) && (2..=PATH_MAX).contains(&path.len());
+    fits.then(|| format!("unix:{path}"))
+}
+
+/// What the path of a socket may have.
+const PATH_MAX: usize = 107;
+
+/// Why a server is left out.
+const NO_ADDRESS: &str = "a server has an address and a port, or is at a Unix socket";
+
 /// A name that our file takes for a service.
 fn service_name(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);

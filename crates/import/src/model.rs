@@ -78,7 +78,7 @@ const GUARDS: [&str; 24] = [
 ];
 
 /// Whether a line keeps somebody out.
-fn is_guard(text: &str) -> bool {
+pub(crate) fn is_guard(text: &str) -> bool {
     let is_refusal = |word: &str| word.len() == 3 && word.starts_with('4');
     let mut words = text.split_whitespace();
     let is_answer = matches!(words.next(), Some("respond" | "error")) && words.any(is_refusal);
@@ -172,7 +172,8 @@ impl Lines {
             differs,
         };
         let mut all = self.told.borrow_mut();
-        if all.get(&at).is_none_or(|known| known.differs) {
+        let is_less = |known: &Remark| differs && known.why.starts_with(PROTECTED);
+        if all.get(&at).is_none_or(|known| known.differs && !is_less(known)) {
             all.insert(at, line);
         }
         remark

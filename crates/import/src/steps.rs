@@ -183,6 +183,26 @@ pub(crate) fn confine(steps: &mut Vec<Step>, yes: &When, no: &[When]) -> Vec<(us
     lost
 }
 
+/// Steps that see paths without this prefix ask for it. Those of which no route can say it are left
+/// out, and given back with the reason.
+pub(crate) fn put_below(steps: &mut Vec<Step>, prefix: &str) -> Vec<(usize, String)> {
+    let mut lost = Vec::new();
+    steps.retain_mut(|step| {
+        let no = step.no.iter().map(|no| no.below(prefix)).collect::<Result<Vec<_>, String>>();
+        match step.yes.below(prefix).and_then(|yes| Ok((yes, no?))) {
+            Ok(both) => {
+                (step.yes, step.no) = both;
+                true
+            }
+            Err(why) => {
+                lost.push((step.rule, why));
+                false
+            }
+        }
+    });
+    lost
+}
+
 /// The requests that come to a rule, and what is changed of them until then.
 struct Where {
     base: When,

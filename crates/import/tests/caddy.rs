@@ -59,9 +59,115 @@ fn headers_that_cannot_be_said_are_told() {
     let made = site("header ?Cache-Control no-store\nreverse_proxy 10.0.0.1:80");
     assert!(!made.text.contains("answer_headers") && made.lost == 1, "{}", made.text);
     let made = site("header {\n+X-A 1\n+X-A 2\n}\nreverse_proxy 10.0.0.1:80");
-    assert!(why(&made, "header").contains("one field"), "{:?}", made.remarks);
+    assert!(why(&made, "+X-A 2").contains("one field"), "{:?}", made.remarks);
     let made = site("abort /x\nreverse_proxy 10.0.0.1:80");
     assert!(why(&made, "abort").contains("403"), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_line_of_a_header_block_that_cannot_be_said_takes_no_other_with_it() {
+    let made = site(
+        "header {\n?X-Default foo\nStrict-Transport-Security max-age=1\n-Server\n}\n\
+         reverse_proxy 10.0.0.1:80",
+    );
+    let expected = "answer_headers.set = { Strict-Transport-Security = \"max-age=1\" }";
+    assert!(made.text.contains(expected), "{}", made.text);
+    assert!(made.text.contains("answer_headers.remove = \"Server\""), "{}", made.text);
+    assert!(!why(&made, "?X-Default").is_empty() && made.lost == 1, "{:?}", made.remarks);
+}
+
+#[test]
+fn a_refusal_within_handle_path_is_one_below_its_prefix() {
+    let made = site(
+        "handle_path /app/* {\nhandle /admin/* {\nrespond 403\n}\n\
+         respond /secret* 401\nhandle {\nreverse_proxy 10.0.0.3:80\n}\n}",
+    );
+    let (_, routes) = made.text.split_once("[[routes").unwrap();
+    assert!(routes.contains("path = \"~(?s)/app/admin/.*\"\ndeny = 403"), "{}", made.text);
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+    let made = site(
+        "handle_path /app/* {\n@key {\npath /key\nnot path /key/none\n}\nrespond @key 403\n\
+         reverse_proxy /users/* 10.0.0.1:80\nreverse_proxy 10.0.0.2:80\n}",
+    );
+    assert!(made.text.contains("path = \"/app/key\"\ndeny = 403"), "{}", made.text);
+    let users = made.text.split_once("path = \"~(?s)/app/users/.*\"").unwrap().1;
+    assert!(users.contains("rewrite = { prefix = \"/app\", to = \"/\" }\n"), "{}", made.text);
+    // No route asks for an expression and a prefix at once.
+    let made = site("handle_path /app/* {\n@s path *.php\nrespond @s 403\nrespond ok\n}");
+    assert!(why(&made, "respond @s").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
+fn what_no_request_comes_to_is_told() {
+    let made = site("handle /a/* {\nrespond /b/* 403\nrespond ok\n}");
+    assert!(why(&made, "respond /b/*").contains("PROTECTED"), "{:?}", made.remarks);
+    assert_eq!(made.lost, 1, "{:?}", made.remarks);
+}
+
+#[test]
+fn matchers_behind_a_change_of_what_they_ask_for_are_told() {
+    for (lines, told) in [
+        ("rewrite /v1/* /v2{uri}\nreverse_proxy /v2/* 10.0.0.3:80", "reverse_proxy /v2/*"),
+        ("uri strip_prefix /api\nreverse_proxy /api/* 10.0.0.5:80", "reverse_proxy /api/*"),
+        ("route {\nrewrite /x /y\nreverse_proxy /y 10.0.0.8:80\n}", "reverse_proxy /y"),
+        ("request_header X-Foo bar\n@f header X-Foo b\nreverse_proxy @f 10.0.0.9:80", "reverse_"),
+    ] {
+        let made = site(&format!("{lines}\nreverse_proxy 10.0.0.1:80"));
+        assert!(why(&made, told).contains("an earlier directive"), "{lines}\n{:?}", made.remarks);
+        assert!(!why(&made, told).contains("PROTECTED"), "{:?}", made.remarks);
+    }
+    let internal = "request_header -X-Internal\n@int remote_ip 10.0.0.0/8\n\
+                    request_header @int X-Internal yes\n\
+                    @deny {\npath /admin*\nnot header X-Internal yes\n}\n";
+    for refusal in ["handle @deny {\nrespond 403\n}", "respond @deny 503", "abort @deny"] {
+        let made = site(&format!("{internal}{refusal}\nreverse_proxy 10.0.0.4:80"));
+        let line = refusal.split(" {").next().unwrap();
+        assert!(why(&made, line).contains("PROTECTED"), "{:?}", made.remarks);
+    }
+    for lines in [
+        "handle /a/* {\nuri strip_prefix /a\nreverse_proxy 10.0.0.1:80\n}\nrespond /b ok",
+        "route /a/* {\nuri strip_prefix /a\nreverse_proxy 10.0.0.1:80\n}",
+        "request_header X-Foo bar\n@f header X-Bar b\nreverse_proxy @f 10.0.0.9:80",
+    ] {
+        let made = site(lines);
+        assert!(made.remarks.is_empty(), "{lines}\n{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn a_site_that_verifies_clients_goes_on_to_do_so() {
+    let tls = |block: &str| format!("tls a.pem a.key {{\n{block}\n}}\nreverse_proxy 10.0.0.1:80");
+    let one = |block: &str| file(&format!("https://a.example {{\n{}\n}}\n", tls(block)));
+    let made = one(
+        "client_auth {\nmode require_and_verify\ntrusted_ca_cert_file ca.pem\n}\nprotocols tls1.3",
+    );
+    assert!(made.text.contains("protocol = \"https\""), "{}", made.text);
+    assert!(made.text.contains("tls.client_authorities = \"ca.pem\""), "{}", made.text);
+    assert!(made.text.contains("tls.min_version = \"1.3\"") && made.lost == 0, "{}", made.text);
+    let made = one("client_auth {\nmode verify_if_given\ntrust_pool file ca.pem\n}");
+    assert!(made.text.contains("tls.client_required = false"), "{}", made.text);
+    let made = one("client_auth {\nmode require\n}");
+    assert!(made.text.contains("protocol = \"https\""), "{}", made.text);
+    assert!(why(&made, "client_auth").contains("PROTECTED"), "{:?}", made.remarks);
+    let made = file(&format!(
+        "https://a.example {{\n{}\n}}\nhttps://b.example {{\n{}\n}}\n",
+        tls("client_auth {\ntrusted_ca_cert_file ca.pem\n}"),
+        tls("protocols tls1.2 tls1.3")
+    ));
+    assert!(!made.text.contains("client_authorities ="), "{}", made.text);
+    assert!(why(&made, "tls a.pem").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
+fn how_often_a_request_is_sent_again_is_carried_over() {
+    let proxy = |line: &str| site(&format!("reverse_proxy 10.0.0.1:80 {{\n{line}\n}}"));
+    assert!(proxy("lb_retries 0").text.contains("retry.attempts = 0"));
+    let made = proxy("lb_retries 9");
+    assert!(made.text.contains("retry.attempts = 3"), "{}", made.text);
+    assert!(why(&made, "lb_retries").contains("at most"), "{:?}", made.remarks);
+    let made = proxy("lb_try_duration 5s\nlb_try_interval 1s");
+    assert!(why(&made, "lb_try_duration").contains("retry.attempts"), "{:?}", made.remarks);
+    assert_eq!(made.lost, 2, "{:?}", made.remarks);
 }
 
 #[test]
@@ -103,6 +209,17 @@ fn headers_towards_servers_that_cannot_be_said_are_told() {
     assert!(made.text.contains(expected) && made.lost == 0, "{}", made.text);
     let made = proxy("10.0.0.1:80 10.0.0.2:80", host);
     assert!(!why(&made, "header_up").is_empty(), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_server_at_a_unix_socket_stays_one() {
+    let made = site("reverse_proxy unix//run/app.sock");
+    assert!(made.text.contains("    \"unix:/run/app.sock\",") && made.lost == 0, "{}", made.text);
+    let made = site("reverse_proxy unix+h2c/@app");
+    assert!(made.text.contains("http_version = \"2\""), "{}", made.text);
+    assert!(made.text.contains("    \"unix:@app\",") && made.lost == 0, "{}", made.text);
+    let made = site("reverse_proxy unix/run/{host}.sock");
+    assert!(why(&made, "reverse_proxy").contains("Unix socket"), "{:?}", made.remarks);
 }
 
 #[test]

@@ -56,6 +56,96 @@ fn a_value_in_a_list_of_a_header_is_denied_as_well() {
 }
 
 #[test]
+fn a_header_that_the_client_may_not_send_lets_nobody_in() {
+    let internal = "http-request del-header X-Internal\n\
+                    http-request set-header X-Internal yes if { src 10.0.0.0/8 }\n";
+    let made = frontend(&format!(
+        "{internal}http-request deny if {{ path_beg /admin }} !{{ hdr(X-Internal) yes }}"
+    ));
+    assert!(!made.text.contains("\nheader ="), "{}", made.text);
+    let (inside, outside) = made.text.split_once("deny = 403").unwrap();
+    assert!(inside.contains("path = \"~(?s)/admin.*\"\nsource = \"10.0.0.0/8\""), "{}", made.text);
+    assert!(!outside.contains("path ="), "{}", made.text);
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+    // What is removed is not there, and what is always set is.
+    let made = frontend(
+        "http-request del-header X-A\nhttp-request deny if { hdr(X-A) yes }\n\
+         http-request set-header Host b.internal\n\
+         http-request deny if { hdr(host) -i b.internal } !{ src 10.0.0.0/8 }",
+    );
+    assert_eq!(made.text.matches("deny = 403").count(), 1, "{}", made.text);
+    assert!(!made.text.contains("\nhost =") && made.remarks.is_empty(), "{}", made.text);
+    let made = frontend(
+        "http-request set-header X-Env canary if { src 10.0.0.0/8 }\n\
+         use_backend b if { hdr(X-Env) canary }",
+    );
+    assert!(made.text.contains("source = \"10.0.0.0/8\""), "{}", made.text);
+    assert!(made.text.contains("X-Env = \"~(.*,)?"), "{}", made.text);
+}
+
+#[test]
+fn a_condition_on_a_header_with_a_value_that_is_not_known_is_told() {
+    let set = "http-request set-header X-A %[path]\n";
+    for rule in [
+        "http-request deny if { hdr(X-A) a }",
+        "http-request deny if { path /x } !{ hdr(X-A) a }",
+        "http-request tarpit unless { hdr(x-a) a }",
+    ] {
+        let made = frontend(&format!("{set}{rule}"));
+        assert!(!made.text.contains("deny ="), "{}", made.text);
+        assert!(why(&made, rule).contains("PROTECTED"), "{:?}", made.remarks);
+    }
+    let made = frontend(&format!("{set}http-request allow if {{ hdr(X-A) a }}"));
+    assert!(why(&made, "http-request allow").contains("changes the header"), "{:?}", made.remarks);
+    let made = frontend(&format!("{set}use_backend b if {{ hdr(X-A) a }}"));
+    assert!(why(&made, "use_backend").contains("as the client sent it"), "{:?}", made.remarks);
+    assert!(made.text.contains("service = \"b\""), "{}", made.text);
+    // It is so in a backend, too, and where a pattern removes it or some requests skip the rule.
+    let made = file(
+        "frontend f\n  mode http\n  bind :80\n  http-request set-header X-A %[path]\n  \
+         default_backend a\nbackend a\n  mode http\n  \
+         http-request deny if { hdr(X-A) a }\n  server s 10.0.0.1:80\n",
+    );
+    assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+    for before in [
+        "http-request del-header X- -m beg",
+        "http-request allow if { path /y }\nhttp-request del-header X-A",
+    ] {
+        let made = frontend(&format!("{before}\nhttp-request deny if {{ hdr(X-A) a }}"));
+        assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn http3_is_spoken_where_haproxy_speaks_it() {
+    let with = |bind: &str| {
+        file(&format!(
+            "frontend f\n  mode http\n  bind :443 ssl crt a.pem\n  {bind}\n  default_backend a\n\
+             backend a\n  mode http\n  server s 10.0.0.1:80\n"
+        ))
+    };
+    assert!(with("bind :80").text.contains("\nhttp3 = false\n"));
+    let made = with("bind quic4@:443 ssl crt a.pem alpn h3");
+    assert!(!made.text.contains("http3 =") && made.remarks.is_empty(), "{}", made.text);
+    let made = with("bind quic4@:8443 ssl crt a.pem alpn h3");
+    assert!(why(&made, "bind quic4@").contains("beside HTTPS"), "{:?}", made.remarks);
+}
+
+#[test]
+fn the_server_name_is_not_asked_for_without_tls() {
+    let rule = "use_backend b if { ssl_fc_sni one.example.com }";
+    let made = frontend(rule);
+    assert!(!made.text.contains("one.example.com\"\n") && made.lost == 0, "{}", made.text);
+    let made = file(&format!(
+        "frontend f\n  mode http\n  bind :443 ssl crt a.pem\n  {rule}\n  default_backend a\n\
+         backend a\n  mode http\n  server s 10.0.0.1:80\n\
+         backend b\n  mode http\n  server s 10.0.0.2:80\n"
+    ));
+    assert!(made.text.contains("host = \"one.example.com\""), "{}", made.text);
+    assert!(why(&made, "use_backend").contains("the host is asked for"), "{:?}", made.remarks);
+}
+
+#[test]
 fn a_query_that_is_asked_for_with_the_path_is_lost_with_a_warning() {
     let made = frontend("http-request deny if { url_beg /secret?key= }");
     assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
@@ -83,6 +173,27 @@ fn checks_take_the_time_that_haproxy_gives_them() {
         assert!(text.contains(&format!("health.timeout = \"{timeout}\"")), "{text}");
     }
     assert!(!backend("server s 10.0.0.1:80").text.contains("health"));
+}
+
+#[test]
+fn a_check_of_no_path_asks_for_the_root_and_that_is_told() {
+    for line in
+        ["option httpchk OPTIONS * HTTP/1.1", "option httpchk\nhttp-check send meth GET uri *"]
+    {
+        let made = backend(&format!("{line}\nserver s 10.0.0.1:80 check"));
+        assert!(made.text.contains("health.http = \"/\""), "{}", made.text);
+        assert!(why(&made, "option httpchk").contains("asks for `/`"), "{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn a_server_at_a_unix_socket_stays_one() {
+    let made = backend("server a /run/a.sock check\nserver b unix@/run/b.sock weight 5");
+    assert!(made.text.contains("    \"unix:/run/a.sock\","), "{}", made.text);
+    assert!(made.text.contains("{ address = \"unix:/run/b.sock\", weight = 5 }"), "{}", made.text);
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+    let made = backend("server a abns@a\nserver b 10.0.0.1:80");
+    assert!(why(&made, "server a").contains("zeros"), "{:?}", made.remarks);
 }
 
 #[test]

@@ -143,6 +143,31 @@ fn what_differs_of_headers_is_told() {
 }
 
 #[test]
+fn a_server_at_a_unix_socket_stays_one() {
+    let made = file(
+        "upstream app {\nserver unix:/run/gunicorn.sock fail_timeout=0;\n}\n\
+         server {\nlisten 80;\nlocation / {\nproxy_pass http://app;\n}\n\
+         location /a/ {\nproxy_pass http://unix:/run/a.sock:/b/;\n}\n}\n",
+    );
+    assert!(made.text.contains("    \"unix:/run/gunicorn.sock\","), "{}", made.text);
+    assert!(made.text.contains("    \"unix:/run/a.sock\","), "{}", made.text);
+    assert!(has(&made, "rewrite = { prefix = \"/a/\", to = \"/b/\" }"), "{}", made.text);
+    assert!(has(&made, "request_headers.set = { Host = \"localhost\" }"), "{}", made.text);
+    assert!(!made.text.contains("app:80") && made.lost == 0, "{}", made.text);
+}
+
+#[test]
+fn an_upstream_that_is_lost_is_no_name_of_a_host() {
+    let made = file(
+        "upstream app {\nserver 10.0.0.1:0;\n}\n\
+         server {\nlisten 80;\nlocation / {\nproxy_pass http://app;\n}\n}\n",
+    );
+    assert!(!made.text.contains("app:80"), "{}", made.text);
+    assert!(made.text.contains("deny = 502"), "{}", made.text);
+    assert!(why(&made, "proxy_pass").contains("no server"), "{:?}", made.remarks);
+}
+
+#[test]
 fn the_proxy_protocol_of_a_stream_is_accepted() {
     let made = file(
         "stream {\nserver {\nlisten 26114 proxy_protocol;\nlisten 26115;\n\
@@ -232,6 +257,20 @@ fn clients_that_another_server_of_the_address_verifies_are_told() {
 }
 
 #[test]
+fn http3_is_spoken_where_nginx_speaks_it() {
+    let site = |lines: &str| {
+        file(&format!(
+            "server {{\nlisten 443 ssl;\nlisten [::]:443 ssl;\nssl_certificate a.pem;\n\
+             ssl_certificate_key a.key;\n{lines}\nreturn 204;\n}}\n"
+        ))
+    };
+    assert!(has(&site(""), "http3 = false"));
+    let made = site("listen 443 quic reuseport;\nhttp3 on;");
+    assert!(!made.text.contains("http3 =") && made.remarks.is_empty(), "{}", made.text);
+    assert!(has(&site("listen 443 quic;\nhttp3 off;"), "http3 = false"));
+}
+
+#[test]
 fn a_stream_is_idle_as_long_as_nginx_lets_it() {
     for (line, expected) in [("", "10m"), ("proxy_timeout 1h;", "1h")] {
         let made = file(&format!(
@@ -271,10 +310,41 @@ fn no_keep_alive_is_not_one_without_end() {
 }
 
 #[test]
+fn where_there_are_no_files_the_named_location_responds() {
+    let app = "location @app {\nproxy_set_header X-A 1;\nexpires max;\n\
+               proxy_pass http://10.0.0.1:3000;\n}";
+    let made = server(&format!("location / {{\ntry_files /none @app;\n}}\n{app}"));
+    assert!(!made.text.contains("deny = 404"), "{}", made.text);
+    assert!(made.text.contains("service = \"10.0.0.1-3000\""), "{}", made.text);
+    assert!(made.text.contains("X-A = \"1\""), "{}", made.text);
+    assert!(why(&made, "try_files").contains("no file is tried"), "{:?}", made.remarks);
+    assert!(!why(&made, "expires").is_empty() && made.lost == 1, "{:?}", made.remarks);
+    // Nothing leads to it where there are files, and nothing is tried without any.
+    let made = server(&format!("root /srv;\nlocation / {{\ntry_files $uri @app;\n}}\n{app}"));
+    assert!(why(&made, "location @app").contains("named location"), "{:?}", made.remarks);
+    let made = server("location / {\ntry_files $uri =404;\n}");
+    assert!(why(&made, "try_files").contains("no `root`"), "{:?}", made.remarks);
+    let made = server("location / {\ntry_files /x @a;\n}\nlocation @a {\ntry_files /x @a;\n}");
+    assert!(made.text.contains("deny = 404"), "{}", made.text);
+    assert!(why(&made, "try_files").contains("no `root`"), "{:?}", made.remarks);
+}
+
+#[test]
 fn an_alias_of_one_path_is_a_file() {
     let made = server("location = /robots.txt {\nalias /srv/public/robots-all.txt;\n}");
     assert!(has(&made, "rewrite = { path = \"/robots-all.txt\" }"), "{}", made.text);
     assert!(made.text.contains("file:///srv/public\""), "{}", made.text);
+}
+
+#[test]
+fn a_dot_before_the_name_of_a_server_is_not_in_its_redirects() {
+    let made = server(
+        "server_name .example.com;\nadd_header X-S $server_name always;\n\
+         return 301 https://$server_name$request_uri;",
+    );
+    let expected = "redirect = { scheme = \"https\", host = \"example.com\", status = 301 }";
+    assert!(made.text.contains(expected), "{}", made.text);
+    assert!(!made.text.contains("\".example.com"), "{}", made.text);
 }
 
 #[test]

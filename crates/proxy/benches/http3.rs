@@ -19,12 +19,8 @@ use std::{
 
 use bytes::{Buf as _, Bytes};
 use http::Request;
-use loadline_core::{
-    fleet::{
-        Capacity, Certificate, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server,
-        Service, TlsTerms, forwarding::Forwarding,
-    },
-    units::Ratio,
+use loadline_core::fleet::{
+    Certificate, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server, Service,
 };
 use loadline_proxy::runtime::Runtime;
 use quinn::{Endpoint, TransportConfig, VarInt, crypto::rustls::QuicClientConfig};
@@ -71,23 +67,10 @@ fn main() {
 
 fn fleet(server: SocketAddr, file: &str) -> Fleet {
     let certificate = Certificate { chain: file.to_owned(), key: file.to_owned(), staple: None };
-    let tls = ListenerTls {
-        certificates: vec![certificate],
-        acme: None,
-        clients: None,
-        resumption: true,
-        early_data: false,
-        hsts: None,
-        terms: TlsTerms::default(),
-    };
+    let tls = ListenerTls::of(vec![certificate]);
     let group = Group {
-        name: "here".into(),
-        region: "here".into(),
         rtt: Some(loadline_core::time::Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: vec![Server::at(server)],
-        discovery: None,
+        ..Group::within("here", vec![Server::at(server)])
     };
     let listener = Listener {
         protocol: Protocol::Https,
@@ -95,12 +78,11 @@ fn fleet(server: SocketAddr, file: &str) -> Fleet {
         tls: Some(tls),
         ..Listener::new((Ipv4Addr::LOCALHOST, 0).into(), 0)
     };
-    Fleet {
-        edge: Edge { threads: 1, ..Edge::within("here") },
-        forwarding: Forwarding::default(),
-        listeners: vec![listener],
-        services: vec![Service { groups: vec![group], ..Service::named("web") }],
-    }
+    Fleet::of(
+        Edge { threads: 1, ..Edge::within("here") },
+        vec![listener],
+        vec![Service { groups: vec![group], ..Service::named("web") }],
+    )
 }
 
 /// Reads what a POST brings, and sends as much for a GET.

@@ -1,7 +1,7 @@
 //! Figures as people read them: three digits that matter, the unit always there.
 
 use loadline_core::{
-    time::Duration,
+    time::{Duration, civil_from_days},
     units::{Rate, Ratio},
 };
 
@@ -26,6 +26,11 @@ pub fn percent(share: Ratio) -> String {
     } else {
         format!("{percent:.1} %")
     }
+}
+
+/// A share in percent, always with one decimal: `0.5 %`, `100.0 %`.
+pub(crate) fn percent_to_tenths(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
 }
 
 /// A bare number with three digits that matter: `0.384`, `3.84`, `38.4`, `384`, `3840`.
@@ -54,23 +59,9 @@ pub fn per_second(rate: Rate) -> String {
 #[must_use]
 pub fn utc(unix_ms: u64) -> String {
     let (days, second) = (unix_ms / 86_400_000, unix_ms / 1_000 % 86_400);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_from_days(days.cast_signed());
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-/// Year, month and day so many days after 1970-01-01, by Hinnant's `civil_from_days`: in years
-/// that begin in March the days of a month follow one line, and eras of 400 years are alike.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let since = days + 719_468;
-    let (era, day_of_era) = (since / 146_097, since % 146_097);
-    let leaps = day_of_era / 1_460 + day_of_era / 146_096;
-    let year_of_era = (day_of_era + day_of_era / 36_524 - leaps) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Records drawn: text tables, verdict lines, SVG plots, one self-contained HTML page.
+//! Records drawn: text tables, SVG plots, one self-contained HTML page.
 //!
 //! ```text
 //! LoadRecord --> Table ---> terminal, page
 //!            --> Picture -> page, .svg file
-//!            --> Verdict -> terminal, page, exit status
 //! ```
 //! Everything here is a pure function of its arguments: no file is read or written, no clock is
 //! asked, so the same records give the same bytes.
@@ -16,7 +15,6 @@ mod page;
 mod plot;
 mod runs;
 mod table;
-mod verdict;
 
 pub use comparison::{Limits, compare_runs, comparison_table, plan_difference};
 pub use figures::{digits, millis, per_second, percent, utc};
@@ -37,4 +35,3 @@ pub use runs::{
     plan_verdict, ranking_table, runs_page, simulation_tables, study_page, study_tables,
 };
 pub use table::{Align, Cell, Column, Table};
-pub use verdict::Verdict;

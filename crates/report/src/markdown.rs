@@ -2,11 +2,12 @@
 
 use std::iter;
 
+use loadline_measure::record::StudyVerdict;
+
 use crate::{
     page::{Block, Page},
     runs::{HEADINGS, SIMULATION},
     table::{Align, Table},
-    verdict::Verdict,
 };
 
 impl Page {
@@ -81,8 +82,8 @@ fn heading(text: &str) -> &str {
 /// The heading above the verdicts.
 const VERDICTS: &str = "Verdicts";
 
-fn verdicts(verdicts: &[Verdict]) -> String {
-    let line = |verdict: &Verdict| format!("- {verdict}\n");
+fn verdicts(verdicts: &[StudyVerdict]) -> String {
+    let line = |verdict: &StudyVerdict| format!("- {verdict}\n");
     verdicts.iter().map(line).collect()
 }
 
@@ -115,7 +116,7 @@ mod tests {
         let page = Page {
             title: "Capacity".into(),
             lead: vec!["About.".into()],
-            verdicts: vec![Verdict::new("flat", "1 ms", "2 ms", true)],
+            verdicts: vec![StudyVerdict::new("flat", "1 ms", "2 ms", true)],
             sections: vec![Section {
                 heading: "Figures".into(),
                 blocks: vec![Block::Table(shown), Block::Warning("invalid".into())],

@@ -4,12 +4,12 @@
 //! reader's light or dark setting; on paper it is black on white without page breaks inside
 //! pictures and tables. A content security policy forbids the page to load anything.
 
+use loadline_measure::record::StudyVerdict;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
     plot::picture::Picture,
     table::{Align, Cell, Column, Table},
-    verdict::Verdict,
 };
 
 /// A report to be read.
@@ -20,7 +20,7 @@ pub struct Page {
     /// What the page is about, a paragraph each.
     pub lead: Vec<String>,
     /// The verdicts, shown above everything else; none, no table of them.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<StudyVerdict>,
     /// The parts.
     pub sections: Vec<Section>,
     /// How and where it was measured.
@@ -83,7 +83,7 @@ impl Page {
     }
 }
 
-fn verdicts(verdicts: &[Verdict]) -> Markup {
+fn verdicts(verdicts: &[StudyVerdict]) -> Markup {
     let failed = verdicts.iter().filter(|verdict| !verdict.pass).count();
     html! {
         section {
@@ -99,7 +99,7 @@ fn verdicts(verdicts: &[Verdict]) -> Markup {
     }
 }
 
-fn verdict_table(verdicts: &[Verdict]) -> Markup {
+fn verdict_table(verdicts: &[StudyVerdict]) -> Markup {
     let mut shown = Table::new("What must be true", &["", "measured", "target", "verdict"]);
     for verdict in verdicts {
         let words = [&verdict.name, &verdict.measured, &verdict.target];
@@ -222,7 +222,7 @@ mod tests {
         Page {
             title: "Demo".into(),
             lead: vec!["What it is.".into()],
-            verdicts: vec![Verdict::new("run <1>", "58 ms", "at most 62 ms", false)],
+            verdicts: vec![StudyVerdict::new("run <1>", "58 ms", "at most 62 ms", false)],
             sections: vec![Section { heading: "Part".into(), blocks }],
             footer: "Here and now.".into(),
         }

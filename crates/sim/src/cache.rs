@@ -115,6 +115,11 @@ impl Objects {
         self.up_to.len()
     }
 
+    /// Whether what was fetched is not fresh for ever.
+    pub(crate) fn has_ttl(&self) -> bool {
+        self.ttl.is_some()
+    }
+
     /// The object that a request is for, by what is drawn for it.
     pub(crate) fn draw(&self, service: usize, random: &mut Random) -> Object {
         let draw = random.uniform();

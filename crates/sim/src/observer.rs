@@ -241,9 +241,13 @@ impl Observer {
         in_flight: u64,
         plans: impl Iterator<Item = &'a Plan>,
     ) {
-        let (at, seconds) = (now.since(Instant::ZERO), now.since(self.sampled).as_secs_f64());
+        self.sample_groups(now, plans);
+        self.sample_requests(now, in_flight);
+    }
+
+    fn sample_requests(&mut self, now: Instant, in_flight: u64) {
+        let at = now.since(Instant::ZERO);
         self.sampled = now;
-        self.sample_groups(now, seconds, plans);
         let latency = self.recent.latency();
         let moment = mem::take(&mut self.moment);
         if now <= self.warm_up {
@@ -262,13 +266,8 @@ impl Observer {
         self.recent.reset();
     }
 
-    fn sample_groups<'a>(
-        &mut self,
-        now: Instant,
-        seconds: f64,
-        plans: impl Iterator<Item = &'a Plan>,
-    ) {
-        let at = now.since(Instant::ZERO);
+    fn sample_groups<'a>(&mut self, now: Instant, plans: impl Iterator<Item = &'a Plan>) {
+        let (at, seconds) = (now.since(Instant::ZERO), now.since(self.sampled).as_secs_f64());
         for group in self.groups.iter_mut().flatten() {
             let rate_per_s = mem::take(&mut group.recent) as f64 / seconds;
             group.moments.push(GroupMoment { at, rate_per_s, ..GroupMoment::default() });
@@ -292,12 +291,29 @@ impl Observer {
         }
     }
 
+    /// The last point of the groups. What is shorter than half a step is joined with the point
+    /// before it, for a rate over an instant says nothing.
+    fn end_groups(&mut self, now: Instant, step: Duration) {
+        let rest = now.since(self.sampled);
+        if rest >= step / 2 || self.sampled == Instant::ZERO {
+            return self.sample_groups(now, std::iter::empty());
+        }
+        let (step, rest) = (step.as_secs_f64(), rest.as_secs_f64());
+        for group in self.groups.iter_mut().flatten() {
+            let recent = mem::take(&mut group.recent) as f64;
+            if let Some(last) = group.moments.last_mut() {
+                last.rate_per_s = (last.rate_per_s * step + recent) / (step + rest);
+            }
+        }
+    }
+
     /// What became of the run.
     pub(crate) fn finish(mut self, scenario: &Scenario, now: Instant, events: u64) -> LoadRecord {
         let last = self.sampled.since(Instant::ZERO);
         self.statuses.extend((self.outcomes.ok > 0).then_some((200, self.outcomes.ok)));
         if now.since(Instant::ZERO) > last {
-            self.sample(now, 0, std::iter::empty());
+            self.end_groups(now, scenario.step);
+            self.sample_requests(now, 0);
         }
         self.response.add(&self.recent);
         let lasts = scenario.lasts.saturating_sub(scenario.warm_up);

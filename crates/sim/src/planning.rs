@@ -21,8 +21,8 @@ use loadline_measure::{
 
 pub use cases::Loss;
 use cases::{Case, cases};
-pub(crate) use resize::limits;
 use resize::{SERVERS_MAX, places, resized, times};
+pub(crate) use resize::{in_use, limits};
 
 use crate::{Scenario, Simulation, parallel};
 
@@ -55,12 +55,10 @@ pub fn plan(question: &Question, threads: NonZero<u16>, progress: &mut dyn FnMut
     let mut search = Search::new(question, threads, progress);
     let now = search.now.clone();
     let held = search.grow(&now);
-    let mut sizes = held.clone().unwrap_or_else(|| times(&now, MOST));
-    if held.is_some() {
-        search.trim(&mut sizes);
-        search.prove(&mut sizes);
-    }
-    search.finish(&sizes, held.is_some())
+    let Some(mut sizes) = held else { return search.finish(&times(&now, MOST), false) };
+    search.trim(&mut sizes);
+    let met = search.prove(&mut sizes);
+    search.finish(&sizes, met)
 }
 
 /// A search under way.
@@ -144,25 +142,58 @@ impl<'a> Search<'a> {
         held
     }
 
-    /// Adds servers where runs of other seeds need them: each time to the group with which most of
-    /// them hold.
-    fn prove(&mut self, sizes: &mut Sizes) {
-        for _ in 0..MOST_ADDED {
-            let held = self.proved(sizes);
-            if held == self.cases.len() as u32 * PROOFS {
-                return;
+    /// Adds servers where runs of other seeds need them, until all of those hold: twice as many
+    /// each time that more of them do not. Where many bring nothing, chance decides and not the
+    /// servers: the sizes are left as they were. Whether all hold.
+    fn prove(&mut self, sizes: &mut Sizes) -> bool {
+        let (before, all) = (sizes.clone(), self.cases.len() as u32 * PROOFS);
+        let enough = (before.iter().flatten().sum::<u32>() / 4).max(IN_VAIN);
+        let mut held = self.proved(sizes);
+        let (mut step, mut in_vain) = (1, 0);
+        while held < all {
+            let Some((more_held, more)) = self.larger(sizes, step) else { return false };
+            *sizes = more;
+            if more_held > held {
+                (held, in_vain) = (more_held, 0);
+                continue;
             }
-            let mut larger = |place: &(usize, usize)| {
-                let mut more = sizes.clone();
-                more[place.0][place.1] = (more[place.0][place.1] + 1).min(SERVERS_MAX);
-                (self.proved(&more), more)
-            };
-            let tried: Vec<_> = places(sizes).iter().map(&mut larger).collect();
-            // Of those that are as good the first, which is the nearest.
-            let Some((_, best)) = tried.into_iter().rev().max_by_key(|(held, _)| *held) else {
-                return;
-            };
-            *sizes = best;
+            in_vain += step;
+            step *= 2;
+            if in_vain >= enough {
+                *sizes = before;
+                return false;
+            }
+        }
+        self.take_back(sizes, &before);
+        true
+    }
+
+    /// So many servers more in the group with which most runs of other seeds hold.
+    fn larger(&mut self, sizes: &Sizes, step: u32) -> Option<(u32, Sizes)> {
+        let mut larger = |place: &(usize, usize)| {
+            let mut more = sizes.clone();
+            more[place.0][place.1] = (more[place.0][place.1] + step).min(SERVERS_MAX);
+            (self.proved(&more), more)
+        };
+        let tried: Vec<_> = places(sizes).iter().map(&mut larger).collect();
+        // Of those that are as good the first, which is the nearest.
+        tried.into_iter().rev().max_by_key(|(held, _)| *held)
+    }
+
+    /// Takes back of what was added what all runs of other seeds hold without.
+    fn take_back(&mut self, sizes: &mut Sizes, before: &Sizes) {
+        let all = self.cases.len() as u32 * PROOFS;
+        for (service, group) in places(sizes) {
+            let (mut low, mut high) = (before[service][group], sizes[service][group]);
+            while low < high {
+                let middle = low.midpoint(high);
+                sizes[service][group] = middle;
+                match self.proved(sizes) == all {
+                    true => high = middle,
+                    false => low = middle + 1,
+                }
+            }
+            sizes[service][group] = high;
         }
     }
 
@@ -314,5 +345,6 @@ const SEEDS: u64 = 2;
 /// Runs of each case that prove what was found.
 const PROOFS: u32 = 5;
 
-/// What other seeds need is a server or two more.
-const MOST_ADDED: u32 = 20;
+/// What other seeds need is a server or two more; where so many, and a quarter of all, bring
+/// nothing, more would not either.
+const IN_VAIN: u32 = 15;

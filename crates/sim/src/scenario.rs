@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Class, Fleet},
+    fleet::{Class, Fleet, Group, Service},
     time::{Duration, Instant},
 };
 
@@ -42,6 +42,20 @@ pub struct Scenario {
     pub caches: Vec<Cache>,
     /// How edges share the capacity of groups; each has all of it if none.
     pub cluster: Option<Cluster>,
+}
+
+impl Scenario {
+    /// What a server is like; none where no entry selects it.
+    pub(crate) fn model_of(
+        &self,
+        (service, group): (&Service, &Group),
+        server: SocketAddr,
+    ) -> Option<&Arc<ServerModel>> {
+        let names = (group.name.as_str(), group.region.as_str());
+        let mut models = self.servers.iter().rev();
+        let found = models.find(|(of, _)| of.fits(&service.name, names, server));
+        found.map(|(_, model)| model)
+    }
 }
 
 /// Clients of one kind.

@@ -365,13 +365,11 @@ fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
     let mut known: BTreeMap<SocketAddr, u32> = BTreeMap::new();
     let mut stations = Vec::new();
     let mut of_group = |service: &Service, group: &Group| {
-        let names = (group.name.as_str(), group.region.as_str());
         let mut pace = f64::INFINITY;
         let mut station = |server: &Server, probes: bool| {
             let station = *known.entry(server.address).or_insert_with(|| {
-                let mut models = scenario.servers.iter().rev();
-                let model = models.find(|(of, _)| of.fits(&service.name, names, server.address));
-                let model = model.map_or(&default, |(_, model)| model);
+                let model = scenario.model_of((service, group), server.address);
+                let model = model.unwrap_or(&default);
                 let mut station = Station::new(model);
                 if let Some(antagonist) = model.antagonist {
                     let stream = ANTAGONISTS + stations.len() as u64;

@@ -284,6 +284,36 @@ mod tests {
     }
 
     #[test]
+    fn what_brings_nothing_about_has_an_error_at_its_place() {
+        let nothing = "{ rate = \"0/s\", for = \"1s\" }";
+        for (text, error) in [
+            ("[[source]]\nusers = 0".to_owned(), "2:9 no request comes"),
+            (format!("[[source]]\nstages = [{nothing}, {nothing}]"), "2:11 no request comes"),
+            (
+                "[[source]]\nrate = \"1/s\"\nclients = 0".to_owned(),
+                "3:11 a source has at least one client",
+            ),
+            (
+                "[[link]]\nbetween = [\"far\", \"near\"]".to_owned(),
+                "1:1 `link` needs `rtt` or `jitter`",
+            ),
+            (
+                "[[objects]]\ncount = 9\n[[cache]]\nsize = \"1MB\"\nstale_if_error = \"1s\""
+                    .to_owned(),
+                "5:18 `stale_if_error` has no effect without `ttl` in [[objects]]",
+            ),
+            (
+                "[[server]]\ndistribution = \"measured\"\ntimes = [\"0s\", \"0s\"]".to_owned(),
+                "3:9 no request takes any time",
+            ),
+        ] {
+            assert_eq!(read(&text, None).unwrap_err(), error, "{text}");
+        }
+        let ramp = "[[source]]\nstages = [{ rate = \"0/s\", to = \"9/s\", for = \"1s\" }]";
+        assert!(read(ramp, None).is_ok());
+    }
+
+    #[test]
     fn names_that_select_nothing_together_have_an_error() {
         let fault = "[[fault]]\nat = \"1s\"\n";
         let apart = "region = \"near\"\nserver = \"127.0.0.2:80\"";
@@ -307,21 +337,21 @@ mod tests {
                 "1:1 `cut-off` hits nothing: there is no edge there",
             ),
             (
-                "[[link]]\nbetween = [\"far\", \"paris\"]".to_owned(),
+                "[[link]]\nbetween = [\"far\", \"paris\"]\nrtt = \"9ms\"".to_owned(),
                 "1:1 no request goes between `far` and `paris`",
             ),
         ] {
             let told = read(&text, None).unwrap_err();
             assert_eq!(told, error, "{text}");
         }
-        assert!(read("[[link]]\nbetween = [\"far\", \"near\"]", None).is_ok());
+        assert!(read("[[link]]\nbetween = [\"far\", \"near\"]\njitter = \"1ms\"", None).is_ok());
     }
 
     #[test]
     fn an_edge_may_be_in_a_region_without_servers() {
         let text = "[[source]]\nedge = \"paris\"\nrate = \"1/s\"\n[[fault]]\nat = \"1s\"\n\
                     what = \"unreachable\"\nregion = \"paris\"\n\
-                    [[link]]\nbetween = [\"paris\", \"near\"]";
+                    [[link]]\nbetween = [\"paris\", \"near\"]\nrtt = \"9ms\"";
         assert_eq!(read(text, None).unwrap().regions, ["near", "paris"]);
     }
 

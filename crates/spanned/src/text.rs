@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Visitor},
@@ -11,8 +11,25 @@ use serde::{
 /// A value that is read from text.
 pub trait Textual: Sized {
     /// What is expected, with an article and an example: "a duration like \"500ms\"".
+    const EXPECTED: &'static str = "a text";
+
+    /// What it is called in the JSON Schema.
+    const TITLE: &'static str = "a text";
+
+    /// A regular expression that fits every right text.
+    const PATTERN: Option<&'static str> = None;
+
+    /// Some right texts.
+    const EXAMPLES: &'static [&'static str] = &[];
+
+    /// The fewest characters it has.
+    const LENGTH_MIN: usize = 0;
+
+    /// [`EXPECTED`](Self::EXPECTED), where that needs no computing.
     #[must_use]
-    fn expected() -> String;
+    fn expected() -> String {
+        Self::EXPECTED.to_owned()
+    }
 
     /// Reads the text.
     ///
@@ -22,7 +39,19 @@ pub trait Textual: Sized {
 
     /// The JSON Schema of the text.
     #[must_use]
-    fn schema() -> Schema;
+    fn schema() -> Schema {
+        let mut schema = json_schema!({ "type": "string", "title": Self::TITLE });
+        if let Some(pattern) = Self::PATTERN {
+            schema.insert("pattern".to_owned(), pattern.into());
+        }
+        if !Self::EXAMPLES.is_empty() {
+            schema.insert("examples".to_owned(), Self::EXAMPLES.into());
+        }
+        if Self::LENGTH_MIN > 0 {
+            schema.insert("minLength".to_owned(), Self::LENGTH_MIN.into());
+        }
+        schema
+    }
 }
 
 /// What is wrong with a value, and what would be right.

@@ -78,7 +78,7 @@ pub(crate) struct Weight {
     target: String,
 
     /// The weight: its share of the traffic of its group; 0 drains it
-    #[arg(value_parser = clap::value_parser!(u32).range(0..=1000))]
+    #[arg(value_parser = weight_of)]
     weight: u32,
 
     #[command(flatten)]
@@ -163,6 +163,12 @@ pub(crate) fn scaler(args: &Scaler) -> anyhow::Result<ExitCode> {
     let target = Target::find(&args.target, &args.place.place.state()?)?;
     ensure!(matches!(target, Target::Group { .. }), "name a group: SERVICE/GROUP");
     change(&args.place, &target, &json!({ "scaler": args.scaler }))
+}
+
+/// A weight that a file may say, too.
+fn weight_of(text: &str) -> Result<u32, String> {
+    let number = text.parse::<u32>().ok().filter(|weight| *weight <= MOST_WEIGHT);
+    number.ok_or_else(|| format!("a whole number from 0 to {MOST_WEIGHT}"))
 }
 
 /// The part of a capacity that a file may say, too.
@@ -317,6 +323,9 @@ fn encoded(name: &str) -> String {
     part
 }
 
+/// What the API takes.
+const MOST_WEIGHT: u32 = 1000;
+
 const AFTER_HELP: &str = "\
 Examples:
   loadline drain 10.0.0.11:80 --deadline 30s --token-file admin.token
@@ -382,6 +391,14 @@ mod tests {
             path("unix:/run/a b?#100%.sock"),
             "/api/services/web/groups/eu/servers/unix:%2Frun%2Fa%20b%3F%23100%25.sock"
         );
+    }
+
+    #[test]
+    fn a_weight_is_a_whole_number_and_says_so() {
+        assert_eq!([weight_of("0"), weight_of("1000")], [Ok(0), Ok(1000)]);
+        for wrong in ["1001", "-1", "2.5", "abc"] {
+            assert_eq!(weight_of(wrong).unwrap_err(), "a whole number from 0 to 1000", "{wrong}");
+        }
     }
 
     #[test]

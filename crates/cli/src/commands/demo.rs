@@ -12,8 +12,8 @@ mod study;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
-use loadline_measure::record::{Document, Record};
-use loadline_report::{Block, Picture, Section, Verdict};
+use loadline_measure::record::{Document, Record, StudyVerdict};
+use loadline_report::{Block, Picture, Section};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output_file::OutputFile;
@@ -95,7 +95,7 @@ async fn measure(plan: &Plan) -> anyhow::Result<Measured> {
     measured
 }
 
-fn print(sections: &[Section], verdicts: &[Verdict]) -> anyhow::Result<()> {
+fn print(sections: &[Section], verdicts: &[StudyVerdict]) -> anyhow::Result<()> {
     let mut text = String::new();
     for section in sections {
         text += &format!("\n{}\n", section.heading);

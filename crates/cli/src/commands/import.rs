@@ -52,9 +52,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     let Some(kind) = args.from.map(kind).or_else(|| Kind::of(&name, &text)) else {
-        report_error(&anyhow::anyhow!(
-            "{name} looks like none of HAProxy, nginx and Caddy; say which: --from haproxy"
-        ));
+        let why = other_format(&text).unwrap_or(UNKNOWN);
+        report_error(&anyhow::anyhow!("{name} {why}"));
         return Ok(ExitCode::from(EXIT_USAGE));
     };
     let imported = match import(kind, &name, text, &|pattern| included(&args.file, pattern)) {
@@ -76,6 +75,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What a text is that configures none of the three; none where that is not seen.
+fn other_format(text: &str) -> Option<&'static str> {
+    if text.contains("static_resources") || text.contains("dynamic_resources") {
+        return Some("is a configuration of Envoy; those of HAProxy, nginx and Caddy are imported");
+    }
+    let object = text.trim_start().strip_prefix('{').map(str::trim_start);
+    let is_json = object.is_some_and(|inside| inside.starts_with('"'));
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.find(|line| !line.starts_with(['#', '%']) && !line.starts_with("---"));
+    let is_yaml = first.is_some_and(|line| line.contains(": ") || line.ends_with(':'));
+    (is_json || is_yaml)
+        .then_some("is JSON or YAML; haproxy.cfg, nginx.conf and Caddyfiles are imported")
+}
+
+const UNKNOWN: &str = "looks like none of HAProxy, nginx and Caddy; say which: --from haproxy";
+
 const fn kind(from: From) -> Kind {
     match from {
         From::Haproxy => Kind::Haproxy,
@@ -94,8 +109,9 @@ fn summarize(name: &str, kind: Kind, imported: &Imported) {
         tell(&format!("{differ} of those carried over do not mean quite the same"));
     }
     let protected = remarks.iter().filter(|remark| remark.why.contains(PROTECTED));
-    for Remark { line, text, .. } in protected {
-        tell(&format!("line {line} PROTECTED something and was not carried over: {text}"));
+    for Remark { line, text, differs, .. } in protected {
+        let what = if *differs { "does not do the same" } else { "was not carried over" };
+        tell(&format!("line {line} PROTECTED something and {what}: {text}"));
     }
 }
 

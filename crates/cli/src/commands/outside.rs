@@ -151,7 +151,7 @@ const RECEIVE_MAX: &str = "/proc/sys/net/core/rmem_max";
 mod tests {
     use std::net::Ipv4Addr;
 
-    use loadline_core::fleet::{Edge, Listener, Protocol, forwarding::Forwarding};
+    use loadline_core::fleet::{Edge, Listener, Protocol};
 
     use super::*;
 
@@ -159,12 +159,7 @@ mod tests {
     fn a_kernel_that_keeps_few_packets_is_told_of_where_http3_is_served() {
         let address = (Ipv4Addr::LOCALHOST, 443).into();
         let https = Listener { protocol: Protocol::Https, ..Listener::new(address, 0) };
-        let with = |listener| Fleet {
-            edge: Edge::within("here"),
-            forwarding: Forwarding::default(),
-            listeners: vec![listener],
-            services: vec![],
-        };
+        let with = |listener| Fleet::of(Edge::within("here"), vec![listener], vec![]);
         let told = of_quic(&with(https.clone()), Some(212_992)).unwrap();
         assert_eq!(told.about, "127.0.0.1:443");
         assert!(told.is_warning && told.message.contains("213.0 kB"), "{told:?}");

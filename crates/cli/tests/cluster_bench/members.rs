@@ -100,12 +100,7 @@ impl Members {
         let output = Command::new("etcdctl")
             .env("ETCDCTL_API", "3")
             .args([
-                "--endpoints",
-                &member.client,
-                "--dial-timeout",
-                "1s",
-                "--command-timeout",
-                "1s",
+                "--endpoints", &member.client, "--dial-timeout", "1s", "--command-timeout", "1s",
             ])
             .args(["endpoint", "status", "-w", "json"])
             .output()

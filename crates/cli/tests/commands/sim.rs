@@ -156,14 +156,20 @@ fn objects_and_caches_that_cannot_be_have_an_error_at_their_place() {
     }
 }
 
-/// Two edges that want 80/s each of a group of 100/s.
-fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
+/// A folder with a configuration and a traffic file of these texts.
+fn written(configuration: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
     let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: String| {
+    let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
+    let files = [write("loadline.toml", configuration), write("traffic.toml", traffic)];
+    (folder, files)
+}
+
+/// Two edges that want 80/s each of a group of 100/s.
+fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
     let file = format!(
         "[edge]\nregion = \"one\"\n{cluster}\n\
          [[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
@@ -176,8 +182,7 @@ fn two_edges(cluster: &str, traffic: &str) -> (tempfile::TempDir, [String; 2]) {
         |edge| format!("[[source]]\nedge = \"{edge}\"\nservice = \"web\"\nrate = \"80/s\"\n");
     let server = "[[server]]\ntime = \"1ms\"\n";
     let traffic = [&source("one"), &source("two"), server, traffic].concat();
-    let files = [write("loadline.toml", file), write("traffic.toml", traffic)];
-    (folder, files)
+    written(&file, &traffic)
 }
 
 const CLUSTER: &str = "[cluster]\netcd = [\"http://127.0.0.1:2379\"]\nmax_edges = 2";
@@ -265,6 +270,38 @@ fn what_is_not_simulated_is_said_and_packets_that_are_forwarded_are_refused() {
     assert!(error.contains("forwarding of packets is not simulated"), "{error}");
 }
 
+#[test]
+fn servers_that_are_found_by_discovery_are_said_to_be_missing() {
+    let found =
+        "[[service.web.group]]\nname = \"found\"\ndiscover = { dns = \"pods.internal:80\" }\n";
+    let none = configured(&format!("{LISTENER}[service.web]\n{found}"));
+    let error = String::from_utf8(none.stderr).unwrap();
+    assert_eq!(none.status.code(), Some(1), "{error}");
+    assert!(error.contains("all servers of service `web` are found by it"), "{error}");
+    let listed = "[[service.web.group]]\nservers = [\"127.0.0.1:81\"]\n";
+    let some = configured(&format!("{LISTENER}[service.web]\n{found}{listed}"));
+    let error = String::from_utf8(some.stderr).unwrap();
+    assert_eq!(some.status.code(), Some(0), "{error}");
+    assert!(error.contains("not simulated: servers of `web/found`, by discovery"), "{error}");
+}
+
+#[test]
+fn a_cache_of_routes_is_said_to_be_left_out_unless_the_traffic_has_one() {
+    let file = format!(
+        "{LISTENER}routes = [{{ path = \"/\", service = \"web\", cache = true }}]\n\
+         [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:81\"]\n"
+    );
+    let source = "duration = \"1s\"\n[[source]]\nrate = \"10/s\"\n";
+    let cache = "[[objects]]\ncount = 10\n[[cache]]\nsize = \"1MB\"\n";
+    for (traffic, is_said) in [(source.to_owned(), true), (format!("{source}{cache}"), false)] {
+        let (_folder, [file, traffic]) = written(&file, &traffic);
+        let output = sim(&[&file, "--traffic", &traffic]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{error}");
+        assert_eq!(error.contains("not simulated: the cache of routes"), is_said, "{error}");
+    }
+}
+
 /// The edge in paris has no servers, and its clients go to another one when it is lost.
 #[test]
 fn an_edge_in_a_region_without_servers_can_be_simulated_and_lost() {
@@ -296,6 +333,23 @@ fn an_objective_that_is_breached_has_its_exit_code() {
     let code = |slo| sim(&[TWO_REGIONS, "--slo", slo]).status.code();
     assert_eq!(code("p99<10s"), Some(0));
     assert_eq!(code("p99<1ms"), Some(99));
+}
+
+#[test]
+fn a_rate_relative_to_a_target_is_refused_where_users_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = folder.path().join("traffic.toml");
+    fs::write(&traffic, "duration = \"2s\"\n[[source]]\nusers = 2\n").unwrap();
+    let traffic = ["--traffic", traffic.to_str().unwrap(), "--traffic", "x2"];
+    for command in [&["what-if"][..], &["plan"], &["policies"], &["explain"], &[]] {
+        let args = [command, &[TWO_REGIONS], &traffic, &["--slo", "rate>=0.9*target"]].concat();
+        let output = sim(&args);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {error}");
+        assert!(error.contains("only an open loop has a target"), "{command:?}: {error}");
+    }
+    let open = sim(&[TWO_REGIONS, "--duration", "2s", "--slo", "rate>=0.5*target"]);
+    assert_eq!(open.status.code(), Some(0));
 }
 
 #[test]
@@ -331,6 +385,16 @@ fn a_change_that_nothing_comes_of_is_refused() {
         assert!(error.contains(message), "{error}");
     }
     assert_eq!(sim(&[&lose[..], &["--at", "20s"]].concat()).status.code(), Some(0));
+}
+
+#[test]
+fn a_what_if_without_a_change_is_wrong_usage() {
+    for change in [&[][..], &["--traffic", "x1"]] {
+        let output = sim(&[&["what-if", TWO_REGIONS], change].concat());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("say what changes: --lose"), "{error}");
+    }
 }
 
 #[test]
@@ -413,6 +477,39 @@ fn an_explanation_says_what_the_edge_knew_when_it_sent_a_request_far() {
     assert_eq!(none.status.code(), Some(1));
     assert!(error.contains("no request 1000000; its requests are 1 to"), "{error}");
 }
+
+#[test]
+fn servers_on_unix_sockets_are_called_as_the_configuration_calls_them() {
+    let socket = "unix:/run/app.sock";
+    let (_folder, [file, traffic]) = written(
+        &format!(
+            "{LISTENER}[service.web]\n[[service.web.group]]\n\
+             servers = [\"{socket}\", \"unix:/run/other.sock\"]\n"
+        ),
+        &format!(
+            "duration = \"5s\"\n[[source]]\nrate = \"20/s\"\n\
+             [[server]]\naddress = \"{socket}\"\ntime = \"1ms\"\n"
+        ),
+    );
+    let files = [&file[..], "--traffic", &traffic];
+    let way = record(&[&["explain"][..], &files, &["--request", "1"]].concat());
+    let sent = &way["steps"][1];
+    let servers = sent["groups"][0]["candidates"].as_array().unwrap();
+    let chosen = servers.iter().find(|server| server["chosen"] == true).unwrap();
+    let address = chosen["address"].as_str().unwrap();
+    let told = sent["what"].as_str().unwrap();
+    assert!(told.starts_with(&format!("is sent to {address} of ")), "{told}");
+    let lose = |server: &str| {
+        let server = format!("server={server}");
+        let output = sim(&[&["what-if"][..], &files, &["--lose", &server]].concat());
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(lose(socket), (Some(0), String::new()));
+    let (code, error) = lose("unix:/run/none.sock");
+    assert!(code == Some(1) && error.contains("no server of server `unix:/run/none.sock`"));
+}
+
+const LISTENER: &str = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
 
 /// A log of a hundred requests, a tenth of a second apart, each of 30 ms; and the traffic that
 /// replays it.

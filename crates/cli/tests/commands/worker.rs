@@ -61,10 +61,7 @@ fn loadline(args: &[&str]) -> Command {
 #[test]
 fn it_says_where_it_listens_draws_the_set_and_ends_when_told() {
     let worker = Worker::start(&[
-        "mandelbrot",
-        "--listen=127.0.0.1:0",
-        "--service-time=10ms",
-        "--region=europe-west3",
+        "mandelbrot", "--listen=127.0.0.1:0", "--service-time=10ms", "--region=europe-west3",
         "--report-utilization",
     ]);
     let answer = worker.get("/");

@@ -48,16 +48,8 @@ impl Edge {
     pub(crate) fn load(&self, seconds: u32) -> Child {
         let (url, duration) = (format!("http://{}/", self.traffic), format!("{seconds}s"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
-        command.args([
-            "bench",
-            &url,
-            "--rate",
-            "100",
-            "--duration",
-            &duration,
-            "--json",
-            "--quiet",
-        ]);
+        command
+            .args(["bench", &url, "--rate", "100", "--duration", &duration, "--json", "--quiet"]);
         command.stdout(Stdio::piped()).spawn().unwrap()
     }
 

@@ -71,9 +71,9 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the survivors of a group inherit the load of the dead",
         file: "decide/planner.rs",
-        old: "|share| limits(&group.capacity, group.scaler, part, share);",
+        old: "|share| limits(&group.capacity, group.scaler, tier_part, share);",
         new: "|share| limits(&group.capacity, group.scaler, \
-              if FAULT { Part::scaled(group.scaler) } else { part }, share);",
+              if FAULT { Part::scaled(group.scaler) } else { tier_part }, share);",
     },
     Mutation {
         name: "the retry budget is ignored",

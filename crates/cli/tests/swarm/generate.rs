@@ -150,17 +150,8 @@ fn service(draw: &mut Draw, index: usize, regions: &[Region]) -> Made {
 
 fn service_keys(draw: &mut Draw, kind: u64) -> Vec<Key> {
     let policies = [
-        "round-robin",
-        "random",
-        "least-requests",
-        "least-requests",
-        "power-of-two",
-        "peak-ewma",
-        "lowest-latency",
-        "latency-weighted",
-        "maglev",
-        "bounded-hash",
-        "managed",
+        "round-robin", "random", "least-requests", "least-requests", "power-of-two", "peak-ewma",
+        "lowest-latency", "latency-weighted", "maglev", "bounded-hash", "managed",
     ];
     let mut keys = vec![("policy", text(draw.one(&policies)))];
     keys.push(("when_full", when_full(draw)));

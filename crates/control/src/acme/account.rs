@@ -96,7 +96,9 @@ impl Authority {
             };
             let made = tokio::select! {
                 made = made => made,
-                () = hold.lost() => Err(Fault::local("the store of the cluster is away")),
+                () = hold.renew_until_lost() => {
+                    Err(Fault::local("the store of the cluster is away"))
+                }
             };
             hold.release().await;
             return made;

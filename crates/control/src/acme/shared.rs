@@ -199,7 +199,7 @@ pub(super) struct Locked {
 impl Locked {
     /// Returns when another edge may have the right.
     pub(super) async fn lost(&self) {
-        self.hold.lost().await;
+        self.hold.renew_until_lost().await;
     }
 
     pub(super) async fn release(&self) {

@@ -80,24 +80,14 @@ mod tests {
         let allows =
             |host: &str| hosts.allows(&HeaderMap::from_iter([(HOST, host.parse().unwrap())]));
         for good in [
-            "127.0.0.1:9090",
-            "10.0.0.1",
-            "[::1]:9090",
-            "localhost:9090",
-            "LOCALHOST",
-            "dash.localhost",
-            "edge-1.internal:80",
+            "127.0.0.1:9090", "10.0.0.1", "[::1]:9090", "localhost:9090", "LOCALHOST",
+            "dash.localhost", "edge-1.internal:80",
         ] {
             assert!(allows(good), "{good}");
         }
         for bad in [
-            "rebind.example:9090",
-            "127.0.0.1.example",
-            "localhost.example",
-            "xlocalhost",
-            "",
-            "edge-1.internal.example",
-            "127.0.0.1:9090@example",
+            "rebind.example:9090", "127.0.0.1.example", "localhost.example", "xlocalhost", "",
+            "edge-1.internal.example", "127.0.0.1:9090@example",
         ] {
             assert!(!allows(bad), "{bad}");
         }

@@ -5,12 +5,13 @@
 //!
 //! Names follow the conventions: base units, `_total` for what only grows. Labels are names of the
 //! configuration and endings, so their number is bounded by the file; nothing a client sends
-//! becomes one. The table below is the reference as well ([`reference`]).
+//! becomes one. The tables of them are the reference as well ([`reference`]).
 
 mod cache;
 mod certificates;
 mod cluster;
 mod failures;
+mod family;
 mod format;
 mod forwarding;
 mod groups;
@@ -22,14 +23,15 @@ mod standby;
 
 use std::{borrow::Borrow, fmt, ops::Range};
 
+use family::{Family, ProcessMetric, Subject};
 use format::Prometheus;
 
 pub(crate) use format::Format;
-use loadline_core::state::{Listener, Part, Service, ServiceCounter, State};
+use loadline_core::state::{Listener, Part, State};
 pub(crate) use pieces::{AT_ONCE, Pieces};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text::encode},
+    encoding::{DescriptorEncoder, text::encode},
     metrics::MetricType,
     registry::Registry,
 };
@@ -94,54 +96,14 @@ pub(crate) fn write(
 pub fn reference() -> String {
     let mut table = "| metric | kind | labels | meaning |\n|---|---|---|---|\n".to_owned();
     for (_, family) in families() {
-        let (kind, suffix) = match family.read {
-            Read::Counter(_) | Read::Service(_) | Read::CpuTime => ("counter", "_total"),
-            Read::Gauge(_) | Read::Process(_) => ("gauge", ""),
-            Read::Times => ("histogram", ""),
-        };
-        let labels: Vec<String> = family.labels.iter().map(|it| format!("`{it}`")).collect();
-        let (name, help) = (family.full_name(), family.help);
+        let head = family.head();
+        let suffix = if matches!(head.kind, MetricType::Counter) { "_total" } else { "" };
+        let labels: Vec<String> = head.labels.iter().map(|it| format!("`{it}`")).collect();
+        let (name, kind, help) = (head.full_name(), head.kind.as_str(), head.help);
         let labels = labels.join(", ");
         table.push_str(&format!("| `{name}{suffix}` | {kind} | {labels} | {help} |\n"));
     }
     table
-}
-
-/// One metric with all its label values.
-struct Family {
-    /// Without the prefix `loadline_`, and without `_total`.
-    name: &'static str,
-    help: &'static str,
-    labels: &'static [&'static str],
-    read: Read,
-}
-
-/// Where the samples come from.
-enum Read {
-    Counter(fn(&State, &mut Samples<'_, u64>)),
-    /// A counter of services.
-    Service(ServiceCounter),
-    Gauge(fn(&State, &mut Samples<'_, f64>)),
-    /// The duration of requests by service.
-    Times,
-    /// What this process uses. Such names are the same for every program.
-    Process(fn(&Process) -> Option<f64>),
-    /// The processor time of this process.
-    CpuTime,
-}
-
-/// Takes label values and a value each, until one could not be written.
-struct Samples<'a, T> {
-    write: &'a mut dyn FnMut(&[&str], T) -> fmt::Result,
-    written: fmt::Result,
-}
-
-impl<T> Samples<'_, T> {
-    fn add(&mut self, labels: &[&str], value: T) {
-        if self.written.is_ok() {
-            self.written = (self.write)(labels, value);
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -153,12 +115,10 @@ struct Exposition<S> {
 }
 
 /// Every metric, with the part of the services it needs, if any.
-fn families() -> impl Iterator<Item = (Option<Extent>, &'static Family)> {
+fn families() -> impl Iterator<Item = (Option<Extent>, &'static dyn Family)> {
     let now = |part| Some(Extent::Now(part));
+    let of_services = services::FAMILIES.iter().copied().chain(services::counters());
     let tables = [
-        (None, FAMILIES),
-        (now(Part::Service), services::FAMILIES),
-        (now(Part::Service), services::COUNTERS.as_slice()),
         (now(Part::Groups), groups::FAMILIES),
         (Some(Extent::Measured(Part::Servers)), groups::HEADROOM),
         (now(Part::Groups), lists::FAMILIES),
@@ -170,15 +130,19 @@ fn families() -> impl Iterator<Item = (Option<Extent>, &'static Family)> {
         (None, forwarding::FAMILIES),
         (None, standby::FAMILIES),
     ];
-    tables.into_iter().flat_map(|(extent, table)| table.iter().map(move |it| (extent, it)))
+    let others = tables
+        .into_iter()
+        .flat_map(|(extent, table)| table.iter().copied().map(move |family| (extent, family)));
+    let of_edge = FAMILIES.iter().copied().map(|family| (None, family));
+    of_edge.chain(of_services.map(move |family| (now(Part::Service), family))).chain(others)
 }
 
 impl<S: Source> Collector for Exposition<S> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut told = families().filter(|(_, family)| family.is_told(self.detail));
+        let mut told = families().filter(|(_, family)| family.head().is_told(self.detail));
         told.try_for_each(|(extent, family)| {
-            let name = family.full_name();
-            let mut encoder = family.describe(&name, &mut encoder)?;
+            let name = family.head().full_name();
+            let mut encoder = family.head().describe(&name, &mut encoder)?;
             self.each_piece(extent, |piece| family.encode(piece, &self.process, &mut encoder))
         })
     }
@@ -200,266 +164,117 @@ impl<S: Source> Exposition<S> {
     }
 }
 
-impl Family {
-    fn full_name(&self) -> String {
-        match self.read {
-            Read::Process(_) | Read::CpuTime => self.name.to_owned(),
-            _ => format!("loadline_{}", self.name),
-        }
-    }
+const EDGE: Subject<State> = Subject { labels: &[], each: |state, to| to(&[], state) };
 
-    fn is_told(&self, detail: Detail) -> bool {
-        detail == Detail::Servers || !self.labels.contains(&"server")
-    }
+const VERSION: Subject<State> =
+    Subject { labels: &["version"], each: |state, to| to(&[env!("CARGO_PKG_VERSION")], state) };
 
-    fn describe<'e>(
-        &self,
-        name: &'e str,
-        encoder: &'e mut DescriptorEncoder<'_>,
-    ) -> Result<MetricEncoder<'e>, fmt::Error> {
-        let kind = match self.read {
-            Read::Counter(_) | Read::Service(_) | Read::CpuTime => MetricType::Counter,
-            Read::Gauge(_) | Read::Process(_) => MetricType::Gauge,
-            Read::Times => MetricType::Histogram,
-        };
-        encoder.encode_descriptor(name, self.help, None, kind)
-    }
+const LISTENER: Subject<Listener> = Subject {
+    labels: &["listener"],
+    each: |state, to| state.listeners.iter().for_each(|it| to(&[&it.address], it)),
+};
 
-    fn encode(
-        &self,
-        state: &State,
-        process: &Process,
-        encoder: &mut MetricEncoder<'_>,
-    ) -> fmt::Result {
-        match self.read {
-            Read::Counter(read) => self.each(state, read, encoder, count),
-            Read::Service(counter) => {
-                let read = |state: &State, to: &mut Samples<'_, u64>| {
-                    services::services(state, to, |it| it.counts.counters[counter]);
-                };
-                self.each(state, read, encoder, count)
+const REFUSED: Subject<u64> = Subject {
+    labels: &["listener", "reason"],
+    each: |state, to| {
+        for listener in &state.listeners {
+            for (reason, count) in &listener.refused {
+                to(&[&listener.address, reason], count);
             }
-            Read::Gauge(read) => {
-                self.each(state, read, encoder, |encoder, value| encoder.encode_gauge(&value))
-            }
-            Read::Times => state.services.iter().try_for_each(|it| times(it, encoder)),
-            Read::Process(read) => read(process).map_or(Ok(()), |it| encoder.encode_gauge(&it)),
-            Read::CpuTime => process
-                .cpu_s
-                .map_or(Ok(()), |it| encoder.encode_counter::<NoLabelSet, _, u64>(&it, None)),
         }
-    }
+    },
+};
 
-    fn each<T: Copy>(
-        &self,
-        state: &State,
-        read: impl Fn(&State, &mut Samples<'_, T>),
-        encoder: &mut MetricEncoder<'_>,
-        write: impl Fn(&mut MetricEncoder<'_>, T) -> fmt::Result,
-    ) -> fmt::Result {
-        let mut one = |values: &[&str], value: T| {
-            if values.is_empty() {
-                return write(encoder, value);
-            }
-            let labels: Vec<(&str, &str)> =
-                self.labels.iter().copied().zip(values.iter().copied()).collect();
-            write(&mut encoder.encode_family(&labels)?, value)
-        };
-        let mut samples = Samples { write: &mut one, written: Ok(()) };
-        read(state, &mut samples);
-        samples.written
-    }
-}
-
-fn count(encoder: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
-    encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
-}
-
-fn times(service: &Service, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
-    let times = &service.counts.duration;
-    let bounds = times.bounds_s.iter().copied().chain([f64::INFINITY]);
-    let bins: Vec<(f64, u64)> = bounds.zip(times.counts.iter().copied()).collect();
-    if bins.is_empty() {
-        return Ok(());
-    }
-    let labels = [("service", service.name.as_str())];
-    let mut encoder = encoder.encode_family(&labels)?;
-    encoder.encode_histogram::<NoLabelSet>(times.sum_s, times.count(), &bins, None)
-}
-
-fn listeners<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Listener) -> T) {
-    for listener in &state.listeners {
-        samples.add(&[&listener.address], value(listener));
-    }
-}
-
-fn refused(state: &State, samples: &mut Samples<'_, u64>) {
-    for listener in &state.listeners {
-        for (reason, count) in &listener.refused {
-            samples.add(&[&listener.address, reason], *count);
+const HANDSHAKES: Subject<u64> = Subject {
+    labels: &["listener", "result"],
+    each: |state, to| {
+        for listener in &state.listeners {
+            to(&[&listener.address, "ok"], &listener.handshakes);
+            to(&[&listener.address, "failed"], &listener.handshakes_failed);
         }
-    }
-}
-
-fn handshakes(state: &State, samples: &mut Samples<'_, u64>) {
-    for listener in &state.listeners {
-        samples.add(&[&listener.address, "ok"], listener.handshakes);
-        samples.add(&[&listener.address, "failed"], listener.handshakes_failed);
-    }
-}
-
-const LISTENER: &[&str] = &["listener"];
+    },
+};
 
 /// The metrics of the process and of the proxy.
-const FAMILIES: &[Family] = &[
-    Family {
-        name: "build_info",
-        help: "1, with the running version as a label",
-        labels: &["version"],
-        read: Read::Gauge(|_, to| to.add(&[env!("CARGO_PKG_VERSION")], 1.0)),
-    },
-    Family {
-        name: "uptime_seconds",
-        help: "Uptime",
-        labels: &[],
-        read: Read::Gauge(|state, to| to.add(&[], state.uptime_s)),
-    },
-    Family {
-        name: "draining",
-        help: "1 while the edge drains and accepts no connections",
-        labels: &[],
-        read: Read::Gauge(|state, to| to.add(&[], f64::from(u8::from(state.draining)))),
-    },
-    Family {
-        name: "plan_generation",
-        help: "Number of the current plan; configuration, health and slow start increment it",
-        labels: &[],
-        read: Read::Gauge(|state, to| to.add(&[], state.generation as f64)),
-    },
-    Family {
-        name: "process_cpu_seconds",
-        help: "User and system time of the process",
-        labels: &[],
-        read: Read::CpuTime,
-    },
-    Family {
-        name: "process_resident_memory_bytes",
-        help: "Resident memory of the process",
-        labels: &[],
-        read: Read::Process(|process| process.resident_bytes),
-    },
-    Family {
-        name: "process_virtual_memory_bytes",
-        help: "Address space of the process",
-        labels: &[],
-        read: Read::Process(|process| process.virtual_bytes),
-    },
-    Family {
-        name: "process_threads",
-        help: "Threads of the process",
-        labels: &[],
-        read: Read::Process(|process| process.threads),
-    },
-    Family {
-        name: "process_open_fds",
-        help: "Open file descriptors",
-        labels: &[],
-        read: Read::Process(|process| process.open_fds),
-    },
-    Family {
-        name: "process_max_fds",
-        help: "Maximum open file descriptors",
-        labels: &[],
-        read: Read::Process(|process| process.max_fds),
-    },
-    Family {
-        name: "process_start_time_seconds",
-        help: "Start time of the process, in seconds since 1970",
-        labels: &[],
-        read: Read::Process(|process| process.start_s),
-    },
-    Family {
-        name: "log_lines_dropped",
-        help: "Access log lines dropped because the writer did not keep up",
-        labels: &[],
-        read: Read::Counter(|state, to| to.add(&[], state.log_lines_dropped)),
-    },
-    Family {
-        name: "spans_exported",
-        help: "Spans accepted by the collector",
-        labels: &[],
-        read: Read::Counter(|state, to| to.add(&[], state.spans_exported)),
-    },
-    Family {
-        name: "spans_dropped",
-        help: "Spans dropped because the collector did not keep up, or rejected them",
-        labels: &[],
-        read: Read::Counter(|state, to| to.add(&[], state.spans_dropped)),
-    },
-    Family {
-        name: "compression_effort",
-        help: "Effort of compression on the busiest worker: 3 full, 2 and 1 reduced, 0 off",
-        labels: &[],
-        read: Read::Gauge(|state, to| {
-            state.compression_effort.iter().for_each(|it| to.add(&[], f64::from(*it)));
-        }),
-    },
-    Family {
-        name: "client_connections",
-        help: "Open client connections",
-        labels: LISTENER,
-        read: Read::Gauge(|state, to| listeners(state, to, |it| it.open as f64)),
-    },
-    Family {
-        name: "client_connections_limit",
-        help: "Maximum client connections",
-        labels: LISTENER,
-        read: Read::Gauge(|state, to| listeners(state, to, |it| f64::from(it.max_connections))),
-    },
-    Family {
-        name: "client_connections_edge_limit",
-        help: "Maximum client connections over all listeners; no sample if unlimited",
-        labels: &[],
-        read: Read::Gauge(|state, to| {
-            state.max_connections.iter().for_each(|it| to.add(&[], f64::from(*it)));
-        }),
-    },
-    Family {
-        name: "client_connections_accepted",
-        help: "Accepted client connections",
-        labels: LISTENER,
-        read: Read::Counter(|state, to| listeners(state, to, |it| it.accepted)),
-    },
-    Family {
-        name: "client_connections_refused",
-        help: "Refused client connections, by reason",
-        labels: &["listener", "reason"],
-        read: Read::Counter(refused),
-    },
-    Family {
-        name: "client_connections_held",
-        help: "Times the listener stopped accepting at its limit; connections wait in the kernel",
-        labels: LISTENER,
-        read: Read::Counter(|state, to| listeners(state, to, |it| it.held)),
-    },
-    Family {
-        name: "client_tls_handshakes",
-        help: "TLS handshakes with clients, by result: ok or failed",
-        labels: &["listener", "result"],
-        read: Read::Counter(handshakes),
-    },
-    Family {
-        name: "client_received_bytes",
-        help: "Bytes received from clients, TLS and frames included",
-        labels: LISTENER,
-        read: Read::Counter(|state, to| listeners(state, to, |it| it.received_bytes)),
-    },
-    Family {
-        name: "client_sent_bytes",
-        help: "Bytes sent to clients, TLS and frames included",
-        labels: LISTENER,
-        read: Read::Counter(|state, to| listeners(state, to, |it| it.sent_bytes)),
-    },
+const FAMILIES: &[&dyn Family] = &[
+    &VERSION.gauge("build_info", "1, with the running version as a label", |_| 1.0),
+    &EDGE.gauge("uptime_seconds", "Uptime", |it| it.uptime_s),
+    &EDGE.gauge("draining", "1 while the edge drains and accepts no connections", |it| {
+        f64::from(it.draining)
+    }),
+    &EDGE.gauge(
+        "plan_generation",
+        "Number of the current plan; configuration, health and slow start increment it",
+        |it| it.generation as f64,
+    ),
+    &ProcessMetric::counter("process_cpu_seconds", "User and system time of the process", |it| {
+        it.cpu_s
+    }),
+    &ProcessMetric::gauge(
+        "process_resident_memory_bytes",
+        "Resident memory of the process",
+        |it| it.resident_bytes,
+    ),
+    &ProcessMetric::gauge("process_virtual_memory_bytes", "Address space of the process", |it| {
+        it.virtual_bytes
+    }),
+    &ProcessMetric::gauge("process_threads", "Threads of the process", |it| it.threads),
+    &ProcessMetric::gauge("process_open_fds", "Open file descriptors", |it| it.open_fds),
+    &ProcessMetric::gauge("process_max_fds", "Maximum open file descriptors", |it| it.max_fds),
+    &ProcessMetric::gauge(
+        "process_start_time_seconds",
+        "Start time of the process, in seconds since 1970",
+        |it| it.start_s,
+    ),
+    &EDGE.counter(
+        "log_lines_dropped",
+        "Access log lines dropped because the writer did not keep up",
+        |it| it.log_lines_dropped,
+    ),
+    &EDGE.counter("spans_exported", "Spans accepted by the collector", |it| it.spans_exported),
+    &EDGE.counter(
+        "spans_dropped",
+        "Spans dropped because the collector did not keep up, or rejected them",
+        |it| it.spans_dropped,
+    ),
+    &EDGE.gauge_if_any(
+        "compression_effort",
+        "Effort of compression on the busiest worker: 3 full, 2 and 1 reduced, 0 off",
+        |it| it.compression_effort.map(f64::from),
+    ),
+    &LISTENER.gauge("client_connections", "Open client connections", |it| it.open as f64),
+    &LISTENER.gauge("client_connections_limit", "Maximum client connections", |it| {
+        f64::from(it.max_connections)
+    }),
+    &EDGE.gauge_if_any(
+        "client_connections_edge_limit",
+        "Maximum client connections over all listeners; no sample if unlimited",
+        |it| it.max_connections.map(f64::from),
+    ),
+    &LISTENER
+        .counter("client_connections_accepted", "Accepted client connections", |it| it.accepted),
+    &REFUSED
+        .counter("client_connections_refused", "Refused client connections, by reason", |it| *it),
+    &LISTENER.counter(
+        "client_connections_held",
+        "Times the listener stopped accepting at its limit; connections wait in the kernel",
+        |it| it.held,
+    ),
+    &HANDSHAKES.counter(
+        "client_tls_handshakes",
+        "TLS handshakes with clients, by result: ok or failed",
+        |it| *it,
+    ),
+    &LISTENER.counter(
+        "client_received_bytes",
+        "Bytes received from clients, TLS and frames included",
+        |it| it.received_bytes,
+    ),
+    &LISTENER.counter(
+        "client_sent_bytes",
+        "Bytes sent to clients, TLS and frames included",
+        |it| it.sent_bytes,
+    ),
 ];
 
 /// Services in a piece: a few hundred kilobytes of counts.
@@ -471,7 +286,8 @@ pub(super) mod tests {
 
     use loadline_core::state::{
         AcmeCertificate, Certificate, Cluster, Counts, Discovery, ForwardedServer, Forwarding,
-        Group, Histogram, Limits, Server, SharedGroup, SharedService, Sharing, Traffic,
+        Group, Histogram, Limits, Server, Service, ServiceCounter, SharedGroup, SharedService,
+        Sharing, Traffic,
     };
 
     use super::*;
@@ -722,9 +538,10 @@ pub(super) mod tests {
     #[test]
     fn each_metric_has_a_name_of_its_own_and_a_base_unit() {
         for (_, family) in families() {
-            let same = families().filter(|(_, other)| other.name == family.name);
-            assert_eq!(same.count(), 1, "{}", family.name);
-            assert!(!family.name.contains("_ms") && !family.name.ends_with("_total"));
+            let name = family.head().name;
+            let same = families().filter(|(_, other)| other.head().name == name);
+            assert_eq!(same.count(), 1, "{name}");
+            assert!(!name.contains("_ms") && !name.ends_with("_total"));
         }
     }
 }

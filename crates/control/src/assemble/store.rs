@@ -167,12 +167,16 @@ fn refuse_of_buckets(table: &file::Store, problems: &mut Problems) {
     }
 }
 
+/// The servers of a service, and what servers on its lists are like.
+fn all_servers(service: &Service) -> impl Iterator<Item = &Server> {
+    service.groups.iter().flat_map(|group| {
+        group.servers.iter().chain(group.discovery.as_ref().map(|it| &it.template))
+    })
+}
+
 /// The stores of a service.
 fn stores(service: &Service) -> impl Iterator<Item = &Store> {
-    let servers = service.groups.iter().flat_map(|group| {
-        group.servers.iter().chain(group.discovery.as_ref().map(|it| &it.template))
-    });
-    servers.filter_map(|server| server.store.as_deref())
+    all_servers(service).filter_map(|server| server.store.as_deref())
 }
 
 /// Whether requests of the service may go to a store.
@@ -186,17 +190,14 @@ pub(super) fn secure(given: &At<file::Service>, service: &mut Service, problems:
     let secure: BTreeSet<String> =
         buckets().filter(|it| it.is_secure).map(|it| it.authority.clone()).collect();
     let Some(authority) = secure.first() else { return };
-    let is_bucket = |server: &Server| {
+    let is_bucket_over_tls = |server: &Server| {
         server.store.as_ref().and_then(|it| it.place.bucket()).is_some_and(|it| it.is_secure)
     };
-    let others = service.groups.iter().any(|group| {
-        let mut servers =
-            group.servers.iter().chain(group.discovery.as_ref().map(|it| &it.template));
-        servers.any(|server| {
-            !is_bucket(server) && server.store.as_ref().is_none_or(|it| it.place.bucket().is_some())
-        })
-    });
-    if secure.len() > 1 || others && !given.value.tls.given() {
+    let is_files =
+        |server: &Server| server.store.as_ref().is_some_and(|it| it.place.bucket().is_none());
+    let has_others =
+        all_servers(service).any(|server| !is_bucket_over_tls(server) && !is_files(server));
+    if secure.len() > 1 || (has_others && !given.value.tls.given()) {
         let message = "one service speaks TLS to all its servers, and asks for one name".to_owned();
         let help = "give each store, and the servers, a service of its own".to_owned();
         problems.error(&given.span, message, "stores and servers that differ in that", help);

@@ -126,15 +126,8 @@ fn subject_header(
 
 /// What frames a message, routes it, or concerns the connection.
 const HEADERS_OF_OTHERS: &[&str] = &[
-    "Connection",
-    "Content-Length",
-    "Expect",
-    "Host",
-    "TE",
-    "Trailer",
-    "Transfer-Encoding",
-    "Upgrade",
-    "Via",
+    "Connection", "Content-Length", "Expect", "Host", "TE", "Trailer", "Transfer-Encoding",
+    "Upgrade", "Via",
 ];
 
 /// TLS towards servers.

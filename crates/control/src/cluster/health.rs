@@ -109,7 +109,7 @@ impl<C: Checking> SharedHealth<C> {
                 _ = &mut *leave => return,
             };
             let is_over = tokio::select! {
-                () = hold.lost() => false,
+                () = hold.renew_until_lost() => false,
                 () = self.share(&hold) => false,
                 _ = &mut *leave => true,
             };

@@ -53,8 +53,8 @@ fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
         {
             format!("the path is not below {from}, and would stay")
         }
-        Action::Redirect(Redirect { path: Some(PathChange::Prefix { to, .. }), .. })
-            if rules::Path::Prefix(to.clone()).matches(request.path) =>
+        Action::Redirect(Redirect { path: Some(path @ PathChange::Prefix { to, .. }), .. })
+            if path.has_moved(request.path) =>
         {
             format!("the path is below {to}/ already")
         }

@@ -90,12 +90,13 @@ fn a_redirect_says_where_to() {
 fn a_redirect_that_would_lead_to_where_the_request_came_is_passed_and_says_so() {
     let not_matched = "^/b/([0-9]+)$ does not match the path, which would stay";
     for (rewrite, path, fails) in [
-        ("regex = \"^/b/([0-9]+)$\"", "/about", not_matched),
-        ("prefix = \"/b/\"", "/about", "the path is not below /b, and would stay"),
-        ("prefix = \"/\"", "/new/about", "the path is below /new/ already"),
+        ("regex = \"^/b/([0-9]+)$\", to = \"/new\"", "/about", not_matched),
+        ("prefix = \"/b/\", to = \"/new\"", "/about", "the path is not below /b, and would stay"),
+        ("prefix = \"/\", to = \"/new\"", "/new/about", "the path is below /new/ already"),
+        ("prefix = \"/\", to = \"/b%20c/\"", "/b%20c/d", "the path is below /b%20c/ already"),
     ] {
         let shop = SHOP.replacen("path = \"/old/\"\n", "", 1);
-        let shop = shop.replacen("prefix = \"/old\"", rewrite, 1);
+        let shop = shop.replacen("prefix = \"/old\", to = \"/new\"", rewrite, 1);
         let shop = parse_with("shop.toml", &shop, &LocalOnly).expect("a right file").fleet;
         let told = explain(&shop, &asked("GET", "example.com", path, "192.0.2.1"));
         let told = told.expect("a listener takes it");

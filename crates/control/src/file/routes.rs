@@ -112,7 +112,7 @@ pub(crate) struct Mirror {
 
 /// A redirect. A request that is already at the target does not match the route, so there is no
 /// loop, except where a `regex` or a `map` changes a path again and again. With `prefix = "/"` and
-/// `to = "/docs/"` requests below `/docs` are not redirected.
+/// `to = "/docs/"` requests below `/docs` are not redirected, unless the host changes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {

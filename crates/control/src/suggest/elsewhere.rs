@@ -13,7 +13,7 @@ use crate::{Page, schema::schema};
 type Table<'a> = (String, Vec<&'a str>);
 
 /// A help text for a key that may not stand where only `names` may.
-pub(crate) fn key(typed: &str, names: &[&str]) -> String {
+pub(crate) fn help_for_misplaced_key(typed: &str, names: &[&str]) -> String {
     let schema = Page::ConfigurationSchema.value_or(schema);
     let mut tables = Vec::new();
     add_tables(&schema, &schema, "", &mut tables);
@@ -21,28 +21,42 @@ pub(crate) fn key(typed: &str, names: &[&str]) -> String {
         keys.len() == names.len() && keys.iter().all(|key| names.contains(key))
     };
     let here = tables.iter().find(is_here).map(|(table, _)| table.as_str());
-    if let Some(note) = here.and_then(|here| places::note(typed, here)) {
-        return format!("{note}; {}", expected(None, names));
+    note_hint(typed, here, names)
+        .or_else(|| header_hint(typed, here, names))
+        .or_else(|| place_hint(typed, here, names))
+        .unwrap_or_else(|| table_hint(typed, here, names, &tables))
+}
+
+/// What there is to say of such a key in this table.
+fn note_hint(typed: &str, here: Option<&str>, names: &[&str]) -> Option<String> {
+    let note = places::note(typed, here?)?;
+    Some(format!("{note}; {}", expected(None, names)))
+}
+
+/// The name of a header in a table that changes headers.
+fn header_hint(typed: &str, here: Option<&str>, names: &[&str]) -> Option<String> {
+    (here?.ends_with("_headers") && meant(typed, names).is_none())
+        .then(|| format!("write set = {{ {typed} = \"...\" }}; {}", expected(None, names)))
+}
+
+/// What another program calls so, and where that is written.
+fn place_hint(typed: &str, here: Option<&str>, names: &[&str]) -> Option<String> {
+    let place = nearest_place(typed, here)?;
+    if here.is_some_and(|here| place.tables.contains(&here)) {
+        let meant = format!("{}{}", quoted(place.keys), written(place));
+        return Some(expected(Some(&meant), names));
     }
-    if here.is_some_and(|here| here.ends_with("_headers")) && meant(typed, names).is_none() {
-        return format!("write set = {{ {typed} = \"...\" }}; {}", expected(None, names));
-    }
-    let place = nearest_place(typed, here);
-    match place {
-        Some(place) if here.is_some_and(|here| place.tables.contains(&here)) => {
-            let meant = format!("{}{}", quoted(place.keys), written(place));
-            return expected(Some(&meant), names);
-        }
-        Some(place) if foreign::meanings(typed).all(|(ours, _)| !names.contains(&ours)) => {
-            return format!("{}; here {}", told(place, here), expected(None, names));
-        }
-        _ => {}
-    }
+    let is_known_here = foreign::meanings(typed).any(|(ours, _)| names.contains(&ours));
+    (!is_known_here).then(|| format!("{}; here {}", told(place, here), expected(None, names)))
+}
+
+/// The name that is nearest, or the table that has the key.
+fn table_hint(typed: &str, here: Option<&str>, names: &[&str], tables: &[Table<'_>]) -> String {
     let ours = known(typed, names);
     if meant(typed, names).is_some() {
         return ours;
     }
-    match table_with(typed, here, &tables) {
+    match table_with(typed, here, tables) {
         Some((key, table)) => format!("`{key}` is a key of `{table}`; here {ours}"),
         None => ours,
     }
@@ -51,8 +65,8 @@ pub(crate) fn key(typed: &str, names: &[&str]) -> String {
 /// The place of what is called `typed` elsewhere: `here`, below it, or anywhere but in its value.
 fn nearest_place(typed: &str, here: Option<&str>) -> Option<&'static Place> {
     let here = here.unwrap_or_default();
-    let any = |is: &dyn Fn(&str) -> bool| {
-        places::places(typed).find(|place| place.tables.iter().any(|table| is(table)))
+    let place_of_table = |fits: &dyn Fn(&str) -> bool| {
+        places::places(typed).find(|place| place.tables.iter().any(|table| fits(table)))
     };
     let is_outside = |place: &&Place| {
         let value = |(table, key): (&&str, &&str)| format!("{table}.{key}");
@@ -62,19 +76,20 @@ fn nearest_place(typed: &str, here: Option<&str>) -> Option<&'static Place> {
             .flat_map(|table| place.keys.iter().map(move |key| value((table, key))));
         !values.any(|value| value == here || is_below(here, &value))
     };
-    any(&|table| table == here)
-        .or_else(|| any(&|table| is_below(table, here)))
+    place_of_table(&|table| table == here)
+        .or_else(|| place_of_table(&|table| is_below(table, here)))
         .or_else(|| places::places(typed).find(is_outside))
 }
 
 /// "`path` is a key of `listener.routes`: path = \"/api/\"": where to write it, seen from `here`.
 fn told(place: &Place, here: Option<&str>) -> String {
     let here = here.unwrap_or_default();
-    let of = |is: &dyn Fn(&str) -> bool| -> Vec<&str> {
-        place.tables.iter().copied().filter(|table| is(table)).collect()
+    let tables_that = |fit: &dyn Fn(&str) -> bool| -> Vec<&str> {
+        place.tables.iter().copied().filter(|table| fit(table)).collect()
     };
-    let ways = [of(&|table| is_below(table, here)), of(&|table| is_below(here, table))];
-    let near = ways.into_iter().find(|near| !near.is_empty());
+    let below = tables_that(&|table| is_below(table, here));
+    let above = tables_that(&|table| is_below(here, table));
+    let near = [below, above].into_iter().find(|near| !near.is_empty());
     let tables = near.unwrap_or_else(|| place.tables.to_vec());
     let verb = if place.keys.len() == 1 { "is a key" } else { "are keys" };
     format!("{} {verb} of {}{}", quoted(place.keys), quoted(&tables), written(place))
@@ -150,17 +165,18 @@ mod tests {
         let mut tables = Vec::new();
         add_tables(&schema, &schema, "", &mut tables);
         let (_, keys) = tables.iter().find(|(path, _)| path == table).expect("such a table");
-        key(typed, keys)
+        help_for_misplaced_key(typed, keys)
     }
 
     #[test]
     fn a_key_of_another_table_is_told_which() {
         let here = ["bind", "service"];
+        let help = |typed| help_for_misplaced_key(typed, &here);
         let told = "`policy` is a key of `service.NAME`; here expected one of";
-        assert!(key("policy", &here).starts_with(told), "{}", key("policy", &here));
-        assert!(key("balance", &here).starts_with("`policy` is a key of `service.NAME`"));
-        assert!(key("max_rate", &here).starts_with("`max_rate` is a key of `service.NAME.group`"));
-        assert_eq!(key("colour", &here), known("colour", &here));
+        assert!(help("policy").starts_with(told), "{}", help("policy"));
+        assert!(help("balance").starts_with("`policy` is a key of `service.NAME`"));
+        assert!(help("max_rate").starts_with("`max_rate` is a key of `service.NAME.group`"));
+        assert_eq!(help("colour"), known("colour", &here));
     }
 
     #[test]

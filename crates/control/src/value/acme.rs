@@ -1,16 +1,15 @@
 //! Where a certificate authority is reached, and where it may write to.
 
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 /// The URL of a directory of ACME.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DirectoryUrl(pub(crate) String);
 
 impl Textual for DirectoryUrl {
-    fn expected() -> String {
-        "a URL like \"https://acme-v02.api.letsencrypt.org/directory\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a URL like \"https://acme-v02.api.letsencrypt.org/directory\"";
+    const TITLE: &'static str = "a URL";
+    const PATTERN: Option<&'static str> = Some("^https://[^/@]+(/.*)?$");
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let uri: Option<http::Uri> = text.parse().ok();
@@ -24,10 +23,6 @@ impl Textual for DirectoryUrl {
         let help = "write a URL by https: \"https://acme-v02.api.letsencrypt.org/directory\"";
         Err(Complaint::new(format!("`{text}` is no directory of ACME"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a URL", "pattern": "^https://[^/@]+(/.*)?$" })
-    }
 }
 
 /// An address of mail.
@@ -35,9 +30,11 @@ impl Textual for DirectoryUrl {
 pub(crate) struct Email(pub(crate) String);
 
 impl Textual for Email {
-    fn expected() -> String {
-        "an email address like \"you@example.com\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an email address like \"you@example.com\"";
+    const TITLE: &'static str = "an email address";
+    const PATTERN: Option<&'static str> =
+        Some("^[^@?,;&#%\"<>() ]+@[^@?,;&#%\"<>() ]+\\.[^@?,;&#%\"<>() ]+$");
+    const EXAMPLES: &'static [&'static str] = &["you@example.com"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         // More than one address, or headers, are possible in a `mailto:` (RFC 8555, section 7.3).
@@ -51,15 +48,6 @@ impl Textual for Email {
         }
         let help = "write one address: \"you@example.com\"";
         Err(Complaint::new(format!("`{text}` is no email address"), help))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an email address",
-            "pattern": "^[^@?,;&#%\"<>() ]+@[^@?,;&#%\"<>() ]+\\.[^@?,;&#%\"<>() ]+$",
-            "examples": ["you@example.com"],
-        })
     }
 }
 

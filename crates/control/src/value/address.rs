@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use loadline_core::fleet::{ServerAddress, ServerAddressError};
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 use super::label::file_path;
 
@@ -13,9 +12,10 @@ use super::label::file_path;
 pub(crate) struct Bind(pub(crate) SocketAddr);
 
 impl Textual for Bind {
-    fn expected() -> String {
-        "an address like \"0.0.0.0:8080\" or \":8080\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an address like \"0.0.0.0:8080\" or \":8080\"";
+    const TITLE: &'static str = "an IP address with a port, or `:port`";
+    const PATTERN: Option<&'static str> = Some("^([0-9.]+|\\[[0-9A-Fa-f:.%]+\\])?:[0-9]{1,5}$");
+    const EXAMPLES: &'static [&'static str] = &[":8080", "127.0.0.1:8080", "[::]:8080"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let all = |port: &str| Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port.parse().ok()?)));
@@ -26,15 +26,6 @@ impl Textual for Bind {
         address.map(Self).ok_or_else(|| {
             let help = port_help(text).map_or_else(|| bind_help(text), str::to_owned);
             Complaint::new(format!("`{text}` is not an address to bind"), help)
-        })
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an IP address with a port, or `:port`",
-            "pattern": "^([0-9.]+|\\[[0-9A-Fa-f:.%]+\\])?:[0-9]{1,5}$",
-            "examples": [":8080", "127.0.0.1:8080", "[::]:8080"],
         })
     }
 }
@@ -74,9 +65,12 @@ pub(crate) enum AdminPlace {
 }
 
 impl Textual for AdminPlace {
-    fn expected() -> String {
-        "an address like \"127.0.0.1:9090\" or a path like \"/run/loadline.sock\"".to_owned()
-    }
+    const EXPECTED: &'static str =
+        "an address like \"127.0.0.1:9090\" or a path like \"/run/loadline.sock\"";
+    const TITLE: &'static str = "an IP address with a port, or the path of a Unix socket";
+    const PATTERN: Option<&'static str> =
+        Some("^(/.+|([0-9.]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5})$");
+    const EXAMPLES: &'static [&'static str] = &["127.0.0.1:9090", "/run/loadline.sock"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if text.starts_with(['/', '~']) {
@@ -86,15 +80,6 @@ impl Textual for AdminPlace {
             let help = "write \"127.0.0.1:9090\", or the whole path of a Unix socket";
             let help = port_help(text).unwrap_or(help);
             Complaint::new(format!("`{text}` is no address for the admin interface"), help)
-        })
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an IP address with a port, or the path of a Unix socket",
-            "pattern": "^(/.+|([0-9.]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5})$",
-            "examples": ["127.0.0.1:9090", "/run/loadline.sock"],
         })
     }
 }
@@ -109,9 +94,12 @@ pub(crate) enum Place {
 }
 
 impl Textual for Place {
-    fn expected() -> String {
-        "an address like \"10.0.0.1:80\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an address like \"10.0.0.1:80\"";
+    const TITLE: &'static str = "an address or host name with a port";
+    const PATTERN: Option<&'static str> =
+        Some("^([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}$");
+    const EXAMPLES: &'static [&'static str] =
+        &["10.0.0.1:80", "[2001:db8::1]:80", "web-1.internal:80"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong =
@@ -137,15 +125,6 @@ impl Textual for Place {
             return Err(wrong("write \"10.0.0.1:80\", \"[::1]:80\" or \"name:80\"".to_owned()));
         }
         Self::checked(Self::Name(host.to_owned(), port), port).map_err(wrong)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an address or host name with a port",
-            "pattern": "^([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}$",
-            "examples": ["10.0.0.1:80", "[2001:db8::1]:80", "web-1.internal:80"],
-        })
     }
 }
 
@@ -181,9 +160,12 @@ pub(crate) enum ServerPlace {
 }
 
 impl Textual for ServerPlace {
-    fn expected() -> String {
-        "an address like \"10.0.0.1:80\" or \"unix:/run/app.sock\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an address like \"10.0.0.1:80\" or \"unix:/run/app.sock\"";
+    const TITLE: &'static str = "an address or host name with a port, or a Unix socket";
+    const PATTERN: Option<&'static str> =
+        Some("^(([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}|unix:[/@].+)$");
+    const EXAMPLES: &'static [&'static str] =
+        &["10.0.0.1:80", "web-1.internal:80", "unix:/run/app.sock"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong =
@@ -197,15 +179,6 @@ impl Textual for ServerPlace {
             None => Place::read(text).map(Self::At),
         }
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an address or host name with a port, or a Unix socket",
-            "pattern": "^(([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}|unix:[/@].+)$",
-            "examples": ["10.0.0.1:80", "web-1.internal:80", "unix:/run/app.sock"],
-        })
-    }
 }
 
 /// A name that is asked of name servers.
@@ -213,9 +186,10 @@ impl Textual for ServerPlace {
 pub(crate) struct DnsName(pub(crate) String);
 
 impl Textual for DnsName {
-    fn expected() -> String {
-        "a name like \"_http._tcp.web.internal\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a name like \"_http._tcp.web.internal\"";
+    const TITLE: &'static str = "a name";
+    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9._-]+$");
+    const EXAMPLES: &'static [&'static str] = &["_http._tcp.web.internal"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if is_host(text) {
@@ -224,15 +198,6 @@ impl Textual for DnsName {
         let help = "write the name of a service, without a port: \"_http._tcp.web.internal\"";
         Err(Complaint::new(format!("`{text}` is not a name"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a name",
-            "pattern": "^[A-Za-z0-9._-]+$",
-            "examples": ["_http._tcp.web.internal"],
-        })
-    }
 }
 
 /// Where a name server is.
@@ -240,9 +205,13 @@ impl Textual for DnsName {
 pub(crate) struct NameServer(pub(crate) SocketAddr);
 
 impl Textual for NameServer {
-    fn expected() -> String {
-        "an IP address like \"10.0.0.53\" or \"10.0.0.53:5353\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an IP address like \"10.0.0.53\" or \"10.0.0.53:5353\"";
+    const TITLE: &'static str = "an IP address, with or without a port";
+    const PATTERN: Option<&'static str> = Some(concat!(
+        "^([0-9.]+(:[0-9]{1,5})?|[0-9A-Fa-f:.%]+",
+        "|\\[[0-9A-Fa-f:.%]+\\](:[0-9]{1,5})?)$"
+    ));
+    const EXAMPLES: &'static [&'static str] = &["10.0.0.53", "10.0.0.53:5353", "2001:db8::53"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let alone = text.trim_matches(['[', ']']).parse::<IpAddr>();
@@ -252,18 +221,6 @@ impl Textual for NameServer {
             let help = "write its IP address: \"10.0.0.53\", or \"10.0.0.53:5353\"";
             let help = port_help(text).unwrap_or(help);
             Complaint::new(format!("`{text}` is not the address of a name server"), help)
-        })
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an IP address, with or without a port",
-            "pattern": concat!(
-                "^([0-9.]+(:[0-9]{1,5})?|[0-9A-Fa-f:.%]+",
-                "|\\[[0-9A-Fa-f:.%]+\\](:[0-9]{1,5})?)$"
-            ),
-            "examples": ["10.0.0.53", "10.0.0.53:5353", "2001:db8::53"],
         })
     }
 }

@@ -5,7 +5,6 @@ use loadline_core::{
     health::advisor::{Pattern, Script, Transport},
 };
 use loadline_spanned::{Complaint, Keyword, Textual};
-use schemars::{Schema, json_schema};
 
 use crate::suggest::Configuration;
 
@@ -70,17 +69,12 @@ impl Keyword<Configuration> for Transport {
 pub(crate) struct Said(pub(crate) String);
 
 impl Textual for Said {
-    fn expected() -> String {
-        "text like \"QUIT\\r\\n\"".to_owned()
-    }
+    const EXPECTED: &'static str = "text like \"QUIT\\r\\n\"";
+    const LENGTH_MIN: usize = 1;
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let empty = || Complaint::new("no text", "write what is sent or heard: \"220\"");
         (!text.is_empty()).then(|| Self(text.to_owned())).ok_or_else(empty)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a text", "minLength": 1 })
     }
 }
 
@@ -89,21 +83,13 @@ impl Textual for Said {
 pub(crate) struct Hex(pub(crate) Pattern);
 
 impl Textual for Hex {
-    fn expected() -> String {
-        "bytes like \"0a 01 ?0\"".to_owned()
-    }
+    const EXPECTED: &'static str = "bytes like \"0a 01 ?0\"";
+    const TITLE: &'static str = "bytes in hexadecimal digits";
+    const PATTERN: Option<&'static str> = Some("^( *[0-9a-fA-F?] *[0-9a-fA-F?])+ *$");
+    const EXAMPLES: &'static [&'static str] = &["0a 01 ?0"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let help = "write pairs of hexadecimal digits: \"0a 01 00\"";
         Pattern::from_hex(text).map(Self).map_err(|error| Complaint::new(error.to_string(), help))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "bytes in hexadecimal digits",
-            "pattern": "^( *[0-9a-fA-F?] *[0-9a-fA-F?])+ *$",
-            "examples": ["0a 01 ?0"],
-        })
     }
 }

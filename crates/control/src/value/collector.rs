@@ -1,7 +1,6 @@
 //! The URL of a collector of spans.
 
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 use super::{address::Place, label::UrlPath};
 
@@ -15,9 +14,11 @@ pub(crate) struct Collector {
 }
 
 impl Textual for Collector {
-    fn expected() -> String {
-        "a URL like \"http://127.0.0.1:4318\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a URL like \"http://127.0.0.1:4318\"";
+    const TITLE: &'static str = "a URL";
+    const PATTERN: Option<&'static str> =
+        Some("^http://([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}(/[!-\"$-~]*)?$");
+    const EXAMPLES: &'static [&'static str] = &["http://127.0.0.1:4318"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong = |help: &str| Complaint::new(format!("`{text}` is no collector"), help);
@@ -36,15 +37,6 @@ impl Textual for Collector {
         let base = base.strip_suffix(TRACES).unwrap_or(base);
         let path = UrlPath::read(&format!("{base}{TRACES}"))?.0;
         Ok(Self { authority: authority.to_owned(), path })
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a URL",
-            "pattern": "^http://([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}(/[!-\"$-~]*)?$",
-            "examples": ["http://127.0.0.1:4318"],
-        })
     }
 }
 

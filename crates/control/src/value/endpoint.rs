@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 use super::address::port_help;
 
@@ -12,9 +11,10 @@ use super::address::port_help;
 pub(crate) struct Endpoint(pub(crate) SocketAddr);
 
 impl Textual for Endpoint {
-    fn expected() -> String {
-        "an address with a port like \"10.0.0.2:4343\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an address with a port like \"10.0.0.2:4343\"";
+    const TITLE: &'static str = "an IP address with a port";
+    const PATTERN: Option<&'static str> = Some("^([0-9.]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}$");
+    const EXAMPLES: &'static [&'static str] = &["10.0.0.2:4343", "[2001:db8::2]:4343"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let address: Option<SocketAddr> = text.parse().ok();
@@ -25,15 +25,6 @@ impl Textual for Endpoint {
                 "write an IP address and a port: \"10.0.0.2:4343\" or \"[2001:db8::2]:4343\"";
             let help = port_help(text).unwrap_or(help);
             Complaint::new(format!("`{text}` is not one host's address and port"), help)
-        })
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an IP address with a port",
-            "pattern": "^([0-9.]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}$",
-            "examples": ["10.0.0.2:4343", "[2001:db8::2]:4343"],
         })
     }
 }

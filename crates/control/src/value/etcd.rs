@@ -1,7 +1,6 @@
 //! Where an etcd is reached, and which of its keys are ours.
 
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 use super::address::{Place, port_help};
 
@@ -15,9 +14,10 @@ pub(crate) struct EtcdUrl {
 }
 
 impl Textual for EtcdUrl {
-    fn expected() -> String {
-        "a URL like \"https://10.0.0.1:2379\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a URL like \"https://10.0.0.1:2379\"";
+    const TITLE: &'static str = "the URL of an etcd";
+    const PATTERN: Option<&'static str> = Some("^https?://[^/@?]+/?$");
+    const EXAMPLES: &'static [&'static str] = &["https://10.0.0.1:2379"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong =
@@ -42,15 +42,6 @@ impl Textual for EtcdUrl {
         let place = place.map_err(|Complaint { help, .. }| wrong(&help))?;
         Ok(Self { is_secure, place })
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "the URL of an etcd",
-            "pattern": "^https?://[^/@?]+/?$",
-            "examples": ["https://10.0.0.1:2379"],
-        })
-    }
 }
 
 /// What every key of ours begins with.
@@ -58,9 +49,10 @@ impl Textual for EtcdUrl {
 pub(crate) struct KeyPrefix(pub(crate) String);
 
 impl Textual for KeyPrefix {
-    fn expected() -> String {
-        "the beginning of keys, like \"/loadline/\"".to_owned()
-    }
+    const EXPECTED: &'static str = "the beginning of keys, like \"/loadline/\"";
+    const TITLE: &'static str = "the beginning of keys";
+    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9/._-]*/$");
+    const EXAMPLES: &'static [&'static str] = &["/loadline/shop/"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
@@ -70,15 +62,6 @@ impl Textual for KeyPrefix {
             return Err(Complaint::new(format!("`{text}` is not a prefix of keys"), help));
         }
         Ok(Self(text.to_owned()))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "the beginning of keys",
-            "pattern": "^[A-Za-z0-9/._-]*/$",
-            "examples": ["/loadline/shop/"],
-        })
     }
 }
 

@@ -3,7 +3,6 @@
 use loadline_core::fleet::LogTarget;
 use loadline_spanned::NAME_PATTERN;
 use loadline_spanned::{Complaint, Textual, VARIABLES_HELP, has_variable};
-use schemars::{Schema, json_schema};
 
 use super::address::port_help;
 
@@ -21,17 +20,13 @@ pub(crate) const NAME_RULE: &str = "names are made of letters, digits, `.`, `_` 
 pub(crate) struct Name(pub(crate) String);
 
 impl Textual for Name {
-    fn expected() -> String {
-        "a name in quotes".to_owned()
-    }
+    const EXPECTED: &'static str = "a name in quotes";
+    const TITLE: &'static str = "a name";
+    const PATTERN: Option<&'static str> = Some(NAME_PATTERN);
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong = || Complaint::new(format!("`{text}` is not a name"), NAME_RULE);
         is_name(text).then(|| Self(text.to_owned())).ok_or_else(wrong)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a name", "pattern": NAME_PATTERN })
     }
 }
 
@@ -40,9 +35,10 @@ impl Textual for Name {
 pub(crate) struct UrlPath(pub(crate) String);
 
 impl Textual for UrlPath {
-    fn expected() -> String {
-        "a path like \"/health-check\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a path like \"/health-check\"";
+    const TITLE: &'static str = "a path";
+    const PATTERN: Option<&'static str> = Some("^/[!-\"$-~]*$");
+    const EXAMPLES: &'static [&'static str] = &["/health-check"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
@@ -52,15 +48,6 @@ impl Textual for UrlPath {
         let help = "write a path that begins with a slash and holds no spaces: \"/health-check\"";
         Err(Complaint::new(format!("`{text}` is not a path"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a path",
-            "pattern": "^/[!-\"$-~]*$",
-            "examples": ["/health-check"],
-        })
-    }
 }
 
 /// The name of a service of gRPC.
@@ -68,9 +55,10 @@ impl Textual for UrlPath {
 pub(crate) struct GrpcService(pub(crate) String);
 
 impl Textual for GrpcService {
-    fn expected() -> String {
-        "a service of gRPC like \"package.Service\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a service of gRPC like \"package.Service\"";
+    const TITLE: &'static str = "a service of gRPC";
+    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9_.-]{1,200}$");
+    const EXAMPLES: &'static [&'static str] = &["package.Service"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
@@ -80,15 +68,6 @@ impl Textual for GrpcService {
         let help = "write its whole name: \"package.Service\"; true asks for the whole server";
         Err(Complaint::new(format!("`{text}` is not the name of a service of gRPC"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a service of gRPC",
-            "pattern": "^[A-Za-z0-9_.-]{1,200}$",
-            "examples": ["package.Service"],
-        })
-    }
 }
 
 /// The value of a Host header.
@@ -96,26 +75,18 @@ impl Textual for GrpcService {
 pub(crate) struct Host(pub(crate) String);
 
 impl Textual for Host {
-    fn expected() -> String {
-        "a host name like \"www.example.com\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a host name like \"www.example.com\"";
+    const TITLE: &'static str = "a host";
+    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9\\-_:\\[\\]][A-Za-z0-9.\\-_:\\[\\]]*$");
+    const EXAMPLES: &'static [&'static str] = &["www.example.com"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
-        if !text.is_empty() && text.bytes().all(fits) {
+        if !text.is_empty() && !text.starts_with('.') && text.bytes().all(fits) {
             return Ok(Self(text.to_owned()));
         }
         let help = "write a host name, with a port if need be: \"www.example.com:8080\"";
         Err(Complaint::new(format!("`{text}` is not a host"), help))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a host",
-            "pattern": "^[A-Za-z0-9.\\-_:\\[\\]]+$",
-            "examples": ["www.example.com"],
-        })
     }
 }
 
@@ -124,9 +95,10 @@ impl Textual for Host {
 pub(crate) struct ServerName(pub(crate) String);
 
 impl Textual for ServerName {
-    fn expected() -> String {
-        "a server name like \"www.example.com\" or \"*.example.com\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a server name like \"www.example.com\" or \"*.example.com\"";
+    const TITLE: &'static str = "a server name";
+    const PATTERN: Option<&'static str> = Some("^(\\*\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$");
+    const EXAMPLES: &'static [&'static str] = &["www.example.com", "*.example.com"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -139,15 +111,6 @@ impl Textual for ServerName {
                     \"*.example.com\"";
         Err(Complaint::new(format!("`{text}` is not a server name"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a server name",
-            "pattern": "^(\\*\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*$",
-            "examples": ["www.example.com", "*.example.com"],
-        })
-    }
 }
 
 /// The name of a header field.
@@ -155,9 +118,10 @@ impl Textual for ServerName {
 pub(crate) struct HeaderName(pub(crate) String);
 
 impl Textual for HeaderName {
-    fn expected() -> String {
-        "a header name like \"X-User\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a header name like \"X-User\"";
+    const TITLE: &'static str = "a header name";
+    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$");
+    const EXAMPLES: &'static [&'static str] = &["X-User"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         // The tokens of RFC 9110, section 5.6.2.
@@ -167,15 +131,6 @@ impl Textual for HeaderName {
         }
         let help = "write the name alone, without a colon or spaces: \"X-User\"";
         Err(Complaint::new(format!("`{text}` is not a header name"), help))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a header name",
-            "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
-            "examples": ["X-User"],
-        })
     }
 }
 
@@ -200,16 +155,12 @@ pub(crate) fn file_path(text: &str) -> Result<String, Complaint> {
 pub(crate) struct FilePath(pub(crate) String);
 
 impl Textual for FilePath {
-    fn expected() -> String {
-        "the path of a file".to_owned()
-    }
+    const EXPECTED: &'static str = "the path of a file";
+    const TITLE: &'static str = "the path of a file";
+    const LENGTH_MIN: usize = 1;
 
     fn read(text: &str) -> Result<Self, Complaint> {
         file_path(text).map(Self)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "the path of a file", "minLength": 1 })
     }
 }
 
@@ -218,9 +169,9 @@ impl Textual for FilePath {
 pub(crate) struct SuiteName(pub(crate) String);
 
 impl Textual for SuiteName {
-    fn expected() -> String {
-        "a cipher suite like \"TLS13_AES_128_GCM_SHA256\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a cipher suite like \"TLS13_AES_128_GCM_SHA256\"";
+    const TITLE: &'static str = "a cipher suite";
+    const PATTERN: Option<&'static str> = Some("^TLS[A-Za-z0-9_]+$");
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -230,14 +181,6 @@ impl Textual for SuiteName {
         let help = "write it like \"TLS13_AES_128_GCM_SHA256\"";
         Err(Complaint::new(format!("`{text}` is not a cipher suite"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a cipher suite",
-            "pattern": "^TLS[A-Za-z0-9_]+$",
-        })
-    }
 }
 
 /// Where log lines go.
@@ -245,9 +188,11 @@ impl Textual for SuiteName {
 pub(crate) struct LogPlace(pub(crate) LogTarget);
 
 impl Textual for LogPlace {
-    fn expected() -> String {
-        "\"stdout\", the path of a file or \"syslog\"".to_owned()
-    }
+    const EXPECTED: &'static str = "\"stdout\", the path of a file or \"syslog\"";
+    const TITLE: &'static str = "`stdout`, a path or `syslog`";
+    const EXAMPLES: &'static [&'static str] =
+        &["stdout", "/var/log/loadline/access.log", "syslog://10.0.0.9:514"];
+    const LENGTH_MIN: usize = 1;
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if text.is_empty() || text.contains('\0') {
@@ -262,15 +207,6 @@ impl Textual for LogPlace {
                 None => LogTarget::File(file_path(text)?),
             },
         }))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "`stdout`, a path or `syslog`",
-            "minLength": 1,
-            "examples": ["stdout", "/var/log/loadline/access.log", "syslog://10.0.0.9:514"],
-        })
     }
 }
 

@@ -3,16 +3,16 @@
 use std::net::IpAddr;
 
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 /// The name of a network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interface(pub(crate) String);
 
 impl Textual for Interface {
-    fn expected() -> String {
-        "the name of an interface like \"eth0\"".to_owned()
-    }
+    const EXPECTED: &'static str = "the name of an interface like \"eth0\"";
+    const TITLE: &'static str = "an interface";
+    const PATTERN: Option<&'static str> = Some("^[!-.0-9;-~]{1,15}$");
+    const EXAMPLES: &'static [&'static str] = &["eth0"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':');
@@ -22,15 +22,6 @@ impl Textual for Interface {
         let help = "write it as `ip link` shows it: \"eth0\"";
         Err(Complaint::new(format!("`{text}` is not the name of an interface"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an interface",
-            "pattern": "^[!-.0-9;-~]{1,15}$",
-            "examples": ["eth0"],
-        })
-    }
 }
 
 /// The address of a network card.
@@ -38,9 +29,10 @@ impl Textual for Interface {
 pub(crate) struct Mac(pub(crate) [u8; 6]);
 
 impl Textual for Mac {
-    fn expected() -> String {
-        "a link address like \"02:00:5e:10:00:01\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a link address like \"02:00:5e:10:00:01\"";
+    const TITLE: &'static str = "a link address";
+    const PATTERN: Option<&'static str> = Some("^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$");
+    const EXAMPLES: &'static [&'static str] = &["02:00:5e:10:00:01"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let mut bytes = [0; 6];
@@ -60,15 +52,6 @@ impl Textual for Mac {
         }
         Ok(Self(bytes))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a link address",
-            "pattern": "^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}$",
-            "examples": ["02:00:5e:10:00:01"],
-        })
-    }
 }
 
 /// An address of one host.
@@ -76,9 +59,10 @@ impl Textual for Mac {
 pub(crate) struct HostIp(pub(crate) IpAddr);
 
 impl Textual for HostIp {
-    fn expected() -> String {
-        "an IP address like \"10.0.0.9\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an IP address like \"10.0.0.9\"";
+    const TITLE: &'static str = "an IP address";
+    const PATTERN: Option<&'static str> = Some("^[0-9A-Fa-f:.]+$");
+    const EXAMPLES: &'static [&'static str] = &["10.0.0.9", "2001:db8::9"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let address: Option<IpAddr> = text.parse().ok();
@@ -86,15 +70,6 @@ impl Textual for HostIp {
         address.map(Self).ok_or_else(|| {
             let help = "write an address without a port: \"10.0.0.9\" or \"2001:db8::9\"";
             Complaint::new(format!("`{text}` is not the address of a host"), help)
-        })
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an IP address",
-            "pattern": "^[0-9A-Fa-f:.]+$",
-            "examples": ["10.0.0.9", "2001:db8::9"],
         })
     }
 }

@@ -12,22 +12,14 @@ use schemars::{Schema, json_schema};
 pub(crate) struct HostPattern(pub(crate) rules::Host);
 
 impl Textual for HostPattern {
-    fn expected() -> String {
-        "a host like \"www.example.com\" or \"*.example.com\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a host like \"www.example.com\" or \"*.example.com\"";
+    const TITLE: &'static str = "a host, or `*.` and a domain for all below it";
+    const PATTERN: Option<&'static str> = Some("^(\\*\\.)?[A-Za-z0-9._-]+$|^\\[[0-9A-Fa-f:.]+\\]$");
+    const EXAMPLES: &'static [&'static str] = &["www.example.com", "*.example.com"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let complain = |error| Complaint::new(format!("`{text}` is not a host"), say(error));
         rules::Host::parse(text).map(Self).map_err(complain)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a host, or `*.` and a domain for all below it",
-            "pattern": "^(\\*\\.)?[A-Za-z0-9._-]+$|^\\[[0-9A-Fa-f:.]+\\]$",
-            "examples": ["www.example.com", "*.example.com"],
-        })
     }
 }
 
@@ -36,9 +28,12 @@ impl Textual for HostPattern {
 pub(crate) struct PathPattern(pub(crate) rules::Path);
 
 impl Textual for PathPattern {
-    fn expected() -> String {
-        "a path like \"/exact\", \"/all/below/\" or \"~/an/expression/[0-9]+\"".to_owned()
-    }
+    const EXPECTED: &'static str =
+        "a path like \"/exact\", \"/all/below/\" or \"~/an/expression/[0-9]+\"";
+    const TITLE: &'static str =
+        "a path, with `/` at its end also all below it, or `~` and an expression";
+    const PATTERN: Option<&'static str> = Some("^/([^?#]*[^*?#])?$|^~");
+    const EXAMPLES: &'static [&'static str] = &["/login", "/api/", "~/users/[0-9]+"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let path = match text.strip_prefix('~') {
@@ -53,15 +48,6 @@ impl Textual for PathPattern {
         let complain = |error| Complaint::new(format!("`{text}` is not a path"), say(error));
         path.map(Self).map_err(complain)
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a path, with `/` at its end also all below it, or `~` and an expression",
-            "pattern": "^/([^?#]*[^*?#])?$|^~",
-            "examples": ["/login", "/api/", "~/users/[0-9]+"],
-        })
-    }
 }
 
 /// A value, the beginning of one, an expression, or any.
@@ -69,9 +55,10 @@ impl Textual for PathPattern {
 pub(crate) struct ValuePattern(pub(crate) Option<rules::Text>);
 
 impl Textual for ValuePattern {
-    fn expected() -> String {
-        "a value like \"exact\", \"beginning*\", \"~an expression\" or \"*\" for any".to_owned()
-    }
+    const EXPECTED: &'static str =
+        "a value like \"exact\", \"beginning*\", \"~an expression\" or \"*\" for any";
+    const TITLE: &'static str =
+        "a value, its beginning and `*`, `~` and an expression, or `*` for any";
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if text == "*" {
@@ -88,13 +75,6 @@ impl Textual for ValuePattern {
         };
         Ok(Self(Some(pattern)))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a value, its beginning and `*`, `~` and an expression, or `*` for any",
-        })
-    }
 }
 
 /// A range of addresses.
@@ -102,22 +82,14 @@ impl Textual for ValuePattern {
 pub(crate) struct NetworkRange(pub(crate) Network);
 
 impl Textual for NetworkRange {
-    fn expected() -> String {
-        "a network like \"10.0.0.0/8\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a network like \"10.0.0.0/8\"";
+    const TITLE: &'static str = "an address, or a network";
+    const PATTERN: Option<&'static str> = Some("^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$");
+    const EXAMPLES: &'static [&'static str] = &["10.0.0.0/8", "2001:db8::/32"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let complain = |error| Complaint::new(format!("`{text}` is not a network"), say(error));
         text.parse().map(Self).map_err(complain)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an address, or a network",
-            "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$",
-            "examples": ["10.0.0.0/8", "2001:db8::/32"],
-        })
     }
 }
 
@@ -126,23 +98,16 @@ impl Textual for NetworkRange {
 pub(crate) struct OriginPattern(pub(crate) Origin);
 
 impl Textual for OriginPattern {
-    fn expected() -> String {
-        "an origin like \"https://app.example.com\"".to_owned()
-    }
+    const EXPECTED: &'static str = "an origin like \"https://app.example.com\"";
+    const TITLE: &'static str = "an origin, with `*.` for all below a domain, or `*` for all";
+    const PATTERN: Option<&'static str> =
+        Some("^\\*$|^[A-Za-z][A-Za-z0-9+.-]*://(\\*\\.)?[A-Za-z0-9._:\\[\\]-]+$");
+    const EXAMPLES: &'static [&'static str] = &["https://app.example.com", "https://*.example.com"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let message = format!("`{text}` is not an origin");
         let complain = |error: OriginError| Complaint::new(message, error.to_string());
         Origin::parse(text).map(Self).map_err(complain)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "an origin, with `*.` for all below a domain, or `*` for all",
-            "pattern": "^\\*$|^[A-Za-z][A-Za-z0-9+.-]*://(\\*\\.)?[A-Za-z0-9._:\\[\\]-]+$",
-            "examples": ["https://app.example.com", "https://*.example.com"],
-        })
     }
 }
 
@@ -151,17 +116,12 @@ impl Textual for OriginPattern {
 pub(crate) struct Expression(pub(crate) Regex);
 
 impl Textual for Expression {
-    fn expected() -> String {
-        "a regular expression".to_owned()
-    }
+    const EXPECTED: &'static str = "a regular expression";
+    const TITLE: &'static str = "a regular expression";
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let complain = |error| Complaint::new(format!("`{text}` does not compile"), say(error));
         Regex::part(text).map(Self).map_err(complain)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a regular expression" })
     }
 }
 
@@ -170,23 +130,15 @@ impl Textual for Expression {
 pub(crate) struct PathPrefix(pub(crate) String);
 
 impl Textual for PathPrefix {
-    fn expected() -> String {
-        "a path like \"/old/\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a path like \"/old/\"";
+    const TITLE: &'static str = "a path";
+    const PATTERN: Option<&'static str> = Some("^/[^?#]*$");
+    const EXAMPLES: &'static [&'static str] = &["/old/"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let complain = |error| Complaint::new(format!("`{text}` is not a path"), say(error));
         rules::Path::prefix(text).map_err(complain)?;
         Ok(Self(text.trim_end_matches('/').to_owned()))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a path",
-            "pattern": "^/[^?#]*$",
-            "examples": ["/old/"],
-        })
     }
 }
 
@@ -202,9 +154,10 @@ impl NewPath {
 }
 
 impl Textual for NewPath {
-    fn expected() -> String {
-        "a path like \"/new/\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a path like \"/new/\"";
+    const TITLE: &'static str = "a path, decoded or percent-encoded";
+    const PATTERN: Option<&'static str> = Some("^/[^?#\\x00-\\x1f\\x7f-\\x9f]*$");
+    const EXAMPLES: &'static [&'static str] = &["/new/", "/caf%C3%A9"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if text.starts_with('/') && !Self::is_not_a_path(text) {
@@ -212,15 +165,6 @@ impl Textual for NewPath {
         }
         let help = if text.contains(['?', '#']) { NEW_PATH_HELP } else { "begin it with a slash" };
         Err(Complaint::new(format!("`{text}` is not a path"), help))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a path, decoded or percent-encoded",
-            "pattern": "^/[^?#\\x00-\\x1f\\x7f-\\x9f]*$",
-            "examples": ["/new/", "/caf%C3%A9"],
-        })
     }
 }
 
@@ -233,9 +177,9 @@ pub(crate) const NEW_PATH_HELP: &str = "leave `?` and `#` out: the query stays a
 pub(crate) struct MethodName(pub(crate) String);
 
 impl Textual for MethodName {
-    fn expected() -> String {
-        "a method like \"GET\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a method like \"GET\"";
+    const TITLE: &'static str = "a method";
+    const PATTERN: Option<&'static str> = Some("^[A-Z-]+$");
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |byte: u8| byte.is_ascii_uppercase() || byte == b'-';
@@ -245,10 +189,6 @@ impl Textual for MethodName {
         let help = "write it in capitals: \"GET\"";
         Err(Complaint::new(format!("`{text}` is not a method"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a method", "pattern": "^[A-Z-]+$" })
-    }
 }
 
 /// The value of a header field, which may have variables. Whether there are such variables depends
@@ -257,16 +197,12 @@ impl Textual for MethodName {
 pub(crate) struct HeaderTemplate(pub(crate) String);
 
 impl Textual for HeaderTemplate {
-    fn expected() -> String {
-        "the value of a header".to_owned()
-    }
+    const EXPECTED: &'static str = "the value of a header";
+    const TITLE: &'static str = HeaderText::TITLE;
+    const PATTERN: Option<&'static str> = HeaderText::PATTERN;
 
     fn read(text: &str) -> Result<Self, Complaint> {
         HeaderText::read(text).map(|text| Self(text.0))
-    }
-
-    fn schema() -> Schema {
-        HeaderText::schema()
     }
 }
 
@@ -275,9 +211,9 @@ impl Textual for HeaderTemplate {
 pub(crate) struct HeaderText(pub(crate) String);
 
 impl Textual for HeaderText {
-    fn expected() -> String {
-        "the value of a header".to_owned()
-    }
+    const EXPECTED: &'static str = "the value of a header";
+    const TITLE: &'static str = "a value";
+    const PATTERN: Option<&'static str> = Some("^([!-~]([ -~]*[!-~])?)?$");
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let is_visible = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
@@ -286,14 +222,6 @@ impl Textual for HeaderText {
             return Err(Complaint::new("not allowed in a header", help));
         }
         Ok(Self(text.to_owned()))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "a value",
-            "pattern": "^([!-~]([ -~]*[!-~])?)?$",
-        })
     }
 }
 
@@ -305,9 +233,8 @@ const TOKEN: &str = "[A-Za-z0-9!#$&^_.+-]";
 pub(crate) struct MediaType(pub(crate) MediaRange);
 
 impl Textual for MediaType {
-    fn expected() -> String {
-        "a media type like \"text/html\", \"text/*\" or \"application/*+json\"".to_owned()
-    }
+    const EXPECTED: &'static str =
+        "a media type like \"text/html\", \"text/*\" or \"application/*+json\"";
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let help = "write it like \"text/html\", \"text/*\" or \"application/*+json\"";
@@ -330,16 +257,8 @@ impl Textual for MediaType {
 pub(crate) struct Body(pub(crate) String);
 
 impl Textual for Body {
-    fn expected() -> String {
-        "a text".to_owned()
-    }
-
     fn read(text: &str) -> Result<Self, Complaint> {
         Ok(Self(text.to_owned()))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a text" })
     }
 }
 

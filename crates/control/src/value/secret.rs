@@ -5,13 +5,15 @@ use loadline_core::{
     rules::{PasswordHash, PasswordHashError},
 };
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 /// The key of sticky sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionKey(pub(crate) Secret);
 
 impl Textual for SessionKey {
+    const TITLE: &'static str = "a secret";
+    const LENGTH_MIN: usize = KEY_LENGTH_MIN;
+
     fn expected() -> String {
         format!("a secret of {KEY_LENGTH_MIN} characters or more")
     }
@@ -23,10 +25,6 @@ impl Textual for SessionKey {
         }
         Ok(Self(Secret::new(text.to_owned())))
     }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a secret", "minLength": KEY_LENGTH_MIN })
-    }
 }
 
 /// The hash of a password.
@@ -34,23 +32,15 @@ impl Textual for SessionKey {
 pub(crate) struct HashedPassword(pub(crate) PasswordHash);
 
 impl Textual for HashedPassword {
-    fn expected() -> String {
-        "the hash of a password, as `htpasswd -nB NAME` writes it".to_owned()
-    }
+    const EXPECTED: &'static str = "the hash of a password, as `htpasswd -nB NAME` writes it";
+    const TITLE: &'static str = "the hash of a password";
+    const PATTERN: Option<&'static str> = Some("^\\$(2[aby]|5|6)\\$");
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong = |error: PasswordHashError| {
             Complaint::new(format!("this password cannot be used: {error}"), HASH_HELP)
         };
         PasswordHash::parse(text).map(Self).map_err(wrong)
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "the hash of a password",
-            "pattern": "^\\$(2[aby]|5|6)\\$",
-        })
     }
 }
 
@@ -59,9 +49,8 @@ impl Textual for HashedPassword {
 pub(crate) struct Realm(pub(crate) String);
 
 impl Textual for Realm {
-    fn expected() -> String {
-        "a text like \"staff only\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a text like \"staff only\"";
+    const EXAMPLES: &'static [&'static str] = &["staff only"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if text.chars().any(char::is_control) {
@@ -69,10 +58,6 @@ impl Textual for Realm {
             return Err(Complaint::new("a realm with a control character".to_owned(), help));
         }
         Ok(Self(text.to_owned()))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a text", "examples": ["staff only"] })
     }
 }
 

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 use super::{address::Place, label::file_path};
 
@@ -32,9 +31,10 @@ pub(crate) enum Provider {
 }
 
 impl Textual for StoreUrl {
-    fn expected() -> String {
-        "a URL like \"file:///srv/www\" or \"s3://bucket\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a URL like \"file:///srv/www\" or \"s3://bucket\"";
+    const TITLE: &'static str = "the URL of a store";
+    const PATTERN: Option<&'static str> = Some("^(file:///|s3://|gs://|az://).*$");
+    const EXAMPLES: &'static [&'static str] = &["file:///srv/www", "s3://bucket/prefix"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong = |help: &str| Complaint::new(format!("`{text}` is not a store"), help);
@@ -56,15 +56,6 @@ impl Textual for StoreUrl {
             return Err(wrong("write the whole path behind two slashes: \"file:///srv/www\""));
         }
         Ok(Self::Files(file_path(path)?))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "the URL of a store",
-            "pattern": "^(file:///|s3://|gs://|az://).*$",
-            "examples": ["file:///srv/www", "s3://bucket/prefix"],
-        })
     }
 }
 
@@ -113,9 +104,10 @@ impl StoreEndpoint {
 }
 
 impl Textual for StoreEndpoint {
-    fn expected() -> String {
-        "a URL like \"https://minio.example.com\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a URL like \"https://minio.example.com\"";
+    const TITLE: &'static str = "the endpoint of a store";
+    const PATTERN: Option<&'static str> = Some("^https?://[^/]+/?$");
+    const EXAMPLES: &'static [&'static str] = &["http://127.0.0.1:9000"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let wrong = || {
@@ -133,15 +125,6 @@ impl Textual for StoreEndpoint {
         let place = Place::read(rest).or_else(|_| Place::read(&format!("{rest}:{usual}")));
         place.map(|place| Self { is_secure, place }).map_err(|_| wrong())
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "the endpoint of a store",
-            "pattern": "^https?://[^/]+/?$",
-            "examples": ["http://127.0.0.1:9000"],
-        })
-    }
 }
 
 /// The path of the object that is told with a 404.
@@ -149,9 +132,10 @@ impl Textual for StoreEndpoint {
 pub(crate) struct ErrorPage(pub(crate) String);
 
 impl Textual for ErrorPage {
-    fn expected() -> String {
-        "a path like \"/404.html\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a path like \"/404.html\"";
+    const TITLE: &'static str = "the path of an object";
+    const PATTERN: Option<&'static str> = Some("^/[^?#]*[^/?#]$");
+    const EXAMPLES: &'static [&'static str] = &["/404.html"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'?' && byte != b'#';
@@ -161,15 +145,6 @@ impl Textual for ErrorPage {
         let help = "write the path of an object as a URL has it: \"/404.html\"";
         Err(Complaint::new(format!("`{text}` is not the path of an object"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({
-            "type": "string",
-            "title": "the path of an object",
-            "pattern": "^/[^?#]*[^/?#]$",
-            "examples": ["/404.html"],
-        })
-    }
 }
 
 /// The name of the object that is asked for where a path ends with a slash.
@@ -177,9 +152,9 @@ impl Textual for ErrorPage {
 pub(crate) struct IndexName(pub(crate) String);
 
 impl Textual for IndexName {
-    fn expected() -> String {
-        "a name like \"index.html\"".to_owned()
-    }
+    const EXPECTED: &'static str = "a name like \"index.html\"";
+    const TITLE: &'static str = "a file name";
+    const PATTERN: Option<&'static str> = Some("^[^/]+$");
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |c: char| !c.is_control() && c != '/';
@@ -188,10 +163,6 @@ impl Textual for IndexName {
         }
         let help = "write the name of a file, without slashes: \"index.html\"";
         Err(Complaint::new(format!("`{text}` is not the name of an index"), help))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a file name", "pattern": "^[^/]+$" })
     }
 }
 

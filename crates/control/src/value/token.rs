@@ -1,7 +1,6 @@
 //! What is said of tokens, and where their keys are.
 
 use loadline_spanned::{Complaint, Textual};
-use schemars::{Schema, json_schema};
 
 use super::label::file_path;
 
@@ -13,9 +12,10 @@ pub(crate) enum KeyPlace {
 }
 
 impl Textual for KeyPlace {
-    fn expected() -> String {
-        "the path of a file, or a URL like \"https://issuer/.well-known/jwks.json\"".to_owned()
-    }
+    const EXPECTED: &'static str =
+        "the path of a file, or a URL like \"https://issuer/.well-known/jwks.json\"";
+    const TITLE: &'static str = "a file or a URL";
+    const LENGTH_MIN: usize = 1;
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if !text.contains("://") {
@@ -32,10 +32,6 @@ impl Textual for KeyPlace {
         let help = "write a URL by https: \"https://issuer/.well-known/jwks.json\"";
         Err(Complaint::new(format!("`{text}` is no URL of keys"), help))
     }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "a file or a URL", "minLength": 1 })
-    }
 }
 
 /// What a claim says.
@@ -43,9 +39,9 @@ impl Textual for KeyPlace {
 pub(crate) struct ClaimText(pub(crate) String);
 
 impl Textual for ClaimText {
-    fn expected() -> String {
-        "the text of a claim, like \"admin\"".to_owned()
-    }
+    const EXPECTED: &'static str = "the text of a claim, like \"admin\"";
+    const TITLE: &'static str = "the text of a claim";
+    const LENGTH_MIN: usize = 1;
 
     fn read(text: &str) -> Result<Self, Complaint> {
         if text.is_empty() || text.chars().any(char::is_control) {
@@ -53,10 +49,6 @@ impl Textual for ClaimText {
             return Err(Complaint::new(format!("`{}` is in no token", text.escape_debug()), help));
         }
         Ok(Self(text.to_owned()))
-    }
-
-    fn schema() -> Schema {
-        json_schema!({ "type": "string", "title": "the text of a claim", "minLength": 1 })
     }
 }
 

@@ -194,6 +194,7 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         ("{ header = { A = \"~(\" }, service = \"api\" }", "does not compile"),
         ("{ redirect = { status = 304, scheme = \"https\" } }", "304 is no redirect"),
         ("{ redirect = {} }", "to where the request came"),
+        ("{ redirect = { host = \".example.com\" } }", "`.example.com` is not a host"),
         ("{ deny = 200 }", "out of range"),
         ("{ service = \"api\", limit = { burst = 2 } }", "without `rate`"),
         ("{ service = \"api\", rewrite = { prefix = \"/a\" } }", "what becomes of the path"),

@@ -113,13 +113,8 @@ impl Representation<'_> {
 }
 
 const OF_CONTENT: [&str; 7] = [
-    "content-length",
-    "content-type",
-    "content-encoding",
-    "content-language",
-    "content-range",
-    "content-md5",
-    "content-disposition",
+    "content-length", "content-type", "content-encoding", "content-language", "content-range",
+    "content-md5", "content-disposition",
 ];
 
 const CONDITIONS: [&str; 5] =

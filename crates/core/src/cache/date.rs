@@ -4,7 +4,7 @@
 //! `Sun Nov  6 08:49:37 1994` are read too. Names are read in any case; anything else that differs
 //! from these forms is no date, since a date that is guessed keeps content alive that is not.
 
-use crate::time::{Duration, UnixTime};
+use crate::time::{Duration, UnixTime, civil_from_days};
 
 /// Reads a date of any of the three forms. `now` places years of two digits: one that would be
 /// more than 50 years ahead was in the century before.
@@ -105,20 +105,6 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     era * 146_097 + day_of_era - 719_468
-}
-
-/// The reverse: year, month (1 to 12) and day (1 to 31).
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 fn holds(text: &[u8], at: &[(usize, u8)]) -> bool {

@@ -95,8 +95,8 @@ impl<I> Eviction<I> {
         self.entries.remove(slot).map(|removed| removed.id)
     }
 
-    /// Sets the size of an object that is here. Where something has to leave for it, it is added to
-    /// `evicted`: others, or this one, if it is next.
+    /// Sets the size of an object that is here. Objects that must leave to make room are added to
+    /// `evicted`; that may be this object itself.
     ///
     /// # Errors
     /// [`TooLarge`]; then nothing has changed.

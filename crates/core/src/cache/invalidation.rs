@@ -154,11 +154,8 @@ mod tests {
     #[test]
     fn other_hosts_are_left_alone() {
         for reference in [
-            "http://other.example/a",
-            "https://www.example.com/a",
-            "//other.example/a",
-            "http://www.example.com:81/a",
-            "mailto:x@www.example.com",
+            "http://other.example/a", "https://www.example.com/a", "//other.example/a",
+            "http://www.example.com:81/a", "mailto:x@www.example.com",
         ] {
             let fields = [
                 &*std::format!("Location: {reference}"),

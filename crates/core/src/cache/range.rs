@@ -332,19 +332,8 @@ mod tests {
     #[test]
     fn an_invalid_range_is_none() {
         for value in [
-            "",
-            "bytes",
-            "bytes=",
-            "bytes=-",
-            "bytes=5-4",
-            "bytes=a-b",
-            "bytes=1",
-            "lines=1-2",
-            "bytes=0-1,x",
-            "bytes=0 - 1",
-            "bytes=--1",
-            "bytes=0-1-2",
-            "bytes:0-1",
+            "", "bytes", "bytes=", "bytes=-", "bytes=5-4", "bytes=a-b", "bytes=1", "lines=1-2",
+            "bytes=0-1,x", "bytes=0 - 1", "bytes=--1", "bytes=0-1-2", "bytes:0-1",
         ] {
             assert_eq!(wanted(value, 10), Wanted::Whole, "{value}");
         }

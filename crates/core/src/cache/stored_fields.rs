@@ -59,16 +59,8 @@ pub fn freshened_fields<'a>(stored: Fields<'a>, newer: Fields<'a>) -> Vec<Field<
 }
 
 const OF_THE_CONNECTION: [&str; 10] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authentication-info",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
+    "connection", "keep-alive", "proxy-authenticate", "proxy-authentication-info",
+    "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 ];
 
 const OF_THE_CONTENT: [&str; 3] = ["content-length", "content-encoding", "content-range"];
@@ -85,18 +77,9 @@ mod tests {
     #[test]
     fn fields_of_the_connection_are_not_stored() {
         let all = lines(&[
-            "Connection: a, B",
-            "A: 1",
-            "b: 2",
-            "C: 3",
-            "Keep-Alive: timeout=5",
-            "Proxy-Authenticate: x",
-            "Proxy-Authentication-Info: x",
-            "Proxy-Connection: x",
-            "TE: x",
-            "Upgrade: x",
-            "Transfer-Encoding: chunked",
-            "Set-Cookie: a=b",
+            "Connection: a, B", "A: 1", "b: 2", "C: 3", "Keep-Alive: timeout=5",
+            "Proxy-Authenticate: x", "Proxy-Authentication-Info: x", "Proxy-Connection: x",
+            "TE: x", "Upgrade: x", "Transfer-Encoding: chunked", "Set-Cookie: a=b",
         ]);
         assert_eq!(names(stored_fields(Fields(&all))), ["C", "Set-Cookie"]);
     }
@@ -133,11 +116,7 @@ mod tests {
     #[test]
     fn a_304_replaces_what_it_names_but_nothing_of_the_content() {
         let stored = lines(&[
-            "Content-Length: 10",
-            "Content-Type: text/plain",
-            "X-A: 1",
-            "X-A: 2",
-            "X-B: 1",
+            "Content-Length: 10", "Content-Type: text/plain", "X-A: 1", "X-A: 2", "X-B: 1",
             "Age: 100",
         ]);
         let newer = lines(&["content-length: 0", "x-a: 3", "Content-Type: text/html", "TE: x"]);

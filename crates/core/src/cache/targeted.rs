@@ -234,29 +234,10 @@ mod tests {
     #[test]
     fn one_mistake_and_the_field_says_nothing() {
         for value in [
-            "",
-            " ",
-            "max-age=10000, &&&&&",
-            "max-age=\"10000\"",
-            "max-age =100",
-            "max-age= 100",
-            "MaX-aGe=3600",
-            "max-age=1,",
-            "max-age=1,,a",
-            "max-age=1 a",
-            "max-age",
-            "max-age=1.0",
-            "max-age=1234567890123456",
-            "a=\"",
-            "a=\"\\x\"",
-            "a=(1",
-            "a=(1,2)",
-            "a=?2",
-            "a=:YQ",
-            "a=-",
-            "a=1.",
-            "a=\u{e9}",
-            "a;=1",
+            "", " ", "max-age=10000, &&&&&", "max-age=\"10000\"", "max-age =100", "max-age= 100",
+            "MaX-aGe=3600", "max-age=1,", "max-age=1,,a", "max-age=1 a", "max-age", "max-age=1.0",
+            "max-age=1234567890123456", "a=\"", "a=\"\\x\"", "a=(1", "a=(1,2)", "a=?2", "a=:YQ",
+            "a=-", "a=1.", "a=\u{e9}", "a;=1",
         ] {
             assert_eq!(read(value), None, "{value}");
         }

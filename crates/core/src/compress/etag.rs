@@ -53,6 +53,17 @@ pub fn write_if_none_match(list: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// The strong tag of a list that has only that and its weak form; any other list. A server that
+/// compares the whole field with its tag knows it.
+#[must_use]
+pub fn in_one_form(list: &[u8]) -> &[u8] {
+    let mut tags = elements(list);
+    match (tags.next().and_then(of_weak), tags.next(), tags.next()) {
+        (Some(strong), Some(other), None) if strong == other => other,
+        _ => list,
+    }
+}
+
 /// Writes the tags of If-Match as a server is to see them.
 pub fn write_if_match(list: &[u8], out: &mut Vec<u8>) {
     for (index, tag) in elements(list).enumerate() {
@@ -86,6 +97,21 @@ mod tests {
             ("W/a", "W/a"),
         ] {
             assert_eq!(written(write_if_none_match, list), expected);
+        }
+    }
+
+    #[test]
+    fn a_tag_in_both_forms_is_told_in_one() {
+        for (list, expected) in [
+            ("W/\"a\", \"a\"", "\"a\""),
+            ("W/\"a,b\",\"a,b\"", "\"a,b\""),
+            ("W/\"a\", \"b\"", "W/\"a\", \"b\""),
+            ("W/\"a\", \"a\", \"b\"", "W/\"a\", \"a\", \"b\""),
+            ("W/\"a\"", "W/\"a\""),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(in_one_form(list.as_bytes()), expected.as_bytes(), "{list}");
         }
     }
 

@@ -25,9 +25,28 @@ use crate::{
 pub(crate) struct Batches {
     /// When the last request came, in nanoseconds.
     last: AtomicU64,
-    /// The size of the batch under way in the upper half; in the lower half the mean size less one,
-    /// in parts of [`ONE`].
+    /// [`Sizes`], packed.
     sizes: AtomicU64,
+}
+
+/// What is known of sizes.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Of the batch under way.
+    batch: u64,
+    /// In parts of [`ONE`].
+    mean_less_one: u64,
+}
+
+impl Sizes {
+    /// The batch in the upper half, the mean in the lower.
+    fn pack(self) -> u64 {
+        self.batch << 32 | self.mean_less_one
+    }
+
+    fn unpack(packed: u64) -> Self {
+        Self { batch: packed >> 32, mean_less_one: packed & u64::from(u32::MAX) }
+    }
 }
 
 impl Batches {
@@ -35,21 +54,21 @@ impl Batches {
     pub(crate) fn count(&self, now: Instant, interval: Duration) {
         let last = Instant::from_nanos(self.last.load(Relaxed));
         self.last.store(now.as_nanos(), Relaxed);
-        let sizes = self.sizes.load(Relaxed);
-        let (size, beyond_one) = (sizes >> 32, sizes & u64::from(u32::MAX));
-        let (size, beyond_one) = if now.since(last) < interval / TOGETHER {
-            ((size + 1).min(SIZE_MAX), beyond_one)
+        let Sizes { batch, mean_less_one } = Sizes::unpack(self.sizes.load(Relaxed));
+        let sizes = if now.since(last) < interval / TOGETHER {
+            Sizes { batch: (batch + 1).min(SIZE_MAX), mean_less_one }
         } else {
-            let sample = size.saturating_sub(1) * ONE;
-            (1, beyond_one - beyond_one / MEMORY + sample / MEMORY)
+            let sample = batch.saturating_sub(1) * ONE;
+            let mean_less_one = mean_less_one - mean_less_one / MEMORY + sample / MEMORY;
+            Sizes { batch: 1, mean_less_one }
         };
-        self.sizes.store(size << 32 | beyond_one, Relaxed);
+        self.sizes.store(sizes.pack(), Relaxed);
     }
 
     /// The time in which a budget earns what batches need beyond the burst of single requests.
     pub(crate) fn time(&self, interval: Duration) -> Duration {
-        let beyond_one = self.sizes.load(Relaxed) & u64::from(u32::MAX);
-        let requests = u128::from(beyond_one.saturating_sub(BY_CHANCE) * BURST_PER_REQUEST);
+        let Sizes { mean_less_one, .. } = Sizes::unpack(self.sizes.load(Relaxed));
+        let requests = u128::from(mean_less_one.saturating_sub(BY_CHANCE) * BURST_PER_REQUEST);
         let nanos = u128::from(interval.as_nanos()) * requests / u128::from(ONE);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

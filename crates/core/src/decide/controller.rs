@@ -243,12 +243,7 @@ impl Controller {
     #[must_use]
     pub fn shared(now: Instant, fleet: impl Into<Arc<Fleet>>, floor: Option<Share>) -> Self {
         let fleet = fleet.into();
-        let nothing = Fleet {
-            edge: fleet.edge.clone(),
-            listeners: Vec::new(),
-            forwarding: Default::default(),
-            services: Vec::new(),
-        };
+        let nothing = Fleet::of(fleet.edge.clone(), Vec::new(), Vec::new());
         let mut controller = Self {
             fleet: Arc::new(nothing),
             ledger: Ledger::default(),

@@ -403,10 +403,7 @@ mod tests {
     use alloc::{borrow::ToOwned, vec};
 
     use super::*;
-    use crate::{
-        fleet::{Capacity, Edge, Family, ListPlace, Service, forwarding::Forwarding},
-        units::Ratio,
-    };
+    use crate::fleet::{Edge, Family, ListPlace, Service};
 
     fn server(last: u8) -> Listed {
         Listed::at(([10, 0, 0, last], 80).into())
@@ -486,18 +483,12 @@ mod tests {
     fn fleet_of(sources: &[Source]) -> Fleet {
         let template = Server::at(([0, 0, 0, 0], 0).into());
         let group = |source: &Source| Group {
-            name: "near".to_owned(),
-            region: "near".to_owned(),
-            rtt: None,
-            capacity: Capacity::default(),
-            scaler: Ratio::ONE,
-            servers: Vec::new(),
             discovery: Some(Discovery { source: source.clone(), template: template.clone() }),
+            ..Group::within("near", Vec::new())
         };
         let groups = sources.iter().map(group).collect();
         let services = vec![Service { groups, ..Service::named("web") }];
-        let (edge, forwarding) = (Edge::within("near"), Forwarding::default());
-        Fleet { edge, forwarding, listeners: Vec::new(), services }
+        Fleet::of(Edge::within("near"), Vec::new(), services)
     }
 
     #[test]

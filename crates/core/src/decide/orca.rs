@@ -23,9 +23,6 @@ use crate::{
     units::Ratio,
 };
 
-/// The name of the header or trailer.
-pub const ORCA_HEADER: &str = "endpoint-load-metrics";
-
 /// What a server reports of its load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {

@@ -103,7 +103,7 @@ impl Overrides {
     /// [`OverrideError`] where it is not there or the value is out of its range.
     pub fn set(&mut self, fleet: &Fleet, change: Override) -> Result<(), OverrideError> {
         let key = change.key();
-        let unchanged = match check(fleet, &change) {
+        let unchanged = match is_already_so(fleet, &change) {
             // It has left its list, where it may come back to with what was set.
             Err(OverrideError::Server(..)) if self.0.contains_key(&key) => change.takes_back(),
             checked => checked?,
@@ -122,7 +122,7 @@ impl Overrides {
     /// # Errors
     /// As [`Overrides::set`].
     pub fn restore(&mut self, fleet: &Fleet, change: Override) -> Result<(), OverrideError> {
-        match check(fleet, &change) {
+        match is_already_so(fleet, &change) {
             Err(OverrideError::Server(..)) if change.is_of_list(fleet) => {
                 self.0.insert(change.key(), change);
                 Ok(())
@@ -261,31 +261,33 @@ fn line(f: &mut fmt::Formatter<'_>, what: &str, server: SocketAddr, weight: u32)
 }
 
 /// Whether the fleet says the same already.
-fn check(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError> {
+fn is_already_so(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError> {
     let Override { service: service_name, group: group_name, setting } = change;
     let service = fleet.services.iter().find(|service| service.name == *service_name);
     let service = service.ok_or_else(|| OverrideError::Service(service_name.clone()))?;
-    if let Setting::Maintenance(enabled) = *setting {
-        let by_file = service.maintenance.as_ref().is_some_and(|it| it.enabled);
-        return Ok(by_file == enabled);
-    }
-    let group = service.groups.iter().find(|group| group.name == *group_name);
-    let no_group = || OverrideError::Group(service_name.clone(), group_name.clone());
-    let group = group.ok_or_else(no_group)?;
+    let group = || {
+        let group = service.groups.iter().find(|group| group.name == *group_name);
+        group.ok_or_else(|| OverrideError::Group(service_name.clone(), group_name.clone()))
+    };
     let server = |address: SocketAddr| {
-        let server = group.servers.iter().find(|server| server.address == address);
+        let server = group()?.servers.iter().find(|server| server.address == address);
         server.ok_or_else(|| OverrideError::Server(group_name.to_string(), address))
     };
     match *setting {
+        Setting::Maintenance(enabled) => {
+            Ok(service.maintenance.as_ref().is_some_and(|it| it.enabled) == enabled)
+        }
         Setting::Scaler(scaler) => {
+            let group = group()?;
             let fits = scaler == Ratio::ZERO || (SCALER_MIN..=Ratio::ONE).contains(&scaler);
             if fits { Ok(group.scaler == scaler) } else { Err(OverrideError::Scaler) }
         }
-        Setting::Weight(_, weight) if weight > WEIGHT_MAX => Err(OverrideError::Weight),
+        Setting::Weight(_, weight) if weight > WEIGHT_MAX => {
+            group().and(Err(OverrideError::Weight))
+        }
         Setting::Weight(address, weight) => Ok(server(address)?.weight == weight),
         Setting::Mode(address, mode) => server(address).map(|_| mode == Mode::Active),
         Setting::Drain(address, _) => server(address).map(|_| false),
-        Setting::Maintenance(_) => Ok(false),
     }
 }
 

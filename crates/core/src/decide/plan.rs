@@ -324,12 +324,6 @@ impl ServicePlan {
         &self.state
     }
 
-    /// The rule for when every group is full.
-    #[must_use]
-    pub fn when_full_rule(&self) -> WhenFull {
-        self.when_full
-    }
-
     /// When the first group or server has room again by its rate budget; none where only the end of
     /// a request makes room.
     fn ready_at(&self, now: Instant) -> Option<Instant> {
@@ -561,8 +555,8 @@ mod tests {
     use super::*;
     use crate::{
         decide::controller::{Controller, Output},
-        fleet::{Capacity, Edge, Group, Server, Service, forwarding::Forwarding},
-        units::{Rate, Ratio},
+        fleet::{Capacity, Edge, Group, Server, Service},
+        units::Rate,
     };
 
     #[test]
@@ -573,19 +567,9 @@ mod tests {
             ..Capacity::default()
         };
         let server = Server { capacity: limited(1), ..Server::at(([127, 0, 0, 1], 80).into()) };
-        let group = Group {
-            name: "near".into(),
-            region: "near".into(),
-            rtt: None,
-            capacity: limited(100),
-            scaler: Ratio::ONE,
-            servers: alloc::vec![server],
-            discovery: None,
-        };
+        let group = Group { capacity: limited(100), ..Group::within("near", alloc::vec![server]) };
         let services = alloc::vec![Service { groups: alloc::vec![group], ..Service::named("web") }];
-        let edge = Edge::within("near");
-        let forwarding = Forwarding::default();
-        let fleet = Fleet { edge, forwarding, listeners: alloc::vec![], services };
+        let fleet = Fleet::of(Edge::within("near"), alloc::vec![], services);
         let mut controller = Controller::new(Instant::ZERO, fleet);
         let Some(Output::Publish(plan)) = controller.poll() else { panic!("no plan") };
         let group = &plan.services[0].groups[0];

@@ -146,36 +146,25 @@ fn group_plan(
     if group.scaler == Ratio::ZERO {
         return None;
     }
-    let takes_part = |server: &Server| server.weight > 0;
     let counted = group.servers.iter().zip(&status.servers);
     let counted = counted.filter(|(_, it)| it.counts_towards_capacity);
-    let turn =
+    let tier =
         PriorityTier::of(counted.map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
     let share = status.state.share().filter(|_| group.capacity.is_shared());
-    let in_use = group.servers.iter().zip(&status.servers).enumerate();
-    let servers: Box<[ServerPlan]> = in_use
-        .filter(|(_, (server, it))| {
-            takes_part(server) && it.share > Ratio::ZERO && turn.is_of(server.priority)
-        })
-        .map(|(index, (server, it))| {
-            let limits = server_limits(&server.capacity, group.scaler, share);
-            let (weight, state) = (weight(server, it.share), it.state.clone());
-            ServerPlan { index: index as u16, weight, limits, state }
-        })
-        .collect();
+    let servers = servers_in_use(group, status, tier, share);
     if servers.is_empty() {
         return None;
     }
-    let part = turn.part(group.scaler);
-    let limits_of = |share| limits(&group.capacity, group.scaler, part, share);
-    let limits = limits_of(share);
+    let tier_part = tier.part(group.scaler);
+    let limits_of = |share| limits(&group.capacity, group.scaler, tier_part, share);
+    let group_limits = limits_of(share);
     Some(GroupPlan {
         index: index as u16,
         distance: status.distance,
         yields: status.yields,
         auto: group.finds_limit().then(|| auto(service, group, servers.len())),
-        rate_per_sec: rate_per_sec(&limits, &servers),
-        limits,
+        rate_per_sec: rate_per_sec(&group_limits, &servers),
+        limits: group_limits,
         whole: share.map(|_| limits_of(None)),
         chooser: Chooser::build(service.policy, &servers),
         policy: service.policy,
@@ -186,6 +175,26 @@ fn group_plan(
         has_server_gates: servers.iter().any(|server| server.limits.is_gated()),
         servers,
     })
+}
+
+/// The servers of a group that can be given requests: those of its priority tier that take part.
+fn servers_in_use(
+    group: &Group,
+    status: &GroupStatus<'_>,
+    tier: PriorityTier,
+    share: Option<Share>,
+) -> Box<[ServerPlan]> {
+    let servers = group.servers.iter().zip(&status.servers).enumerate();
+    servers
+        .filter(|(_, (server, it))| {
+            server.weight > 0 && it.share > Ratio::ZERO && tier.is_of(server.priority)
+        })
+        .map(|(index, (server, it))| {
+            let limits = server_limits(&server.capacity, group.scaler, share);
+            let (weight, state) = (weight(server, it.share), it.state.clone());
+            ServerPlan { index: index as u16, weight, limits, state }
+        })
+        .collect()
 }
 
 /// The rate of a group, or the sum of its servers' where each has one and that is less.
@@ -256,12 +265,9 @@ mod tests {
     use alloc::vec;
 
     use super::*;
-    use crate::{
-        decide::{
-            ledger::Ledger,
-            plan::{Decision, PickContext},
-        },
-        fleet::Edge,
+    use crate::decide::{
+        ledger::Ledger,
+        plan::{Decision, PickContext},
     };
 
     /// The plan of one server with this rate, with budgets as they were.
@@ -272,15 +278,7 @@ mod tests {
             burst: Some(10),
             ..Capacity::default()
         };
-        let group = Group {
-            name: "near".into(),
-            region: Edge::within("near").region,
-            rtt: None,
-            capacity,
-            scaler: Ratio::ONE,
-            servers: vec![Server::at(address)],
-            discovery: None,
-        };
+        let group = Group { capacity, ..Group::within("near", vec![Server::at(address)]) };
         let service =
             Service { groups: vec![group], when_full: WhenFull::Shed, ..Service::named("web") };
         let (state, server) = (ledger.group("web", "near"), ledger.server("web", "near", address));

@@ -30,6 +30,22 @@ pub struct ListenerTls {
     pub terms: TlsTerms,
 }
 
+impl ListenerTls {
+    /// TLS with these certificates and the documented defaults.
+    #[must_use]
+    pub fn of(certificates: Vec<Certificate>) -> Self {
+        Self {
+            certificates,
+            acme: None,
+            clients: None,
+            resumption: true,
+            early_data: false,
+            hsts: None,
+            terms: TlsTerms::default(),
+        }
+    }
+}
+
 /// HTTP Strict Transport Security (RFC 6797): who has had a response comes in clear no more. Shown,
 /// it is the value of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,38 +58,49 @@ impl Draining {
     ) {
         self.0.retain(|_, departure| departure.state.in_flight() > 0);
         for service in ledger.services() {
-            let of = match fate(service) {
+            let configured = match fate(service) {
                 ServiceTransition::Same => continue,
-                ServiceTransition::Changed(of) => Some(of),
+                ServiceTransition::Changed(configured) => Some(configured),
                 ServiceTransition::Gone => None,
             };
             let before = before.get(service).copied();
-            let limit_of = |service: Option<&Service>| service.and_then(|it| it.drain_timeout);
-            let gone_limit = limit_of(of.or(before));
-            let is_news = of.is_some() && gone_limit != limit_of(before);
-            let configured = of.map(Configured::of);
-            for (group, state) in ledger.servers(service) {
-                let intent = |all: &Configured<'_>| all.intent(group, state.address());
-                let limit = match configured.as_ref().map_or(Intent::Gone, intent) {
-                    Intent::Stays => {
-                        state.set_leave(Leave::Stays);
-                        self.0.remove(&state.id());
-                        continue;
-                    }
-                    Intent::Drains(limit) => limit,
-                    Intent::Gone => match self.0.get(&state.id()) {
-                        Some(departure) if !is_news => departure.limit,
-                        _ => gone_limit,
-                    },
-                };
-                let departure = self.0.entry(state.id()).or_insert_with(|| {
-                    state.set_leave(Leave::Drains);
-                    let (service, group) = (service.to_string(), group.to_string());
-                    let (state, cut) = (state.clone(), false);
-                    Departure { service, group, state, since: now, limit, cut }
-                });
-                departure.limit = limit;
-            }
+            self.settle_service(now, service, (before, configured), ledger);
+        }
+    }
+
+    /// The same for one service, as it was configured before and is now, if it is there.
+    fn settle_service(
+        &mut self,
+        now: Instant,
+        name: &str,
+        (before, configured): (Option<&Service>, Option<&Service>),
+        ledger: &Ledger,
+    ) {
+        let limit_of = |service: Option<&Service>| service.and_then(|it| it.drain_timeout);
+        let limit_if_gone = limit_of(configured.or(before));
+        let limit_changed = configured.is_some() && limit_if_gone != limit_of(before);
+        let configured = configured.map(Configured::of);
+        for (group, state) in ledger.servers(name) {
+            let intent = |all: &Configured<'_>| all.intent(group, state.address());
+            let limit = match configured.as_ref().map_or(Intent::Gone, intent) {
+                Intent::Stays => {
+                    state.set_leave(Leave::Stays);
+                    self.0.remove(&state.id());
+                    continue;
+                }
+                Intent::Drains(limit) => limit,
+                Intent::Gone => match self.0.get(&state.id()) {
+                    Some(departure) if !limit_changed => departure.limit,
+                    _ => limit_if_gone,
+                },
+            };
+            let departure = self.0.entry(state.id()).or_insert_with(|| {
+                state.set_leave(Leave::Drains);
+                let (service, group) = (name.to_string(), group.to_string());
+                let (state, cut) = (state.clone(), false);
+                Departure { service, group, state, since: now, limit, cut }
+            });
+            departure.limit = limit;
         }
     }
 

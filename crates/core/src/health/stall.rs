@@ -2,15 +2,14 @@
 //!
 //! Checks find that out after seconds. The requests themselves know earlier: one that has waited
 //! for `P = max(floor, 10 * mean latency, 2 * longest latency of late)`, while its server answered
-//! nobody, *suspects* the server, once, however much longer it waits. So one slow request is no
-//! sign, not on a quiet server either; as many in a row as there may be errors are
-//! (`ejection.errors`). A response to anybody clears them all.
+//! nobody, *suspects* the server, once, however much longer it waits. One slow request proves
+//! nothing; `ejection.errors` of them in a row, with no response between, do.
 //!
 //! The longest latency is that of the group, since the same slow requests go to all of its servers.
 //! What a hang has delayed is left out, for it says how long that lasted. Two requests that hang
 //! look like two that are slow: so of each no more counts than twice the `P` that it was sent with,
-//! and 15 s at most. And where many requests are
-//! in flight they are not all of the slow ones, so that their silence needs no longer.
+//! and 15 s at most. And where many requests are in flight they are not all of the slow ones, so
+//! that their silence needs no longer.
 //!
 //! ```text
 //! answering --a request waits P, no response to anybody--> suspected --errors requests--> out

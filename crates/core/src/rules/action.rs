@@ -2,7 +2,11 @@
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
-use super::{Map, Redirect, Regex, Replacement, Template, Variables, normal, pattern::is_under};
+use super::{
+    Map, Redirect, Regex, Replacement, Template, Variables,
+    normal::{self, Byte, Decoded},
+    pattern::is_under,
+};
 
 /// What is done with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,9 +209,15 @@ impl PathChange {
 /// What is behind a prefix in a path as it came, where both mean in it what they mean in the normal
 /// form. A path that begins with two slashes would be a host for many.
 fn raw_rest<'a>(raw: &'a [u8], prefix: &str) -> Option<&'a [u8]> {
-    let rest = raw.strip_prefix(prefix.as_bytes())?;
+    let mut decoded = Decoded { rest: raw };
+    let is_below = prefix.bytes().all(|expected| match decoded.next() {
+        Some(Byte::Plain(byte)) => byte == expected,
+        Some(Byte::Encoded(byte)) => byte == expected && byte != b'/',
+        None => false,
+    });
+    let rest = decoded.rest;
     let is_path = rest.is_empty() || rest.starts_with(b"/") && !rest.starts_with(b"//");
-    (is_path && !prefix.contains('%') && !normal::has_dots(rest)).then_some(rest)
+    (is_below && is_path && !normal::has_dots(rest)).then_some(rest)
 }
 
 #[cfg(test)]
@@ -272,9 +282,13 @@ mod tests {
             ("/gitlab", "/v2", "/gitlab/a//b%20c", Some("/v2/a//b%20c")),
             ("/gitlab", "", "/gitlab", Some("/")),
             ("", "/v2", "/%2F", Some("/v2/%2F")),
-            // These are written otherwise than the rule has them, or lead elsewhere.
-            ("/gitlab", "", "/%67itlab/a%2Fb", Some("/a/b")),
+            ("/gitlab", "", "/%67itlab/a%2Fb", Some("/a%2Fb")),
+            ("/gr\u{f6}\u{df}e", "", "/gr%C3%B6%C3%9Fe/a%2Fb", Some("/a%2Fb")),
+            ("/a b", "", "/a%20b/c%2Fd", Some("/c%2Fd")),
+            ("/100%", "", "/100%25/a%2Fb", Some("/a%2Fb")),
+            // The prefix has slashes that are encoded or doubled, or the rest leads elsewhere.
             ("/gitlab", "", "/gitlab%2Fa%2Fb", Some("/a/b")),
+            ("/a/b", "", "/a%2Fb/c%2Fd", Some("/c/d")),
             ("/gitlab", "", "/gitlab//a%2Fb", Some("/a/b")),
             ("/gitlab", "", "/gitlab/a%2F..%2Fb", Some("/b")),
             ("/gitlab", "", "/gitlab/../gitlab/a%2fb", Some("/a/b")),
@@ -292,11 +306,12 @@ mod tests {
     proptest! {
         #[test]
         fn what_goes_on_as_it_came_is_the_path_that_rules_have_seen(
-            raw in "/a(%2F|%2e|%[0-9]|[/.a%]){0,9}",
+            raw in "/(a|%61|%C3%A9|%25|a/a|a%2Fa)(%2F|%2e|%[0-9]|[/.a%]){0,9}",
+            from in "/(a|\u{e9}|%|a/a)",
             to in "(/b)?",
         ) {
             let normal = |path: &[u8]| normal::path(path, &mut vec![]).to_vec();
-            let change = PathChange::Prefix { from: "/a".into(), to };
+            let change = PathChange::Prefix { from, to };
             let (mut as_came, mut as_seen) = (vec![], vec![]);
             let path = normal(raw.as_bytes());
             let changes = change.write_raw(raw.as_bytes(), &path, &mut as_came);

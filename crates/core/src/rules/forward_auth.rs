@@ -90,19 +90,8 @@ impl ForwardAuth {
 
 /// Fields that are about the body of the request, its connection, or the response to it.
 const OF_ONE_MESSAGE: [&str; 14] = [
-    "Connection",
-    "Content-Length",
-    "Expect",
-    "If-Match",
-    "If-Modified-Since",
-    "If-None-Match",
-    "If-Range",
-    "If-Unmodified-Since",
-    "Keep-Alive",
-    "Range",
-    "TE",
-    "Trailer",
-    "Transfer-Encoding",
+    "Connection", "Content-Length", "Expect", "If-Match", "If-Modified-Since", "If-None-Match",
+    "If-Range", "If-Unmodified-Since", "Keep-Alive", "Range", "TE", "Trailer", "Transfer-Encoding",
     "Upgrade",
 ];
 
@@ -148,9 +137,7 @@ mod tests {
         let request = ["X-Forwarded-Method: POST", "X-Forwarded-Uri: /"];
         assert_eq!(told(&|_| true), request);
         let of_client = [
-            "X-Forwarded-Host: a.test:81",
-            "X-Forwarded-Proto: https",
-            "X-Forwarded-For: 192.0.2.7",
+            "X-Forwarded-Host: a.test:81", "X-Forwarded-Proto: https", "X-Forwarded-For: 192.0.2.7",
         ];
         assert_eq!(told(&|_| false), [&request[..], &of_client].concat());
         let behind_a_proxy = |name: &str| name == "X-Forwarded-For";

@@ -8,13 +8,6 @@ pub fn is_framing(name: &str) -> bool {
 }
 
 const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
+    "connection", "content-length", "expect", "keep-alive", "proxy-connection", "te", "trailer",
+    "transfer-encoding", "upgrade",
 ];

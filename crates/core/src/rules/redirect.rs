@@ -93,6 +93,9 @@ impl Redirect {
         }
         let mapped = self.path.as_ref().and_then(|path| path.filled_in(variables));
         let path = mapped.as_ref().or(self.path.as_ref());
+        let is_asked = |host: &String| host.as_bytes().eq_ignore_ascii_case(asked.host);
+        let is_same_host = self.host.as_ref().is_none_or(is_asked);
+        let path = path.filter(|path| !(is_same_host && path.has_moved(asked.path)));
         let changed = path.is_some_and(|path| path.write_raw(asked.raw_path, asked.path, out));
         if !changed {
             out.extend_from_slice(asked.raw_path);
@@ -142,10 +145,16 @@ fn asks_for<H: Headers + ?Sized>(request: &Request<'_, H>, host: &str) -> bool {
 }
 
 impl PathChange {
-    /// Whether a path becomes another. One that is in the directory below which its prefix is moved
-    /// stays: it would become longer without end.
+    /// Whether a path is in the directory below its prefix to which that is moved. There it stays:
+    /// it would become longer without end.
+    #[must_use]
+    pub fn has_moved(&self, path: &[u8]) -> bool {
+        self.inner_prefix().is_some_and(|to| is_under(path, to))
+    }
+
+    /// Whether a path becomes another.
     fn changes(&self, path: &[u8]) -> bool {
-        if self.inner_prefix().is_some_and(|to| is_under(path, to)) {
+        if self.has_moved(path) {
             return false;
         }
         let (mut to, mut from) = (Vec::new(), Vec::new());
@@ -208,6 +217,40 @@ mod tests {
         let moved = PathChange::Prefix { from: "/a".into(), to: "/c".into() };
         let moved = location(redirect(Some("new.example:8443"), Some(moved)));
         assert_eq!(moved, "https://new.example:8443/c/b?x=1");
+    }
+
+    #[test]
+    fn what_is_in_the_directory_that_a_redirect_leads_to_stays_there_by_https() {
+        let location = |host: Option<&str>, path: &str, from: &str, to: &str| {
+            let redirect = Redirect {
+                status: 308,
+                scheme: Some("https".into()),
+                host: host.map(Into::into),
+                path: Some(PathChange::Prefix { from: from.into(), to: to.into() }),
+                location: None,
+            };
+            let mut scratch = vec![];
+            let asked = Asked {
+                scheme: "http",
+                authority: b"h",
+                host: b"h",
+                raw_path: path.as_bytes(),
+                path: normal::path(path.as_bytes(), &mut scratch),
+                query: b"",
+            };
+            let mut out = vec![];
+            redirect.location(&asked, &Nothing, &mut out);
+            String::from_utf8(out).expect("ASCII")
+        };
+        for (host, path, from, to, expected) in [
+            (None, "/x", "", "/docs", "https://h/docs/x"),
+            (None, "/docs/x%2Fy", "", "/docs", "https://h/docs/x%2Fy"),
+            (None, "/a/b%20c/d", "/a", "/a/b%20c", "https://h/a/b%20c/d"),
+            (Some("H"), "/docs/x", "", "/docs", "https://H/docs/x"),
+            (Some("other"), "/docs/x", "", "/docs", "https://other/docs/docs/x"),
+        ] {
+            assert_eq!(location(host, path, from, to), expected, "{host:?} {path}");
+        }
     }
 
     #[test]

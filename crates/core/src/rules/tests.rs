@@ -268,22 +268,8 @@ fn ten_thousand_rules_are_linted_at_once() {
 
 const HOSTS: [&str; 6] = ["a.test", "b.test", "*.test", "*.b.test", "*.a.b.test", "x.b.test"];
 const PATHS: [&str; 16] = [
-    "/",
-    "/a",
-    "/a/b",
-    "/a/b/c",
-    "/b",
-    "=/a",
-    "=/a/",
-    "=/a/b",
-    "=/",
-    "~/a/.*",
-    "~/[ab]/b.*",
-    "~.*b",
-    "~/(a|b)/b/?",
-    "~(?i)/A",
-    "~/a/b/[a-c]",
-    "~/a/?",
+    "/", "/a", "/a/b", "/a/b/c", "/b", "=/a", "=/a/", "=/a/b", "=/", "~/a/.*", "~/[ab]/b.*",
+    "~.*b", "~/(a|b)/b/?", "~(?i)/A", "~/a/b/[a-c]", "~/a/?",
 ];
 const METHODS: [&str; 3] = ["GET", "POST", "PUT"];
 const NETWORKS: [&str; 5] = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "0.0.0.0/0", "2001:db8::/32"];

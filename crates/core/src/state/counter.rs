@@ -144,14 +144,10 @@ impl ServiceCounter {
                 About::named("cache_miss_bytes", "Bytes of cached routes from servers")
             }
             Self::CompressedZstd => About::counted(
-                "compressed_zstd",
-                "compressed_zstd_responses",
-                "Responses compressed by zstd",
+                "compressed_zstd", "compressed_zstd_responses", "Responses compressed by zstd",
             ),
             Self::CompressedGzip => About::counted(
-                "compressed_gzip",
-                "compressed_gzip_responses",
-                "Responses compressed by gzip",
+                "compressed_gzip", "compressed_gzip_responses", "Responses compressed by gzip",
             ),
             Self::CompressedBrotli => About::counted(
                 "compressed_brotli",

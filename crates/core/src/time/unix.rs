@@ -76,6 +76,22 @@ impl ops::Sub<Duration> for UnixTime {
     }
 }
 
+/// Year, month (1 to 12) and day (1 to 31) of the date so many days after 1970-01-01;
+/// Howard Hinnant's algorithm (<https://howardhinnant.github.io/date_algorithms.html>).
+#[must_use]
+pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
 const fn millis(span: Duration) -> u64 {
     span.as_nanos() / 1_000_000
 }

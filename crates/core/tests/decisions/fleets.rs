@@ -7,17 +7,14 @@ use loadline_core::{
         controller::{Change, Controller, Input, Output, Passed},
         plan::Plan,
     },
-    fleet::{
-        Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server, Service, forwarding::Forwarding,
-    },
+    fleet::{Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server, Service},
     time::{Duration, Instant},
-    units::Ratio,
 };
 
 /// A fleet of one service "web", seen from region "near".
 pub(crate) fn fleet(service: Service) -> Fleet {
     let edge = Edge { threads: 1, ..Edge::within("near") };
-    Fleet { edge, forwarding: Forwarding::default(), listeners: vec![], services: vec![service] }
+    Fleet::of(edge, vec![], vec![service])
 }
 
 /// A group of servers in the region of its name.
@@ -28,13 +25,9 @@ pub(crate) fn group(name: &str, rtt_ms: u64, servers: u8, capacity: Capacity) ->
         ..Server::at(SocketAddr::from(([127, first_octet, 0, n], 80)))
     };
     Group {
-        name: name.into(),
-        region: name.into(),
         rtt: Some(Duration::from_millis(rtt_ms)),
         capacity,
-        scaler: Ratio::ONE,
-        servers: (0..servers).map(server).collect(),
-        discovery: None,
+        ..Group::within(name, (0..servers).map(server).collect())
     }
 }
 

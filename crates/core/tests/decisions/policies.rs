@@ -67,15 +67,7 @@ fn service(policy: PolicyKind, servers: &[(u32, Option<u32>)]) -> Service {
         capacity: Capacity { max_in_flight: *max_in_flight, ..Capacity::default() },
         ..Server::at((Ipv4Addr::new(10, 0, 0, n), 80).into())
     });
-    let group = Group {
-        name: "near".into(),
-        region: "near".into(),
-        rtt: None,
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: servers.collect(),
-        discovery: None,
-    };
+    let group = Group::within("near", servers.collect());
     Service { policy, when_full: WhenFull::Shed, groups: vec![group], ..Service::named("web") }
 }
 

@@ -4,16 +4,20 @@
 //! lines --lex--> sites --directives in Caddy's order--> steps --by listener and host--> routes
 //! ```
 
+mod changed;
 mod lex;
 mod matcher;
 mod proxy;
 mod site;
+mod tls;
 
 use std::collections::BTreeMap;
 
 use self::{
+    changed::Changed,
     lex::Directive,
     matcher::{Matcher, host},
+    tls::Tls,
 };
 use crate::{
     Includes,
@@ -33,6 +37,10 @@ struct Import<'a> {
     encode: Table,
     /// Hosts with TLS, and where their sites begin.
     secure: Vec<(usize, Vec<Host>)>,
+    /// TLS of sites by port.
+    tls: Vec<(u16, Tls)>,
+    /// What directives of the site have changed so far.
+    changed: Changed,
 }
 
 /// An address of a site.
@@ -68,6 +76,8 @@ pub(crate) fn import(
         made: Configuration::default(),
         encode: Table::default(),
         secure: Vec::new(),
+        tls: Vec::new(),
+        changed: Changed::default(),
     };
     // A file of one site may do without its braces.
     if tree.first().is_some_and(|first| first.block.is_none() && first.name() != "import") {
@@ -106,18 +116,21 @@ pub(crate) fn import(
 fn one_site(import: &mut Import<'_>, directive: &Directive, made: &mut Ports) {
     let mut table = Table::default();
     import.encode = Table::default();
-    let certificates = site::certificates(import, directive, &mut table);
+    import.changed = Changed::default();
+    let tls = tls::of_site(import, directive, &mut table);
     let mut of_site = site::steps(import, directive.block(), &mut table);
     // What nothing answers gets an empty response.
     let empty = site::empty();
     of_site.push(Step::always(directive.at(), Act::End(empty)));
-    for address in addresses(import, directive, certificates.is_some(), &mut table) {
+    for address in addresses(import, directive, tls.is_some(), &mut table) {
         let (listener, all) = made.entry((address.port, address.tls)).or_default();
-        if let Some(files) = certificates.as_ref().filter(|_| address.tls) {
+        if let Some(tls) = tls.as_ref().filter(|_| address.tls) {
             let there = listener.table.get("tls.certificates").unwrap_or("[]").to_owned();
             let there = there.trim_matches(['[', ']']);
-            let both = if there.is_empty() { files.clone() } else { format!("{there}, {files}") };
+            let own = &tls.certificate;
+            let both = if there.is_empty() { own.clone() } else { format!("{there}, {own}") };
             listener.table.set("tls.certificates", format!("[{both}]"));
+            import.tls.push((address.port, tls.clone()));
         }
         let mut steps = of_site.clone();
         let lost = steps::confine(&mut steps, &address.when, &[]);
@@ -226,6 +239,9 @@ fn finish(
     listener.bind = vec![format!(":{port}"), format!("[::]:{port}")];
     listener.label = format!("port-{port}");
     listener.table.set("protocol", text(if tls { "https" } else { "http" }));
+    if tls {
+        tls::settle(import, port, &mut listener.table);
+    }
     listener.routes = made.routes;
     let is_all = |route: &Route| route.when.is_always();
     if !listener.routes.last().is_some_and(is_all) {
@@ -325,15 +341,23 @@ impl Import<'_> {
     }
 }
 
-/// What a matcher asks beside what each of the steps asks, for each alternative of it.
+/// What a matcher asks beside what each of the steps asks, for each alternative of it. Steps of
+/// which no request is both are told.
 fn matched(import: &Import<'_>, steps: &[Step], matcher: &Matcher, table: &mut Table) -> Vec<Step> {
-    let mut all = Vec::new();
+    let mut all: Vec<Step> = Vec::new();
+    let mut told = Vec::new();
     for yes in &matcher.yes {
         let mut confined = steps.to_vec();
         for (at, why) in steps::confine(&mut confined, yes, &matcher.no) {
             table.remark(import.lines.lost(import.files, at, &why));
+            told.push(at);
         }
         all.extend(confined);
+    }
+    let is_gone = |at: usize| !told.contains(&at) && all.iter().all(|step| step.rule != at);
+    for step in steps.iter().filter(|step| is_gone(step.rule)) {
+        let why = "no request is both this and what is asked around it";
+        table.remark(import.lines.lost(import.files, step.rule, why));
     }
     all
 }

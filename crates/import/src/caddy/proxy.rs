@@ -51,7 +51,7 @@ pub(super) fn forward_auth(
 }
 
 /// The names of `copy_headers`, behind it and in its block.
-fn copied(directive: &Directive) -> Vec<String> {
+pub(super) fn copied(directive: &Directive) -> Vec<String> {
     if directive.name() != "copy_headers" {
         return Vec::new();
     }
@@ -76,7 +76,9 @@ pub(super) fn service(
     let to = to.iter().flat_map(|it| it.args());
     let written: Vec<&str> = upstreams.iter().copied().chain(to).collect();
     for inner in lines.into_iter().filter(|it| !own.contains(&it.name())) {
-        if !option(inner, &written, &mut service.table, &mut edits) {
+        if inner.name() == "lb_retries" {
+            retries(import, inner, &mut service.table);
+        } else if !option(inner, &written, &mut service.table, &mut edits) {
             import.lose(inner, &mut service.table);
         }
     }
@@ -101,7 +103,9 @@ fn named(import: &mut Import<'_>, mut service: Service, written: &[&str]) -> Str
             && other.group.keys == service.group.keys
             && other.servers.iter().map(|it| &it.keys).eq(service.servers.iter().map(|it| &it.keys))
     };
-    if let Some(there) = import.made.services.iter().find(is_same) {
+    if let Some(at) = import.made.services.iter().position(|it| is_same(&it)) {
+        let there = &mut import.made.services[at];
+        service.table.remarks.into_iter().for_each(|remark| there.table.remark(remark));
         return there.name.clone();
     }
     let first = written.first().copied().unwrap_or_default();
@@ -117,18 +121,30 @@ fn named(import: &mut Import<'_>, mut service: Service, written: &[&str]) -> Str
 
 fn add(service: &mut Service, upstream: &str) -> Result<(), String> {
     let (scheme, rest) = upstream.split_once("://").unwrap_or(("", upstream));
-    if upstream.starts_with("unix/") || rest.contains(['{', '/']) {
-        return Err(format!("a server has an address and a port, not `{upstream}`"));
-    }
-    match scheme {
-        "https" => service.table.set("tls.min_version", text("1.2")),
-        "h2c" => service.table.set("http_version", text("2")),
+    let socket = upstream.split_once('/').filter(|(kind, _)| is_socket(kind));
+    let found = match socket {
+        Some((_, path)) if path.contains('{') => None,
+        Some((_, path)) => crate::socket(path),
+        None if rest.contains(['{', '/']) => None,
+        None => Some(address(upstream)),
+    };
+    let Some(found) = found else {
+        return Err(format!("{}, not `{upstream}`", crate::NO_ADDRESS));
+    };
+    match (scheme, socket) {
+        ("https", _) => service.table.set("tls.min_version", text("1.2")),
+        ("h2c", _) | (_, Some(("unix+h2c", _))) => service.table.set("http_version", text("2")),
         _ => {}
     }
     let mut server = Table::default();
-    server.set("address", text(&address(upstream)));
+    server.set("address", text(&found));
     service.servers.push(server);
     Ok(())
+}
+
+/// Whether an address with this before its first slash is one of a socket.
+fn is_socket(kind: &str) -> bool {
+    matches!(kind, "unix" | "unix+h2c")
 }
 
 /// Host and port of an upstream.
@@ -163,11 +179,27 @@ fn option(inner: &Directive, upstreams: &[&str], table: &mut Table, edits: &mut 
             let unknown = inner.block().iter().filter(|it| !transport(it, table)).count();
             return unknown == 0;
         }
-        "flush_interval" | "lb_try_duration" | "lb_try_interval" | "lb_retries" => {}
+        "flush_interval" => {}
         _ => return false,
     }
     true
 }
+
+/// How often a request is sent again.
+fn retries(import: &Import<'_>, inner: &Directive, table: &mut Table) {
+    let Ok(retries) = inner.arg(0).parse::<u64>() else {
+        let why = format!("`{}` is no whole number", inner.arg(0));
+        return table.remark(import.lines.lost(import.files, inner.at(), &why));
+    };
+    table.set("retry.attempts", retries.min(MOST_RETRIES).to_string());
+    if retries > MOST_RETRIES {
+        let why = format!("a request is sent again {MOST_RETRIES} times at most");
+        table.remark(import.lines.differs(import.files, inner.at(), &why));
+    }
+}
+
+/// What `retry.attempts` may be.
+const MOST_RETRIES: u64 = 3;
 
 fn policy(inner: &Directive, table: &mut Table) -> bool {
     let policy = match inner.arg(0) {
@@ -209,8 +241,9 @@ fn transport(inner: &Directive, table: &mut Table) -> bool {
 
 /// A change of what is sent to servers; where there is one, its address has a name.
 fn to_server(inner: &Directive, upstreams: &[&str]) -> Option<Edit> {
+    let is_socket = |one: &str| one.split_once('/').is_some_and(|(kind, _)| is_socket(kind));
     let address = match upstreams {
-        [one] => address(one),
+        [one] if !is_socket(one) => address(one),
         _ => String::new(),
     };
     let args = inner.args();

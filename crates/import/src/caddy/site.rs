@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Import,
+    Import, changed,
     lex::Directive,
     matched,
     matcher::{self, Matcher},
-    proxy, template,
+    proxy, template, tls,
 };
 use crate::{
     condition::{Path, When, compile},
@@ -19,32 +19,10 @@ use crate::{
 
 /// Directives in the order in which they are followed, wherever they stand.
 const ORDER: [&str; 26] = [
-    "root",
-    "header",
-    "request_body",
-    "redir",
-    "method",
-    "rewrite",
-    "uri",
-    "try_files",
-    "basic_auth",
-    "basicauth",
-    "forward_auth",
-    "request_header",
-    "encode",
-    "templates",
-    "handle",
-    "handle_path",
-    "route",
-    "abort",
-    "error",
-    "respond",
-    "metrics",
-    "reverse_proxy",
-    "php_fastcgi",
-    "file_server",
-    "acme_server",
-    "log",
+    "root", "header", "request_body", "redir", "method", "rewrite", "uri", "try_files",
+    "basic_auth", "basicauth", "forward_auth", "request_header", "encode", "templates", "handle",
+    "handle_path", "route", "abort", "error", "respond", "metrics", "reverse_proxy", "php_fastcgi",
+    "file_server", "acme_server", "log",
 ];
 
 /// Why a directive is not carried over.
@@ -67,7 +45,20 @@ pub(super) fn reason(name: &str) -> &'static str {
         "templates" | "vars" | "map" => "there are no variables but those of the request",
         "metrics" => "metrics and the dashboard are at [admin] bind = \"127.0.0.1:9090\"",
         "import" => "the file could not be read",
-        "email" | "acme_ca" | "acme_dns" | "on_demand_tls" | "local_certs" | "auto_https" => ACME,
+        "email" | "acme_ca" | "acme_dns" | "on_demand_tls" | "local_certs" | "auto_https" => {
+            tls::ACME
+        }
+        "ciphers" | "curves" => {
+            "all suites of loadline are safe ones; `tls.suites` and `tls.min_version` restrict them"
+        }
+        "lb_try_duration" | "lb_try_interval" => {
+            "`retry.attempts` says how often a request is sent again, which is at once"
+        }
+        "protocols" => {
+            "HTTP/1 to 3 are spoken; `http_version` and `http3` of a listener restrict that"
+        }
+        "servers" => "what it says of servers is said at each listener",
+        "trusted_proxies" => "`trusted_proxies` of a listener names the proxies in front of it",
         "admin" => "[admin] has an API",
         _ => "loadline has nothing that corresponds, or the import does not know it",
     }
@@ -79,28 +70,6 @@ struct Block<'a> {
     root: Option<&'a str>,
     error_page: Option<&'a str>,
 }
-
-/// The certificate of a site; none where it asks for one by itself.
-pub(super) fn certificates(
-    import: &mut Import<'_>,
-    site: &Directive,
-    table: &mut Table,
-) -> Option<String> {
-    let directive = site.block().iter().find(|it| it.name() == "tls")?;
-    let args = directive.args();
-    if let ([chain, key], None) = (args.as_slice(), &directive.block) {
-        let pair = [("chain".to_owned(), text(chain)), ("key".to_owned(), text(key))];
-        return Some(inline(&pair));
-    }
-    table.remark(import.lines.lost(import.files, directive.at(), ACME));
-    for inner in directive.block() {
-        table.remark(import.lines.lost(import.files, inner.at(), ACME));
-    }
-    None
-}
-
-/// Where certificates by themselves are asked for.
-const ACME: &str = "say at each listener how it gets certificates: tls = { acme = ... }";
 
 /// The steps of a block, in Caddy's order.
 pub(super) fn steps(
@@ -221,7 +190,12 @@ fn in_order(
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     for directive in directives {
-        let (matcher, args) = match matcher::of(directive, &block.named) {
+        let found = matcher::of(directive, &block.named);
+        if let Ok((matcher, _)) = &found {
+            changed::tell(import, directive, matcher, table);
+        }
+        import.changed.follow(directive);
+        let (matcher, args) = match found {
             Ok(found) => found,
             Err(why) => {
                 table.remark(import.lines.lost(import.files, directive.at(), &why));
@@ -270,8 +244,8 @@ fn one(
             let status = args.iter().find(|it| it.parse::<u16>().is_ok_and(|it| it >= 400));
             end(End::key("deny", status.copied().unwrap_or("500").to_owned()))
         }
-        "header" => edits(headers("answer_headers", directive, args)?),
-        "request_header" => edits(headers("request_headers", directive, args)?),
+        "header" => headers(import, "answer_headers", (directive, args), table),
+        "request_header" => headers(import, "request_headers", (directive, args), table),
         "rewrite" | "uri" => edits(vec![Edit::Key("rewrite", rewrite(directive.name(), args)?)]),
         "request_body" => {
             let most = directive.block().iter().find(|it| it.name() == "max_size");
@@ -318,11 +292,8 @@ fn handled(
     block.root = block.root.or(outer.root);
     block.error_page = block.error_page.or(outer.error_page);
     let mut steps = Vec::new();
-    if directive.name() == "handle_path"
-        && let Some(prefix) =
-            directive.arg(0).strip_suffix("/*").or(directive.arg(0).strip_suffix('*'))
-        && !matches!(prefix, "" | "/")
-    {
+    let prefix = stripped(directive);
+    if let Some(prefix) = prefix {
         let change = [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text("/"))];
         steps.push(Step::always(directive.at(), Act::Edit(Edit::Key("rewrite", inline(&change)))));
     }
@@ -330,26 +301,53 @@ fn handled(
         "route" => directive.block().iter().filter(|it| !is_other(it)).collect(),
         _ => sorted(directive.block(), &block),
     };
-    steps.extend(in_order(import, &ordered, &block, table));
+    let before = import.changed.clone();
+    let mut inner = in_order(import, &ordered, &block, table);
+    if let Some(prefix) = prefix {
+        for (at, why) in crate::steps::put_below(&mut inner, prefix) {
+            table.remark(import.lines.lost(import.files, at, &why));
+        }
+    }
+    steps.extend(inner);
     if directive.name() != "route" {
+        // Whoever comes in does not come out.
+        import.changed = before;
         steps.push(Step::always(directive.at(), Act::End(empty())));
     }
     steps
 }
 
-fn headers(table: &'static str, directive: &Directive, args: &[&str]) -> Result<Vec<Edit>, String> {
-    let why = || "a header is set, added or removed, to a text with known variables".to_owned();
-    if !args.is_empty() {
-        return proxy::change(table, args).map(|edit| vec![edit]).ok_or_else(why);
-    }
-    let inner = directive.block().iter().filter(|it| it.name() != "defer");
-    inner
-        .map(|it| {
-            let words: Vec<&str> = it.words.iter().map(|word| word.text.as_str()).collect();
-            proxy::change(table, &words).ok_or_else(why)
-        })
-        .collect()
+/// The prefix of the path that a `handle_path` takes away.
+fn stripped(directive: &Directive) -> Option<&str> {
+    let path = Some(directive.arg(0)).filter(|_| directive.name() == "handle_path")?;
+    let prefix = path.strip_suffix("/*").or(path.strip_suffix('*'))?;
+    Some(prefix).filter(|prefix| !matches!(*prefix, "" | "/"))
 }
+
+/// The changes of a `header` or `request_header`; of a block line by line.
+fn headers(
+    import: &Import<'_>,
+    name: &'static str,
+    (directive, args): (&Directive, &[&str]),
+    table: &mut Table,
+) -> Result<Vec<Step>, String> {
+    let step = |at: usize, edit: Edit| Step::always(at, Act::Edit(edit));
+    if !args.is_empty() {
+        let change = proxy::change(name, args).ok_or(HEADER)?;
+        return Ok(vec![step(directive.at(), change)]);
+    }
+    let mut steps = Vec::new();
+    for line in directive.block().iter().filter(|it| it.name() != "defer") {
+        let words: Vec<&str> = line.words.iter().map(|word| word.text.as_str()).collect();
+        match proxy::change(name, &words) {
+            Some(change) => steps.push(step(line.at(), change)),
+            None => table.remark(import.lines.lost(import.files, line.at(), HEADER)),
+        }
+    }
+    Ok(steps)
+}
+
+const HEADER: &str = "a header is set, added or removed, to a text with known variables";
 
 fn redirect(args: &[&str]) -> Result<End, String> {
     let [to, rest @ ..] = args else { return Err("a redirect without a target".to_owned()) };

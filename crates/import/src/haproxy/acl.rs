@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{lex::Word, list};
+use super::{changed::Changed, lex::Word, list};
 use crate::condition::{Host, Network, Path, Place, Value, When, compile};
 use crate::expression::{escape, whole};
 
@@ -31,6 +31,8 @@ pub(super) struct Term {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acls {
     named: BTreeMap<String, Vec<Vec<Word>>>,
+    /// The headers that are asked for.
+    pub(super) changed: Changed,
 }
 
 impl Acls {
@@ -45,14 +47,19 @@ impl Acls {
         self.named.contains_key(name) || builtin(name).is_some() || UNKNOWN.contains(&name)
     }
 
-    /// Whether a condition asks for the path, by itself or by its name.
-    pub(super) fn ask_for_path(&self, words: &[Word]) -> bool {
-        let is_path = |word: &Word| ["path", "url"].iter().any(|it| word.text.starts_with(it));
+    /// The same on headers as the client sent them.
+    pub(super) fn as_sent(&self) -> Self {
+        Self { changed: Changed::default(), ..self.clone() }
+    }
+
+    /// Whether a condition asks for what begins so, by itself or by its name.
+    pub(super) fn ask_for(&self, samples: &[&str], words: &[Word]) -> bool {
+        let is_it = |word: &Word| samples.iter().any(|it| word.text.starts_with(it));
         let named = |word: &Word| self.named.get(word.text.trim_start_matches('!'));
         let by_name = |word: &Word| {
-            named(word).is_some_and(|all| all.iter().filter_map(|it| it.first()).any(is_path))
+            named(word).is_some_and(|all| all.iter().filter_map(|it| it.first()).any(is_it))
         };
-        words.iter().any(|word| is_path(word) || by_name(word))
+        words.iter().any(|word| is_it(word) || by_name(word))
     }
 
     /// The terms of the condition in `words`, which begin with `if` or `unless`, or are empty. One
@@ -90,7 +97,7 @@ impl Acls {
                 "{" => {
                     let inside: Vec<Word> =
                         words.by_ref().take_while(|word| word.text != "}").cloned().collect();
-                    literals.push(Some((negated, test(&inside, context)?)));
+                    literals.push(Some((negated, self.test(&inside, context)?)));
                 }
                 name => literals.push(Some((negated, self.named(name, context)?))),
             }
@@ -105,13 +112,27 @@ impl Acls {
         };
         let mut alternatives = Vec::new();
         for definition in definitions {
-            match test(definition, context)? {
+            match self.test(definition, context)? {
                 Test::Always(true) => return Ok(Test::Always(true)),
                 Test::Always(false) => {}
                 Test::When(more) => alternatives.extend(more),
             }
         }
         Ok(if alternatives.is_empty() { Test::Always(false) } else { Test::When(alternatives) })
+    }
+
+    /// What a criterion asks, of the headers as they are behind the rules so far.
+    fn test(&self, words: &[Word], context: Context) -> Result<Test, String> {
+        let asked = test(words, context)?;
+        let criterion = criterion(words)?;
+        let name = criterion.argument.split(',').next().unwrap_or_default();
+        match criterion.sample {
+            "hdr" | "req.hdr" | "req.fhdr" | "hdr_ip" | "hdr_cnt" | "req.hdr_cnt" => {
+                self.changed.find(name, asked)
+            }
+            "cook" | "req.cook" => self.changed.find("cookie", asked),
+            _ => Ok(asked),
+        }
     }
 }
 
@@ -189,17 +210,8 @@ fn builtin(name: &str) -> Option<Test> {
 
 /// ACLs that HAProxy has by itself, and that no route can ask.
 const UNKNOWN: [&str; 11] = [
-    "HTTP_1.0",
-    "HTTP_1.1",
-    "HTTP_2.0",
-    "HTTP_3.0",
-    "HTTP_CONTENT",
-    "HTTP_URL_ABS",
-    "HTTP_URL_SLASH",
-    "HTTP_URL_STAR",
-    "RDP_COOKIE",
-    "REQ_CONTENT",
-    "WAIT_END",
+    "HTTP_1.0", "HTTP_1.1", "HTTP_2.0", "HTTP_3.0", "HTTP_CONTENT", "HTTP_URL_ABS",
+    "HTTP_URL_SLASH", "HTTP_URL_STAR", "RDP_COOKIE", "REQ_CONTENT", "WAIT_END",
 ];
 
 /// How a pattern is compared.
@@ -255,6 +267,7 @@ fn test(words: &[Word], context: Context) -> Result<Test, String> {
         "hdr_cnt" | "req.hdr_cnt" => fields(&criterion, Place::Header),
         "cook" | "req.cook" => fields(&criterion, Place::Cookie),
         "urlp" | "url_param" => fields(&criterion, Place::Query),
+        "ssl_fc_sni" if !context.tls => always(false),
         "ssl_fc_sni" | "req.ssl_sni" | "req_ssl_sni" => hosts(&criterion),
         sample => Err(format!("a route cannot ask for `{sample}`")),
     }

@@ -379,12 +379,20 @@ fn checks(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) {
             }
         }
     }
+    let mut differs = Vec::new();
+    if !path.starts_with('/') {
+        differs.push(format!("the check asks for `/`, not for `{path}`"));
+        path = "/";
+    }
     table.set("health.http", text(path));
     if let Some(host) = host.filter(|host| !host.is_empty()) {
         table.set("health.host", text(host.split_whitespace().next().unwrap_or(host)));
     }
     if method != "GET" {
-        let why = format!("the check is a GET, not {method}");
+        differs.push(format!("the check is a GET, not {method}"));
+    }
+    if !differs.is_empty() {
+        let why = differs.join("; ");
         table.remark(import.lines.differs(import.files, line.at(), &why));
     }
 }
@@ -392,14 +400,8 @@ fn checks(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) {
 /// Whether a line of a backend is read here; the others are told with their reason.
 pub(super) fn is_read(line: &Line) -> bool {
     const OPTIONS: [&str; 8] = [
-        "allbackups",
-        "httpchk",
-        "smtpchk",
-        "ldap-check",
-        "ssl-hello-chk",
-        "redispatch",
-        "forwardfor",
-        "tcp-check",
+        "allbackups", "httpchk", "smtpchk", "ldap-check", "ssl-hello-chk", "redispatch",
+        "forwardfor", "tcp-check",
     ];
     match line.word(0) {
         "server"

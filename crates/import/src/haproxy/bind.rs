@@ -19,6 +19,8 @@ pub(super) struct Bind {
     pub(super) port: Option<u16>,
     pub(super) tls: Option<Tls>,
     pub(super) accept_proxy: bool,
+    /// Ports at which HTTP/3 is spoken.
+    pub(super) quic: Vec<u16>,
     /// Options without a counterpart.
     pub(super) lost: Vec<String>,
 }
@@ -105,87 +107,21 @@ fn certificate(bind: &mut Bind, tls: &mut Tls, path: &str) {
 /// Words of `bind` that have a value behind them, of all versions of HAProxy up to 3.2. All others
 /// stand alone.
 const VALUED: [&str; 55] = [
-    "accept-netscaler-cip",
-    "alpn",
-    "backlog",
-    "ca-file",
-    "ca-ignore-err",
-    "ca-sign-file",
-    "ca-sign-pass",
-    "ca-verify-file",
-    "cc",
-    "ciphers",
-    "ciphersuites",
-    "client-sigalgs",
-    "crl-file",
-    "crt",
-    "crt-ignore-err",
-    "crt-list",
-    "curves",
-    "default-crt",
-    "ech",
-    "ecdhe",
-    "expose-fd",
-    "gid",
-    "group",
-    "guid-prefix",
-    "id",
-    "idle-ping",
-    "interface",
-    "ktls",
-    "label",
-    "level",
-    "maxconn",
-    "mode",
-    "mss",
-    "name",
-    "namespace",
-    "nbconn",
-    "nice",
-    "npn",
-    "ocsp-update",
-    "process",
-    "proto",
-    "quic-cc-algo",
-    "quic-socket",
-    "severity-output",
-    "shards",
-    "sigalgs",
-    "ssl-max-ver",
-    "ssl-min-ver",
-    "tcp-md5sig",
-    "tcp-ut",
-    "thread",
-    "tls-ticket-keys",
-    "uid",
-    "user",
-    "verify",
+    "accept-netscaler-cip", "alpn", "backlog", "ca-file", "ca-ignore-err", "ca-sign-file",
+    "ca-sign-pass", "ca-verify-file", "cc", "ciphers", "ciphersuites", "client-sigalgs",
+    "crl-file", "crt", "crt-ignore-err", "crt-list", "curves", "default-crt", "ech", "ecdhe",
+    "expose-fd", "gid", "group", "guid-prefix", "id", "idle-ping", "interface", "ktls", "label",
+    "level", "maxconn", "mode", "mss", "name", "namespace", "nbconn", "nice", "npn", "ocsp-update",
+    "process", "proto", "quic-cc-algo", "quic-socket", "severity-output", "shards", "sigalgs",
+    "ssl-max-ver", "ssl-min-ver", "tcp-md5sig", "tcp-ut", "thread", "tls-ticket-keys", "uid",
+    "user", "verify",
 ];
 
 /// Further words, without which nothing is lost.
 const NEEDLESS: [&str; 22] = [
-    "alpn",
-    "backlog",
-    "defer-accept",
-    "gid",
-    "group",
-    "id",
-    "label",
-    "level",
-    "mode",
-    "name",
-    "nice",
-    "no-sslv3",
-    "no-tls-tickets",
-    "no-tlsv10",
-    "no-tlsv11",
-    "process",
-    "shards",
-    "tfo",
-    "thread",
-    "uid",
-    "user",
-    "v6only",
+    "alpn", "backlog", "defer-accept", "gid", "group", "id", "label", "level", "mode", "name",
+    "nice", "no-sslv3", "no-tls-tickets", "no-tlsv10", "no-tlsv11", "process", "shards", "tfo",
+    "thread", "uid", "user", "v6only",
 ];
 
 /// A path of HAProxy: relative ones are below the directory that `global` names.
@@ -216,6 +152,13 @@ fn only_port(addresses: &[String]) -> Option<u16> {
 fn add_address(bind: &mut Bind, text: &str) -> Result<(), String> {
     let bare =
         ["ipv4@", "ipv6@"].iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+    if let Some(quic) = ["quic4@", "quic6@"].iter().find_map(|it| bare.strip_prefix(it)) {
+        match quic.rsplit(':').next().unwrap_or_default().parse::<u16>() {
+            Ok(port) => bind.quic.push(port),
+            Err(_) => bind.lost.push(format!("HTTP/3 has a port that is a number, not `{text}`")),
+        }
+        return Ok(());
+    }
     if bare.starts_with('/') || bare.contains('@') {
         bind.lost.push(format!("a listener has an IP address and a port, not `{text}`"));
         return Ok(());

@@ -2,8 +2,9 @@
 
 use super::{
     Import,
-    acl::{Acls, Context},
+    acl::{Acls, Context, Term},
     bind::{Bind, Tls, bind},
+    changed::{CHANGED, Changed},
     format::duration,
     lex::Line,
     proxy::Proxy,
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     condition::{Host, Path, When},
-    model::{Listener, Table},
+    model::{Listener, Table, is_guard},
     steps::{self, Act, Edit, End, Step},
     write::{VARIABLE, list, text},
 };
@@ -22,6 +23,7 @@ struct Group {
     port: Option<u16>,
     tls: Option<Tls>,
     accept_proxy: bool,
+    quic: bool,
 }
 
 /// Writes the listeners of a frontend.
@@ -51,6 +53,7 @@ pub(super) fn frontend(import: &mut Import<'_>, proxy: Proxy<'_>) {
 
 fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
+    let mut quic = Vec::new();
     for line in proxy.lines("bind") {
         let bases = import.bases.clone();
         let bind = match bind(line, &bases) {
@@ -61,6 +64,12 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
                 continue;
             }
         };
+        if !bind.quic.is_empty() {
+            quic.push((line, bind.quic.clone()));
+        }
+        if bind.addresses.is_empty() && bind.lost.is_empty() {
+            continue;
+        }
         if bind.tls.as_ref().is_some_and(|tls| tls.certificates.is_empty()) {
             let why = "there is no certificate for it: the listener is left out";
             let why = [bind.lost.join(", ").as_str(), why].join("; ");
@@ -77,7 +86,25 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
         }
         add(import, bind, &mut groups);
     }
+    for (line, ports) in quic {
+        if !add_quic(&ports, &mut groups) {
+            let why = "HTTP/3 is beside HTTPS: write a `bind ... ssl` of the same port, too";
+            table.remark(import.lines.lost(import.files, line.at(), why));
+        }
+    }
     groups
+}
+
+/// Has HTTP/3 spoken where there is HTTPS at one of the ports; false where there is none.
+fn add_quic(ports: &[u16], groups: &mut [Group]) -> bool {
+    let is_port = |address: &str| ports.iter().any(|port| address.ends_with(&format!(":{port}")));
+    let mut is_there = false;
+    for group in groups.iter_mut().filter(|group| group.tls.is_some()) {
+        let is_here = group.addresses.iter().any(|address| is_port(address));
+        group.quic |= is_here;
+        is_there |= is_here;
+    }
+    is_there
 }
 
 /// Adds a bind to that which differs in addresses alone. An address is bound once.
@@ -102,6 +129,7 @@ fn add(import: &Import<'_>, bind: Bind, groups: &mut Vec<Group>) {
             port: bind.port,
             tls: bind.tls,
             accept_proxy: bind.accept_proxy,
+            quic: false,
         }),
     }
 }
@@ -125,6 +153,9 @@ fn listener(proxy: Proxy<'_>, group: &Group) -> Listener {
         }
         if let Some(version) = tls.min_version {
             table.set("tls.min_version", text(version));
+        }
+        if proxy.is_http() && !group.quic {
+            table.set("http3", "false");
         }
     }
     if group.accept_proxy {
@@ -217,36 +248,61 @@ fn server_names(line: &Line, acls: &Acls, context: Context) -> Option<Vec<String
 fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &mut Listener) {
     let context = Context { tls: group.tls.is_some(), port: group.port };
     let mut to_services = Vec::new();
-    let acls = import.acls(proxy);
+    let mut acls = import.acls(proxy);
+    let mut table = Table::default();
+    let mut steps = monitor(proxy);
+    steps.extend(requests(import, proxy, context, &mut acls, &mut table));
     let is_changed = change_of_path(proxy).is_some();
     for line in proxy.lines("use_backend") {
         if is_computed(line) {
             listener.table.remark(import.lines.lost(import.files, line.at(), COMPUTED));
             continue;
         }
-        let terms = acls.terms(rules::split(line).1, context);
-        match terms {
-            Ok(terms) => {
-                for term in terms {
-                    let place = (line.at(), is_changed);
-                    let mut steps = to_service(import, line.word(1), place, context);
-                    for (at, why) in steps::confine(&mut steps, &term.yes, &term.no) {
-                        listener.table.remark(import.lines.lost(import.files, at, &why));
-                    }
-                    to_services.extend(steps);
-                }
+        for term in terms(import, line, &acls, context, &mut listener.table) {
+            let place = (line.at(), is_changed);
+            let mut steps = to_service(import, line.word(1), place, context, &acls.changed);
+            for (at, why) in steps::confine(&mut steps, &term.yes, &term.no) {
+                listener.table.remark(import.lines.lost(import.files, at, &why));
             }
-            Err(why) => listener.table.remark(import.lines.lost(import.files, line.at(), &why)),
+            to_services.extend(steps);
         }
     }
     tell_changed_paths(import, proxy, false, &mut listener.table);
+    table.remarks.into_iter().for_each(|remark| listener.table.remark(remark));
     let default = default_backend(proxy);
     let at = proxy.last(&["default_backend"]).map_or(proxy.section.head.at(), Line::at);
-    to_services.extend(to_service(import, default, (at, is_changed), context));
-    let mut steps = monitor(proxy);
-    steps.extend(requests(import, proxy, context, &mut listener.table));
+    to_services.extend(to_service(import, default, (at, is_changed), context, &acls.changed));
     steps.extend(to_services);
     finish(import, &steps, listener);
+}
+
+/// The terms of the condition of a rule. Without any it is left out; if that is since the condition
+/// cannot be said, it is told.
+fn terms(
+    import: &Import<'_>,
+    line: &Line,
+    acls: &Acls,
+    context: Context,
+    table: &mut Table,
+) -> Vec<Term> {
+    let condition = rules::split(line).1;
+    let mut found = acls.terms(condition, context);
+    // Whom a client's own header lets in is worse than who is refused.
+    let is_strict = is_guard(&line.from(0).join(" ")) || line.word(1) == "allow";
+    if found.as_ref().is_err_and(|why| why == CHANGED) && !is_strict {
+        let why =
+            "the header is asked for as the client sent it, not as an earlier rule changes it";
+        table.remark(import.lines.differs(import.files, line.at(), why));
+        found = acls.as_sent().terms(condition, context);
+    }
+    if context.tls && acls.ask_for(&["ssl_fc_sni"], condition) {
+        let why = "the host is asked for, which a client may have other than the server name (SNI)";
+        table.remark(import.lines.differs(import.files, line.at(), why));
+    }
+    found.unwrap_or_else(|why| {
+        table.remark(import.lines.lost(import.files, line.at(), &why));
+        Vec::new()
+    })
 }
 
 /// The first rule that changes the path.
@@ -268,7 +324,7 @@ fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, is_changed: bool, t
         let is_behind = is_changed
             || line.word(0) != "http-request"
             || change.is_some_and(|change| line.at() > change.at());
-        if is_behind && acls.ask_for_path(rules::split(line).1) {
+        if is_behind && acls.ask_for(&["path", "url"], rules::split(line).1) {
             let why = "the path is asked for as it came, not as an earlier rule changes it";
             table.remark(import.lines.differs(import.files, line.at(), why));
         }
@@ -285,18 +341,22 @@ fn monitor(proxy: Proxy<'_>) -> Vec<Step> {
 }
 
 /// What happens to requests for a backend: its own rules, then its service. The line that leads to
-/// it is at `at`, and whether the path has been changed before is `is_changed`.
+/// it is at `at`, whether the path has been changed before is `is_changed`, and what of the headers
+/// has, `changed`.
 fn to_service(
     import: &mut Import<'_>,
     name: &str,
     (at, is_changed): (usize, bool),
     context: Context,
+    changed: &Changed,
 ) -> Vec<Step> {
     let mut steps = Vec::new();
     if let Some(proxy) = import.proxy(name, &["backend", "listen"]) {
         let mut table = Table::default();
         if proxy.section.kind() == "backend" {
-            steps = requests(import, proxy, context, &mut table);
+            let mut acls = import.acls(proxy);
+            acls.changed = changed.clone();
+            steps = requests(import, proxy, context, &mut acls, &mut table);
             tell_changed_paths(import, proxy, is_changed, &mut table);
         }
         import.remarks.entry(name.to_owned()).or_default().extend(table.remarks);
@@ -310,29 +370,25 @@ fn to_service(
     steps
 }
 
-/// The rules of a proxy, in the order in which HAProxy asks them.
+/// The rules of a proxy, in the order in which HAProxy asks them. `acls` follow what they change.
 fn requests(
     import: &Import<'_>,
     proxy: Proxy<'_>,
     context: Context,
+    acls: &mut Acls,
     table: &mut Table,
 ) -> Vec<Step> {
-    let acls = import.acls(proxy);
     let mut steps: Vec<Step> = forwarded(import, proxy, table).into_iter().collect();
-    let redirects: Vec<Step> = proxy
-        .lines("redirect")
-        .flat_map(|line| rule(import, line, &acls, context, table))
-        .collect();
+    let mut later = Table::default();
     for line in proxy.lines("http-request") {
-        if line.word(1) == "allow" {
-            match rules::steps(line, &Act::Skip(0), &acls, context) {
-                Ok(more) => steps.extend(more),
-                Err(why) => table.remark(import.lines.lost(import.files, line.at(), &why)),
-            }
-            continue;
-        }
-        steps.extend(rule(import, line, &acls, context, table));
+        steps.extend(rule(import, line, acls, context, &mut later));
+        let (action, condition) = rules::split(line);
+        let terms = acls.terms(condition, context);
+        acls.changed.follow(action, &terms);
     }
+    let redirects: Vec<Step> =
+        proxy.lines("redirect").flat_map(|line| rule(import, line, acls, context, table)).collect();
+    later.remarks.into_iter().for_each(|remark| table.remark(remark));
     // What is allowed is asked none of the other rules of its kind.
     let count = steps.len();
     for (index, step) in steps.iter_mut().enumerate() {
@@ -380,6 +436,9 @@ fn rule(
     context: Context,
     table: &mut Table,
 ) -> Vec<Step> {
+    if line.begins(&["http-request", "allow"]) {
+        return rules::steps(line, &Act::Skip(0), terms(import, line, acls, context, table));
+    }
     let read = match rules::action(line, context) {
         Ok(read) => read,
         Err(why) => {
@@ -391,13 +450,7 @@ fn rule(
         table.remark(import.lines.differs(import.files, line.at(), why));
     }
     let Some(act) = read.act else { return Vec::new() };
-    match rules::steps(line, &act, acls, context) {
-        Ok(steps) => steps,
-        Err(why) => {
-            table.remark(import.lines.lost(import.files, line.at(), &why));
-            Vec::new()
-        }
-    }
+    rules::steps(line, &act, terms(import, line, acls, context, table))
 }
 
 /// Makes routes of the steps. The last one takes everything; where it is a service without

@@ -26,26 +26,9 @@ pub(super) struct Section {
 
 /// Words that begin a section.
 pub(super) const SECTIONS: [&str; 20] = [
-    "global",
-    "defaults",
-    "frontend",
-    "backend",
-    "listen",
-    "peers",
-    "resolvers",
-    "cache",
-    "userlist",
-    "mailers",
-    "program",
-    "ring",
-    "http-errors",
-    "log-forward",
-    "fcgi-app",
-    "crt-store",
-    "acme",
-    "traces",
-    "log-profile",
-    "haterm",
+    "global", "defaults", "frontend", "backend", "listen", "peers", "resolvers", "cache",
+    "userlist", "mailers", "program", "ring", "http-errors", "log-forward", "fcgi-app",
+    "crt-store", "acme", "traces", "log-profile", "haterm",
 ];
 
 impl Line {

@@ -8,6 +8,7 @@
 mod acl;
 mod backend;
 mod bind;
+mod changed;
 mod format;
 mod frontend;
 mod lex;

@@ -34,7 +34,7 @@ const TABLE: &str =
 const CIPHERS: &str =
     "all suites of loadline are safe ones; `tls.suites` and `tls.min_version` restrict them";
 
-const REASONS: [(&str, &str); 69] = [
+const REASONS: [(&str, &str); 70] = [
     ("log", LOG),
     ("log-format", LOG),
     ("log-tag", LOG),
@@ -86,6 +86,10 @@ const REASONS: [(&str, &str); 69] = [
         "http-request auth",
         "THIS PROTECTED SOMETHING: the imported file asks for no password; `basic_auth` on the \
          route does",
+    ),
+    (
+        "http-request set-src",
+        "`trusted_proxies` of the listener names who may say in a header who the client is",
     ),
     ("http-request set-var", "there are no variables but those of the request"),
     ("http-request lua", "no Lua"),

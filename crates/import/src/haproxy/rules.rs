@@ -3,7 +3,7 @@
 use loadline_core::rules::is_framing;
 
 use super::{
-    acl::{Acls, Context},
+    acl::{Context, Term},
     format::template,
     lex::{Line, Word},
 };
@@ -28,24 +28,10 @@ pub(super) fn split(line: &Line) -> (&[Word], &[Word]) {
     line.words.split_at(at)
 }
 
-/// The steps of a rule with this action.
-///
-/// # Errors
-/// Why its condition cannot be said.
-pub(super) fn steps(
-    line: &Line,
-    act: &Act,
-    acls: &Acls,
-    context: Context,
-) -> Result<Vec<Step>, String> {
-    let terms = acls.terms(split(line).1, context)?;
-    let step = |term: super::acl::Term| Step {
-        rule: line.at(),
-        yes: term.yes,
-        no: term.no,
-        act: act.clone(),
-    };
-    Ok(terms.into_iter().map(step).collect())
+/// The steps of a rule with this action, where one of these terms holds.
+pub(super) fn steps(line: &Line, act: &Act, terms: Vec<Term>) -> Vec<Step> {
+    let step = |term: Term| Step { rule: line.at(), yes: term.yes, no: term.no, act: act.clone() };
+    terms.into_iter().map(step).collect()
 }
 
 /// Reads the action of an `http-request` or `redirect` rule.

@@ -153,78 +153,16 @@ fn takes_value(word: &str) -> bool {
 /// Words of servers that have a value behind them, of all versions of HAProxy up to 3.2. All others
 /// stand alone.
 const VALUED: [&str; 72] = [
-    "addr",
-    "agent-addr",
-    "agent-inter",
-    "agent-port",
-    "agent-send",
-    "alpn",
-    "ca-file",
-    "cc",
-    "check-alpn",
-    "check-pool-conn-name",
-    "check-proto",
-    "check-sni",
-    "ciphers",
-    "ciphersuites",
-    "client-sigalgs",
-    "cookie",
-    "crl-file",
-    "crt",
-    "curves",
-    "downinter",
-    "error-limit",
-    "fall",
-    "fastinter",
-    "guid",
-    "hash-key",
-    "id",
-    "idle-ping",
-    "init-addr",
-    "init-state",
-    "inter",
-    "interface",
-    "log-bufsize",
-    "log-proto",
-    "max-reuse",
-    "maxconn",
-    "maxqueue",
-    "minconn",
-    "namespace",
-    "npn",
-    "observe",
-    "on-error",
-    "on-marked-down",
-    "on-marked-up",
-    "pool-conn-name",
-    "pool-low-conn",
-    "pool-max-conn",
-    "pool-purge-delay",
-    "port",
-    "proto",
-    "proxy-v2-options",
-    "redir",
-    "resolve-net",
-    "resolve-opts",
-    "resolve-prefer",
-    "resolvers",
-    "rise",
-    "shard",
-    "sigalgs",
-    "slowstart",
-    "sni",
-    "socks4",
-    "source",
-    "ssl-max-ver",
-    "ssl-min-ver",
-    "tcp-md5sig",
-    "tcp-ut",
-    "track",
-    "usesrc",
-    "verify",
-    "verifyhost",
-    "weight",
-    "ws",
+    "addr", "agent-addr", "agent-inter", "agent-port", "agent-send", "alpn", "ca-file", "cc",
+    "check-alpn", "check-pool-conn-name", "check-proto", "check-sni", "ciphers", "ciphersuites",
+    "client-sigalgs", "cookie", "crl-file", "crt", "curves", "downinter", "error-limit", "fall",
+    "fastinter", "guid", "hash-key", "id", "idle-ping", "init-addr", "init-state", "inter",
+    "interface", "log-bufsize", "log-proto", "max-reuse", "maxconn", "maxqueue", "minconn",
+    "namespace", "npn", "observe", "on-error", "on-marked-down", "on-marked-up", "pool-conn-name",
+    "pool-low-conn", "pool-max-conn", "pool-purge-delay", "port", "proto", "proxy-v2-options",
+    "redir", "resolve-net", "resolve-opts", "resolve-prefer", "resolvers", "rise", "shard",
+    "sigalgs", "slowstart", "sni", "socks4", "source", "ssl-max-ver", "ssl-min-ver", "tcp-md5sig",
+    "tcp-ut", "track", "usesrc", "verify", "verifyhost", "weight", "ws",
 ];
 
 /// The address of a server as our file writes it. `port` is what it has where it says none.
@@ -233,8 +171,19 @@ const VALUED: [&str; 72] = [
 /// Why a server cannot be there.
 pub(super) fn address(written: &str, port: Option<u16>) -> Result<String, String> {
     let bare = ["ipv4@", "ipv6@"].iter().find_map(|it| written.strip_prefix(it)).unwrap_or(written);
-    if bare.starts_with('/') || bare.contains('@') {
-        return Err("a server has an address and a port".to_owned());
+    if let Some(socket) = bare.strip_prefix("unix@").or(bare.starts_with('/').then_some(bare)) {
+        return crate::socket(socket).ok_or_else(|| format!("`{socket}` is no path of a socket"));
+    }
+    if let Some(name) = bare.strip_prefix("abnsz@") {
+        let socket = crate::socket(&format!("@{name}"));
+        return socket.ok_or_else(|| format!("`{name}` is no name of a socket"));
+    }
+    if bare.starts_with("abns@") {
+        let why = "HAProxy fills the name of this socket up with zeros: use `abnsz@` or a path";
+        return Err(why.to_owned());
+    }
+    if bare.contains('@') {
+        return Err(crate::NO_ADDRESS.to_owned());
     }
     if bare.ends_with('}') && bare.starts_with(VARIABLE) && port.is_none() {
         return Err("its address and port come from the environment of HAProxy".to_owned());
@@ -266,12 +215,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_unix_socket_has_no_port() {
+        for written in ["/run/app.sock", "unix@/run/app.sock"] {
+            assert_eq!(address(written, Some(80)).as_deref(), Ok("unix:/run/app.sock"));
+        }
+        assert_eq!(address("abnsz@app", None).as_deref(), Ok("unix:@app"));
+        assert!(address("abns@app", None).is_err_and(|why| why.contains("zeros")));
+        assert!(address("unix@app.sock", None).is_err());
+    }
+
+    #[test]
     fn addresses_have_a_port() {
         assert_eq!(address("10.0.0.1:80", None).as_deref(), Ok("10.0.0.1:80"));
         assert_eq!(address("10.0.0.1", Some(8080)).as_deref(), Ok("10.0.0.1:8080"));
         assert_eq!(address("2001:db8::1:80", None).as_deref(), Ok("[2001:db8::1]:80"));
         assert_eq!(address("[2001:db8::1]:80", None).as_deref(), Ok("[2001:db8::1]:80"));
-        assert!(address("10.0.0.1", None).is_err() && address("/run/x", None).is_err());
+        assert!(address("10.0.0.1", None).is_err() && address("fd@3", None).is_err());
         assert_eq!(address("10.0.0.1:0", Some(8080)).as_deref(), Ok("10.0.0.1:8080"));
         assert!(address("10.0.0.1:0", None).is_err());
         assert!(address("10.0.0.1:+100", None).is_err() && address("*:80", None).is_err());

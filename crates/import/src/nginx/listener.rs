@@ -140,7 +140,7 @@ fn listen(
         let args = directive.args();
         let options = args.get(1..).unwrap_or_default();
         if options.contains(&"quic") {
-            // HTTP/3 is beside HTTPS in any case.
+            // HTTP/3 is beside HTTPS.
             continue;
         }
         match values::listen(directive.arg(0)) {
@@ -290,6 +290,9 @@ fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
     table.set("protocol", text(if address.tls { "https" } else { "http" }));
     if address.tls {
         certificates(address, servers, table);
+        if !has_http3(address, servers) {
+            table.set("http3", "false");
+        }
     }
     if address.accept_proxy {
         table.set("accept_proxy", "true");
@@ -321,6 +324,19 @@ fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
             table.set(key, text(if is_at_once { "1s" } else { &time }));
         }
     }
+}
+
+/// Whether HTTP/3 is spoken at the port of an address.
+fn has_http3(address: &Address, servers: &[Server<'_>]) -> bool {
+    let port = |bind: &str| bind.rsplit(':').next().unwrap_or_default().to_owned();
+    let is_here = |it: &Directive| {
+        let bind = values::listen(it.arg(0)).filter(|_| it.args().contains(&"quic"));
+        it.name() == "listen" && bind.is_some_and(|(bind, _)| port(&bind) == port(&address.bind))
+    };
+    let scopes: Vec<&Scope<'_>> =
+        address.servers.iter().map(|index| &servers[*index].scope).collect();
+    scopes.iter().flat_map(|scope| scope.own()).any(is_here)
+        && scopes.iter().all(|scope| scope.value("http3") != Some("off"))
 }
 
 fn certificates(address: &Address, servers: &[Server<'_>], table: &mut Table) {
@@ -439,7 +455,31 @@ fn site_steps(
     if !scope.own().iter().any(is_all) {
         steps.extend(location::content(import, site, scope, "/", false, table));
     }
+    let (_, mut lost) = order::locations(scope.own());
+    lost.retain(|(it, _)| is_named(it) && !import.reached.contains(&it.at()));
+    left_out(import, lost, table);
     steps
+}
+
+fn is_named(location: &Directive) -> bool {
+    location.arg(0).starts_with('@')
+}
+
+/// Tells of locations that are left out, with all that is within them.
+fn left_out(import: &mut Import<'_>, lost: Vec<(&Directive, String)>, table: &mut Table) {
+    for (directive, why) in lost {
+        table.remark(import.lines.lost(import.files, directive.at(), &why));
+        import.lose_within(directive, "its location is left out", table);
+    }
+}
+
+/// Tells of directives of a location that nobody reads.
+pub(super) fn tell_unread(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) {
+    for directive in scope.own() {
+        if !is_read(directive.name()) && !is_pass(directive.name()) {
+            import.lose_all(directive, table);
+        }
+    }
 }
 
 fn located(
@@ -448,20 +488,14 @@ fn located(
     scope: &Scope<'_>,
     table: &mut Table,
 ) -> Vec<Step> {
-    let (found, lost) = order::locations(scope.own());
-    for (directive, why) in lost {
-        table.remark(import.lines.lost(import.files, directive.at(), &why));
-        import.lose_within(directive, "its location is left out", table);
-    }
+    let (found, mut lost) = order::locations(scope.own());
+    lost.retain(|(it, _)| !is_named(it));
+    left_out(import, lost, table);
     let (mut exact, mut steps) = (Vec::new(), Vec::new());
     let prefixes: Vec<String> = found.iter().map(|it| it.prefix.clone()).collect();
     for Location { directive, when, prefix, .. } in found {
         let inner = scope.with(directive.block());
-        for directive in inner.own() {
-            if !is_read(directive.name()) && !is_pass(directive.name()) {
-                import.lose_all(directive, table);
-            }
-        }
+        tell_unread(import, &inner, table);
         exact.extend(redirected(&inner, directive, &prefix, &prefixes));
         let mut own = match location::internal(import, &inner, table) {
             Some(closed) => [located(import, site, &inner, table), vec![closed]].concat(),

@@ -3,6 +3,7 @@
 use super::{
     Import, Site, headers,
     lex::Directive,
+    named,
     order::{self, Location},
     redirect::{self, Read},
     scope::Scope,
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// What decides at the end of a location.
-const CONTENT: [&str; 6] =
+pub(super) const CONTENT: [&str; 6] =
     ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
 
 /// Directives that may decide before the location does.
@@ -175,11 +176,21 @@ pub(super) fn content(
         is_ours.then(|| (pass, Target::read(pass.arg(0))))
     });
     let host = match &target {
-        Some((_, Ok(target))) => target.host.as_str(),
+        Some((_, Ok(target))) => target.proxy_host(),
         _ => "",
     };
     let literals = Literals { server_name: site.name(), proxy_host: host };
-    steps.extend(edits(import, site, scope, literals, table));
+    let edits = edits(import, site, scope, literals, table);
+    if pass.is_none()
+        && let Some(named) = named::of(site, scope)
+    {
+        // Headers are those of the named location.
+        let is_kept = |step: &Step| matches!(step.act, Act::Edit(Edit::Always(..)));
+        steps.extend(edits.into_iter().filter(is_kept));
+        steps.extend(named::steps(import, site, scope, named, table));
+        return steps;
+    }
+    steps.extend(edits);
     let (at, end) = match (&target, pass) {
         (Some((pass, Ok(target))), _) => {
             if headers::is_host_of_server(scope) {
@@ -192,6 +203,9 @@ pub(super) fn content(
             tell_redirects(import, pass, target, prefix, scope, table);
             let said = upstream::said(target, scope, pass.name() == "grpc_pass");
             let found = service(import, pass, target, said);
+            if found.is_none() {
+                table.remark(import.lines.lost(import.files, pass.at(), upstream::NO_SERVER));
+            }
             let end = found.map_or_else(|| refused("502"), |name| End::service(&name));
             (pass.at(), end)
         }
@@ -370,6 +384,10 @@ fn files(
     let alias = scope.own().iter().find(|it| it.name() == "alias");
     let root = scope.nearest("root").last().copied();
     let Some(directive) = alias.or(root) else {
+        if let Some(tried) = scope.own().iter().find(|it| it.name() == "try_files") {
+            let why = "no `root` says where there are files: everybody gets 404";
+            table.remark(import.lines.lost(import.files, tried.at(), why));
+        }
         let at = scope.own().first().map_or(site.at, Directive::at);
         return (at, refused("404"));
     };

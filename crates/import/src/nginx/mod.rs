@@ -9,6 +9,7 @@ mod headers;
 mod lex;
 mod listener;
 mod location;
+mod named;
 mod order;
 mod reasons;
 mod redirect;
@@ -18,7 +19,7 @@ mod test;
 mod upstream;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::{lex::Directive, reasons::reason, scope::Scope, upstream::Known};
 use crate::{
@@ -35,6 +36,10 @@ struct Import<'a> {
     made: Configuration,
     /// Upstreams as their blocks say.
     upstreams: BTreeMap<String, Service>,
+    /// Those that became no service.
+    lost_upstreams: BTreeSet<String>,
+    /// Named locations that `try_files` leads to.
+    reached: BTreeSet<usize>,
     /// What `proxy_pass` has named so far.
     targets: Vec<Known>,
     /// Whether it is told what `add_header` without `always` differs in.
@@ -58,9 +63,9 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Its first name.
+    /// Its first name, as `$server_name` has it: a dot before it is none of its own.
     fn name(&self) -> &str {
-        self.names.first().copied().unwrap_or_default()
+        self.names.first().map_or("", |name| name.trim_start_matches('.'))
     }
 }
 
@@ -87,6 +92,8 @@ pub(crate) fn import(
         lines,
         made: Configuration::default(),
         upstreams: BTreeMap::new(),
+        lost_upstreams: BTreeSet::new(),
+        reached: BTreeSet::new(),
         targets: Vec::new(),
         told_always: false,
         told_redirect: false,

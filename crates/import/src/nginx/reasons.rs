@@ -34,7 +34,7 @@ const CIPHERS: &str =
 const CODE: &str = "there are no scripts";
 
 /// What loadline does in any case.
-const NEEDLESS: [&str; 23] = [
+const NEEDLESS: [&str; 24] = [
     "proxy_http_version",
     "proxy_ssl_server_name",
     "sendfile",
@@ -43,6 +43,7 @@ const NEEDLESS: [&str; 23] = [
     "default_type",
     "keepalive",
     "http2",
+    "http3",
     "ssl_session_cache",
     "ssl_session_timeout",
     "ssl_session_tickets",

@@ -16,6 +16,13 @@ impl<'a> Scope<'a> {
         Self { blocks }
     }
 
+    /// The blocks up to this one.
+    pub(super) fn up_to(&self, block: &[Directive]) -> Self {
+        let at = self.blocks.iter().position(|it| std::ptr::eq(*it, block));
+        let count = at.map_or(self.blocks.len(), |at| at + 1);
+        Self { blocks: self.blocks.iter().take(count).copied().collect() }
+    }
+
     /// The innermost block.
     pub(super) fn own(&self) -> &'a [Directive] {
         self.blocks.last().copied().unwrap_or_default()

@@ -105,7 +105,7 @@ fn pass(
             said.set("send_proxy", text("v1"));
         }
         upstream::service(import, directive, &target, said)
-            .ok_or_else(|| "a server has an address and a port".to_owned())
+            .ok_or_else(|| upstream::NO_SERVER.to_owned())
     });
     match target {
         Ok(name) => listener.service = name,

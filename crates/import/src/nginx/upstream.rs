@@ -6,6 +6,9 @@ use crate::{
     write::{inline, list, text},
 };
 
+/// Why an upstream, or what names it, is left out.
+pub(super) const NO_SERVER: &str = "it has no server with an address and a port, or at a socket";
+
 /// Writes the service of an `upstream` block, unless it has no server that can be one.
 pub(super) fn upstream(import: &mut Import<'_>, block: &Directive) {
     let mut service = Service { name: crate::service_name(block.arg(0)), ..Service::default() };
@@ -42,8 +45,8 @@ pub(super) fn upstream(import: &mut Import<'_>, block: &Directive) {
     if service.servers.iter().all(|server| server.keys.is_empty()) {
         let remarks = service.servers.into_iter().flat_map(|server| server.remarks);
         import.made.top.remarks.extend(remarks);
-        let why = "it has no server with an address and a port";
-        let remark = import.lines.lost(import.files, at, why);
+        import.lost_upstreams.insert(block.arg(0).to_owned());
+        let remark = import.lines.lost(import.files, at, NO_SERVER);
         return import.made.top.remark(remark);
     }
     import.upstreams.insert(block.arg(0).to_owned(), service.clone());
@@ -113,8 +116,7 @@ fn server(import: &mut Import<'_>, directive: &Directive) -> Table {
     let mut entry = Table::default();
     let written = directive.arg(0);
     let Some(address) = address(written, 80) else {
-        let why = "a server has an address and a port";
-        entry.remark(import.lines.lost(import.files, directive.at(), why));
+        entry.remark(import.lines.lost(import.files, directive.at(), crate::NO_ADDRESS));
         return entry;
     };
     entry.set("address", text(&address));
@@ -140,9 +142,12 @@ fn server(import: &mut Import<'_>, directive: &Directive) -> Table {
     entry
 }
 
-/// The address of a server with its port; none for a socket.
+/// The address of a server with its port, or at a socket.
 fn address(written: &str, port: u16) -> Option<String> {
-    if written.is_empty() || written.starts_with("unix:") || written.contains(['$', '/']) {
+    if let Some(path) = written.strip_prefix(UNIX).filter(|path| !path.contains('$')) {
+        return crate::socket(path);
+    }
+    if written.is_empty() || written.contains(['$', '/']) {
         return None;
     }
     let has_port = match written.rsplit_once(':') {
@@ -159,11 +164,14 @@ fn address(written: &str, port: u16) -> Option<String> {
     }
 }
 
+/// Begins the address of a socket.
+const UNIX: &str = "unix:";
+
 /// What a `proxy_pass` or `grpc_pass` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) tls: bool,
-    /// Host and port, or the name of an upstream.
+    /// Host and port, the name of an upstream, or a socket.
     pub(super) host: String,
     /// What takes the place of the path of the location.
     pub(super) path: Option<String>,
@@ -177,16 +185,26 @@ impl Target {
     pub(super) fn read(written: &str) -> Result<Self, String> {
         let (scheme, rest) = written.split_once("://").unwrap_or(("http", written));
         let rest = rest.strip_suffix("$request_uri").unwrap_or(rest);
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let end = match rest.strip_prefix(UNIX) {
+            Some(socket) => socket.find(':').map(|at| UNIX.len() + at),
+            None => rest.find('/'),
+        };
+        let (host, path) = rest.split_at(end.unwrap_or(rest.len()));
+        let path = path.trim_start_matches(':');
         if rest.contains('$') {
             return Err("a service has a name of its own, not that of a variable".to_owned());
         }
-        if host == "unix:" || host.is_empty() {
-            return Err("a server has an address and a port".to_owned());
+        if host.is_empty() {
+            return Err(crate::NO_ADDRESS.to_owned());
         }
         let tls = matches!(scheme, "https" | "grpcs");
         let path = (!path.is_empty()).then(|| path.to_owned());
         Ok(Self { tls, host: host.to_owned(), path })
+    }
+
+    /// The host that nginx sends to it (`$proxy_host`).
+    pub(super) fn proxy_host(&self) -> &str {
+        if self.host.starts_with(UNIX) { "localhost" } else { &self.host }
     }
 }
 
@@ -213,6 +231,9 @@ pub(super) fn service(
     let there = import.targets.iter().filter(same).find(|it| it.said.keys == said.keys);
     if let Some(there) = there {
         return Some(there.service.clone());
+    }
+    if import.lost_upstreams.contains(&target.host) {
+        return None;
     }
     let upstream = import.upstreams.get(&target.host);
     let mut made = match upstream {
@@ -321,7 +342,15 @@ mod tests {
             Ok((true, "10.0.0.1:8443".to_owned(), Some("/x/".to_owned())))
         );
         assert_eq!(read("http://web$request_uri"), Ok((false, "web".to_owned(), None)));
-        assert!(read("http://$backend").is_err() && read("http://unix:/run/x").is_err());
+        assert!(read("http://$backend").is_err());
+    }
+
+    #[test]
+    fn a_socket_ends_where_the_path_begins() {
+        let read = |text: &str| Target::read(text).map(|it| (it.host, it.path));
+        let socket = || "unix:/run/x".to_owned();
+        assert_eq!(read("http://unix:/run/x"), Ok((socket(), None)));
+        assert_eq!(read("http://unix:/run/x:/a/"), Ok((socket(), Some("/a/".to_owned()))));
     }
 
     #[test]
@@ -329,7 +358,8 @@ mod tests {
         assert_eq!(address("web", 80).as_deref(), Some("web:80"));
         assert_eq!(address("[::1]", 80).as_deref(), Some("[::1]:80"));
         assert_eq!(address("10.0.0.1:81", 80).as_deref(), Some("10.0.0.1:81"));
-        assert_eq!(address("unix:/run/x", 80), None);
+        assert_eq!(address("unix:/run/x", 80).as_deref(), Some("unix:/run/x"));
+        assert_eq!((address("unix:run/x", 80), address("unix:/run/$x", 80)), (None, None));
         assert_eq!(address("10.0.0.1:0", 80), None);
     }
 }

@@ -81,9 +81,7 @@ pub(super) fn targets(plan: &Plan, service: usize) -> Vec<Target> {
 mod tests {
     use loadline_core::{
         decide::controller::{Controller, Output},
-        fleet::{
-            Capacity, Edge, Fleet, Group, Maintenance, Server, Service, forwarding::Forwarding,
-        },
+        fleet::{Edge, Fleet, Group, Maintenance, Server, Service},
         time::Instant,
     };
 
@@ -91,21 +89,12 @@ mod tests {
 
     fn service() -> Service {
         let servers = [1, 2].map(|host| Server::at(([10, 0, 0, host], 80).into()));
-        let group = Group {
-            name: "near".into(),
-            region: "near".into(),
-            rtt: None,
-            capacity: Capacity::UNLIMITED,
-            scaler: Ratio::ONE,
-            servers: servers.into(),
-            discovery: None,
-        };
+        let group = Group::within("near", servers.into());
         Service { groups: vec![group], ..Service::named("web") }
     }
 
     fn targets_of(service: Service) -> Vec<Target> {
-        let (edge, forwarding) = (Edge::within("near"), Forwarding::default());
-        let fleet = Fleet { edge, forwarding, listeners: Vec::new(), services: vec![service] };
+        let fleet = Fleet::of(Edge::within("near"), Vec::new(), vec![service]);
         let Some(Output::Publish(plan)) = Controller::new(Instant::ZERO, fleet).poll() else {
             panic!("no plan")
         };

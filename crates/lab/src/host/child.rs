@@ -161,7 +161,7 @@ impl Child {
     }
 
     /// For an error: how it ended, if it did, and the last it said.
-    pub(super) fn last_words(&mut self) -> String {
+    fn last_words(&mut self) -> String {
         let ended = self.try_wait().ok().flatten();
         let ended = ended.map(|exit| format!("; `{}` ended {exit}", self.name));
         let said = self.stderr() + &self.stdout();

@@ -17,8 +17,8 @@ pub struct Entered(());
 
 impl Entered {
     /// Moves this process, which must not have started a thread, onto the host whose first process
-    /// is `init`. Programs that it starts from then on run there; it does itself as far as files
-    /// and network go. It must be the user who started the lab.
+    /// is `init`. This process uses the host's files and network from then on; programs it starts
+    /// run there. It must be the user who started the lab.
     ///
     /// # Errors
     /// [`HostError::Gone`] where there is no such process, else the system's.
@@ -28,19 +28,12 @@ impl Entered {
             move |source| HostError::Failed { host, what, source }
         };
         let dir = env::current_dir();
-        let open = |kind: &str| File::open(format!("/proc/{init}/ns/{kind}"));
         if !fs::exists(format!("/proc/{init}/ns")).unwrap_or(false) {
             return Err(HostError::Gone { host: name.to_owned() });
         }
         // All are opened before the first is entered, after which this /proc may be another.
-        let opened = (|| -> io::Result<_> {
-            let user = is_another(init, "user")?.then(|| open("user")).transpose()?;
-            let others = KINDS.map(|(kind, entry)| open(kind).map(|file| (file, entry)));
-            Ok((user, others.into_iter().collect::<io::Result<Vec<_>>>()?))
-        })();
-        let (user, others) = opened.map_err(failed("be looked into"))?;
-        let user = user.map(|file| (file, LinkNameSpaceType::User));
-        for (namespace, kind) in user.into_iter().chain(others) {
+        let namespaces = open_namespaces(init).map_err(failed("be looked into"))?;
+        for (namespace, kind) in namespaces {
             move_into_link_name_space(namespace.as_fd(), Some(kind))
                 .map_err(io::Error::from)
                 .map_err(failed("be entered"))?;
@@ -50,6 +43,14 @@ impl Entered {
         back.or_else(|_| env::set_current_dir("/")).map_err(failed("be entered"))?;
         Ok(Self(()))
     }
+}
+
+/// The namespaces to enter, in their order; that of users only where it is another.
+fn open_namespaces(init: u32) -> io::Result<Vec<(File, LinkNameSpaceType)>> {
+    let user = is_another(init, "user")?.then_some(("user", LinkNameSpaceType::User));
+    let kinds = user.into_iter().chain(KINDS);
+    let open = |kind: &str| File::open(format!("/proc/{init}/ns/{kind}"));
+    kinds.map(|(kind, entry)| open(kind).map(|file| (file, entry))).collect()
 }
 
 fn is_another(init: u32, kind: &str) -> io::Result<bool> {

@@ -109,16 +109,4 @@ pub enum HostError {
         /// What it said last, if that was kept.
         last_words: String,
     },
-    /// A program does not listen as expected.
-    #[error("nobody listens at port {port} of host `{host}` after {limit}{last_words}")]
-    Silent {
-        /// The host's name.
-        host: String,
-        /// The port.
-        port: u16,
-        /// How long it had.
-        limit: Duration,
-        /// How the program that should listen ended, if it did, and what it said last.
-        last_words: String,
-    },
 }

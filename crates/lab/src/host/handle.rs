@@ -5,7 +5,6 @@ use std::{
     net::{IpAddr, SocketAddr, TcpStream, UdpSocket},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
-    thread,
 };
 
 use loadline_core::{
@@ -17,7 +16,7 @@ use rustix::io::Errno;
 use socket2::Socket;
 
 use super::{
-    Child, Finished, HostError, LabError, Program, Tcp,
+    Child, Finished, HostError, Program, Tcp,
     child::OutputLines,
     message::{Channel, Failure, RawTraffic, RawUsage, Reply, Request, RouteTo},
 };
@@ -151,33 +150,8 @@ impl Host {
         Ok(Finished { exit, stdout: child.stdout(), stderr: child.stderr() })
     }
 
-    /// Waits until `server` has somebody listen at a TCP port of this host. Nothing is connected:
-    /// the host looks into the kernel's table.
-    ///
-    /// # Errors
-    /// [`HostError::Silent`] where nobody does within `limit` or the program ends, with the last
-    /// that it said.
-    pub fn wait_listening(
-        &self,
-        server: &mut Child,
-        port: u16,
-        limit: Duration,
-    ) -> Result<(), HostError> {
-        let until = clock::now() + limit;
-        loop {
-            if self.listens(port)? {
-                return Ok(());
-            }
-            if server.try_wait()?.is_some() || clock::now() >= until {
-                let host = self.name().to_owned();
-                let last_words = server.last_words();
-                return Err(HostError::Silent { host, port, limit, last_words });
-            }
-            thread::sleep(LOOK_AGAIN.to_std());
-        }
-    }
-
-    /// Whether some program of this host listens on a TCP port.
+    /// Whether some program of this host listens on a TCP port. Nothing is connected: the host
+    /// looks into the kernel's table.
     ///
     /// # Errors
     /// [`HostError::Gone`].
@@ -223,17 +197,6 @@ impl Host {
     pub fn socket(&self, of: IpAddr, datagrams: bool) -> Result<Socket, HostError> {
         let (_, descriptors) = self.line.ask(&Request::Socket { of, datagrams }, &[])?;
         descriptors.into_iter().next().map(Socket::from).ok_or_else(|| self.line.confused())
-    }
-
-    /// Changes how TCP behaves towards one address, or towards all that have no such rule of their
-    /// own. Connections that exist keep what they began with.
-    ///
-    /// # Errors
-    /// [`LabError::Machine`] where TCP cannot be so, or the kernel's refusal.
-    pub fn set_tcp(&self, to: Option<IpAddr>, tcp: &Tcp) -> Result<(), LabError> {
-        tcp.check(self.name())?;
-        self.line.ask(&Request::Route(RouteTo::new(to, tcp)), &[])?;
-        Ok(())
     }
 
     /// Ends the host.
@@ -336,6 +299,3 @@ impl Line {
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
-
-/// Between two looks at whether a server listens yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);

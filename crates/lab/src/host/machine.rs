@@ -146,7 +146,7 @@ impl Machine {
 }
 
 impl Tcp {
-    pub(super) fn check(&self, host: &str) -> Result<(), LabError> {
+    fn check(&self, host: &str) -> Result<(), LabError> {
         let wrong = |what: &str, value: String, right: &str| LabError::Machine {
             host: host.to_owned(),
             what: what.to_owned(),

@@ -103,8 +103,6 @@ pub(super) enum Request {
         of: IpAddr,
         datagrams: bool,
     },
-    /// In place of the route to the same destination.
-    Route(RouteTo),
     Usage,
 }
 

@@ -114,12 +114,6 @@ impl Port {
         let named = |source| PortError::Socket { name: outer.to_owned(), source };
         Ok(Self { descriptor: open().map_err(named)?, link: LinkLayer::Ethernet(inner) })
     }
-
-    /// Whether it is a TUN interface; otherwise it is a socket on a veth pair.
-    #[must_use]
-    pub fn is_tun(&self) -> bool {
-        self.link == LinkLayer::Bare
-    }
 }
 
 impl Port {

@@ -2,7 +2,7 @@
 
 use loadline_core::{time::Duration, units::Ratio};
 use loadline_lab::{
-    host::{Lab, LabError, Machine, Options, Processors, Program},
+    host::{Lab, LabError, Machine, Options, Processors, Program, Tcp},
     topology::Topology,
 };
 
@@ -70,6 +70,16 @@ fn a_setting_that_the_kernel_does_not_have_is_named() {
     options.machines.insert("h0".to_owned(), machine);
     let said = Lab::start(&row(1, Duration::ZERO), &options).unwrap_err().to_string();
     assert!(said.contains("tcp_fast_as_light") && said.contains("No such file"), "{said}");
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_does_not_have_is_named() {
+    let mut options = options();
+    let tcp = Tcp { congestion: Some("light".to_owned()), ..Tcp::default() };
+    options.machines.insert("h0".to_owned(), Machine { tcp, ..Machine::default() });
+    let said = Lab::start(&row(1, Duration::ZERO), &options).unwrap_err().to_string();
+    assert!(said.contains("`light`"), "{said}");
+    assert!(said.contains("tcp_available_congestion_control"), "{said}");
 }
 
 #[test]

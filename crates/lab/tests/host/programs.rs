@@ -3,12 +3,11 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader, Write},
-    net::SocketAddr,
     process::Command,
 };
 
 use loadline_core::time::Duration;
-use loadline_lab::host::{Exit, Host, HostError, Lab, Output, Program, Signal};
+use loadline_lab::host::{Exit, Host, Lab, Output, Program, Signal};
 
 use crate::support::{PATIENT, options, round_trip, row, start, udp, v4};
 
@@ -115,23 +114,6 @@ fn what_takes_too_long_is_killed_and_its_last_words_are_told() {
     let late = lab.hosts()[0].run(shell("echo so far; sleep 600"), Duration::from_millis(300));
     let said = late.unwrap_err().to_string();
     assert!(said.contains("within 300ms") && said.contains("so far"), "{said}");
-}
-
-#[test]
-fn a_server_is_awaited_until_it_listens_and_not_once_it_has_ended() {
-    let lab = one_host();
-    let host = &lab.hosts()[0];
-    let silent = host.spawn(shell("echo no such file; exit 4"));
-    let error = host.wait_listening(&mut silent.unwrap(), 80, PATIENT).unwrap_err();
-    assert!(matches!(error, HostError::Silent { .. }));
-    let said = error.to_string();
-    assert!(said.contains("with exit code 4") && said.contains("no such file"), "{said}");
-    // One made here on behalf of the host is as good as a program's.
-    let socket = host.socket(v4(1), false).unwrap();
-    socket.bind(&SocketAddr::new(v4(1), 80).into()).unwrap();
-    socket.listen(1).unwrap();
-    let mut child = host.spawn(Program::new("sleep").arg("600")).unwrap();
-    host.wait_listening(&mut child, 80, PATIENT).unwrap();
 }
 
 #[test]

@@ -10,9 +10,7 @@ fn every_value_and_repetition_is_a_step_of_its_own() {
     let plan = study(SMALLEST).plan("loadline", &Places::default());
     let steps: Vec<_> = plan.steps.iter().map(loadline_lab::study::Step::title).collect();
     let right = [
-        "first-byte, n 10, run 1",
-        "first-byte, n 10, run 2",
-        "first-byte, n 20, run 1",
+        "first-byte, n 10, run 1", "first-byte, n 10, run 2", "first-byte, n 20, run 1",
         "first-byte, n 20, run 2",
     ];
     assert_eq!(steps, right);

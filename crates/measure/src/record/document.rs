@@ -127,17 +127,8 @@ fn advice(found: u64) -> &'static str {
 
 /// The kinds of records, as `kind` names them.
 const KINDS: [&str; 11] = [
-    "load",
-    "capacity",
-    "probe",
-    "resources",
-    "formula",
-    "comparison",
-    "study",
-    "check",
-    "plan",
-    "ranking",
-    "explanation",
+    "load", "capacity", "probe", "resources", "formula", "comparison", "study", "check", "plan",
+    "ranking", "explanation",
 ];
 
 #[cfg(test)]

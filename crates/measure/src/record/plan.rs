@@ -11,8 +11,8 @@ use super::{Latency, Outcomes};
 pub struct PlanRecord {
     /// The objective.
     pub objective: String,
-    /// Whether the objective holds with the servers in `groups` in every case. If not, `groups` has
-    /// the largest numbers that were tried.
+    /// Whether the objective holds with the servers in `groups` in all runs of every case. If not,
+    /// more servers do not help.
     pub met: bool,
     /// Servers needed in each group, in the order of the file.
     pub groups: Vec<PlannedGroup>,

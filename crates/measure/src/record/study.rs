@@ -1,7 +1,7 @@
 //! A published measurement, made again: its runs, what was published beside what was measured,
 //! and the verdicts.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -306,6 +306,39 @@ pub struct StudyLine {
     pub points: Vec<(String, Option<f64>)>,
 }
 
+impl StudyVerdict {
+    /// The verdict on a figure that was judged elsewhere.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        measured: impl Into<String>,
+        target: impl Into<String>,
+        pass: bool,
+    ) -> Self {
+        Self { name: name.into(), measured: measured.into(), target: target.into(), pass }
+    }
+
+    /// `PASS` or `FAIL`.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        if self.pass { "PASS" } else { "FAIL" }
+    }
+}
+
+/// Exactly one line, `PASS name measured (target)` or `FAIL name measured (target)`, whatever its
+/// parts contain, so that a script can count lines.
+impl fmt::Display for StudyVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [name, measured, target] =
+            [&self.name, &self.measured, &self.target].map(|part| one_line(part));
+        write!(f, "{} {name} {measured} ({target})", self.word())
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 impl StudyPhase {
     /// Whether its figures may be used.
     #[must_use]
@@ -335,6 +368,20 @@ mod tests {
     fn times_grow_with_the_speed_and_rates_shrink() {
         let scaled = |value, unit| StudyLab::scaled(10.0, value, unit);
         assert_eq!([scaled(38.0, "ms"), scaled(200.0, "/s"), scaled(7.0, "%")], [380.0, 20.0, 7.0]);
+    }
+
+    #[test]
+    fn a_verdict_is_one_line() {
+        let pass = StudyVerdict::new("run 1 average", "58.1 ms", "at most 61.2 ms", true);
+        assert_eq!(pass.to_string(), "PASS run 1 average 58.1 ms (at most 61.2 ms)");
+        let fail = StudyVerdict { pass: false, ..pass };
+        assert_eq!(fail.to_string(), "FAIL run 1 average 58.1 ms (at most 61.2 ms)");
+    }
+
+    #[test]
+    fn a_line_break_inside_a_part_does_not_make_two_lines() {
+        let verdict = StudyVerdict::new("a\nb", "1\r\n2", "3", true);
+        assert_eq!(verdict.to_string(), "PASS a b 1 2 (3)");
     }
 
     #[test]

@@ -56,17 +56,9 @@ impl Answer {
         if asks_for_all(asked.fields) {
             return Self::whole(response, length);
         }
-        let request = cache::Request {
-            method: b"GET",
-            scheme: b"",
-            authority: b"",
-            target: b"",
-            fields: asked.fields,
-            has_content: false,
-        };
         let own = response.fields();
         let stored = cache::Response { status: response.status, fields: Fields(&own) };
-        match Condition::of(&request, &stored, asked.received) {
+        match condition(&stored, asked.fields, asked.received) {
             Condition::Failed => return Self::bare(412, b""),
             Condition::NotModified => return Self::not_modified(&stored),
             Condition::Send => {}
@@ -158,6 +150,33 @@ impl Body {
 pub(crate) fn asks_for_all(fields: Fields<'_>) -> bool {
     let asks_less = |name| is_condition(name) || name.eq_ignore_ascii_case(b"range");
     !fields.iter().any(|field| asks_less(field.name))
+}
+
+/// Whether a request wants another response than this one, by conditions that only its server may
+/// answer (RFC 9110 section 13.2.1, RFC 9111 section 4.3.2).
+pub(crate) fn wants_another(response: &Response, fields: Fields<'_>, received: UnixTime) -> bool {
+    let is_of_server = |name: &[u8]| {
+        let names: [&[u8]; 2] = [b"if-match", b"if-unmodified-since"];
+        names.iter().any(|other| name.eq_ignore_ascii_case(other))
+    };
+    if !fields.iter().any(|field| is_of_server(field.name)) {
+        return false;
+    }
+    let own = response.fields();
+    let stored = cache::Response { status: response.status, fields: Fields(&own) };
+    condition(&stored, fields, received) == Condition::Failed
+}
+
+fn condition(stored: &cache::Response<'_>, fields: Fields<'_>, received: UnixTime) -> Condition {
+    let request = cache::Request {
+        method: b"GET",
+        scheme: b"",
+        authority: b"",
+        target: b"",
+        fields,
+        has_content: false,
+    };
+    Condition::of(&request, stored, received)
 }
 
 /// So much of a body is cheaper to copy behind a head than to send from a place of its own.

@@ -29,6 +29,7 @@ use super::{
     fetch::Via,
     object::{Object, Response},
     pieces::Pieces,
+    reserved::Reserved,
 };
 
 /// A response that is coming in.
@@ -69,6 +70,8 @@ struct State {
     interims: Vec<Bytes>,
     via: Via,
     pieces: Pieces,
+    /// The memory that they take.
+    reserved: Option<Reserved>,
     is_whole: bool,
     /// Why the body ended before it was whole.
     failed: Option<Failed>,
@@ -135,6 +138,20 @@ impl Arrival {
         state.readers.wake();
     }
 
+    /// Memory has been taken for more of the body.
+    pub(super) fn reserve(&self, more: Reserved) {
+        let mut state = self.lock();
+        match &mut state.reserved {
+            Some(reserved) => reserved.add(more),
+            none => *none = Some(more),
+        }
+    }
+
+    /// For how much of it memory has been taken.
+    pub(super) fn reserved(&self) -> u64 {
+        self.lock().reserved.as_ref().map_or(0, Reserved::bytes)
+    }
+
     /// More of the body has come.
     pub(crate) fn append(&self, bytes: Bytes) {
         let mut state = self.lock();
@@ -147,13 +164,16 @@ impl Arrival {
         self.lock().enter_window();
     }
 
-    /// All of it has come: its pieces.
+    /// All of it has come: its pieces, if it was kept, which are counted elsewhere from here on.
     pub(crate) fn finish(&self) -> Box<[Bytes]> {
         let mut state = self.lock();
-        let pieces = if state.in_window { Box::default() } else { state.pieces.seal() };
         state.is_whole = true;
         state.readers.wake();
-        pieces
+        if state.in_window {
+            return Box::default();
+        }
+        state.reserved = None;
+        state.pieces.seal()
     }
 
     /// Keeps the same bytes in other pieces, those of what is stored.
@@ -176,6 +196,8 @@ impl Arrival {
             (state.begun, state.via) = (Some(Begun::Failed(failed)), via);
         }
         state.failed.get_or_insert(failed);
+        // It is of no use to who might join.
+        state.enter_window();
         state.readers.wake();
     }
 
@@ -235,6 +257,8 @@ impl State {
     fn trim(&mut self) {
         let taken = self.readers.slowest().unwrap_or(self.pieces.end());
         self.pieces.forget(taken);
+        let held = self.pieces.held();
+        self.reserved.iter_mut().for_each(|reserved| reserved.shrink(held));
         self.fetch.take().into_iter().for_each(Waker::wake);
     }
 

@@ -4,12 +4,7 @@
 //! client is nobody. It goes on when whoever asked for it has left, unless what it brings cannot be
 //! stored. When it ends, however that is, all who wait for it are free.
 
-use std::{
-    cell::{Cell, RefCell},
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
     cache::{Fields, Settings},
@@ -44,8 +39,6 @@ pub(crate) struct Fetch {
     pub(super) stored: Option<(Arc<Object>, bool)>,
     /// Keys by which others join the fetch.
     pub(super) keys: RefCell<[Option<Key>; 2]>,
-    /// Memory that has been taken for the body.
-    pub(super) reserved: Cell<u64>,
     /// Purges that had come when it began.
     pub(super) epoch: u64,
     /// The `Range` of whoever it was begun for.
@@ -90,7 +83,6 @@ impl Fetch {
             wanted: wanted.clone(),
             stored,
             keys: RefCell::new([Some(key), None]),
-            reserved: Cell::new(0),
             range: None,
         }
     }
@@ -127,16 +119,7 @@ impl Fetch {
 
     /// Keeps `bytes` more of the body whole, if there is memory for it.
     pub(super) fn reserve(&self, bytes: u64) -> bool {
-        let may = self.store.reserve(bytes);
-        if may {
-            self.reserved.set(self.reserved.get() + bytes);
-        }
-        may
-    }
-
-    /// Gives back what memory was taken for the body.
-    pub(super) fn release(&self) {
-        self.store.release(self.reserved.take());
+        self.store.reserve(bytes).map(|more| self.arrival.reserve(more)).is_some()
     }
 
     /// Lets those join who ask for the same by another key.
@@ -163,7 +146,6 @@ impl Fetch {
 
     fn end(&self, failed: Failed, via: Via) {
         self.close();
-        self.release();
         self.arrival.fail(failed, via);
     }
 }

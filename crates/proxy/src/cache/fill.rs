@@ -232,7 +232,7 @@ impl Fetch {
         filling.left -= bytes.len() as u64;
         let length = self.arrival.len() + bytes.len() as u64;
         let is_kept = filling.metadata.is_some();
-        let missing = length.saturating_sub(self.reserved.get());
+        let missing = length.saturating_sub(self.arrival.reserved());
         if is_kept
             && (length > self.store.longest_arriving() || missing > 0 && !self.reserve(missing))
         {
@@ -241,12 +241,12 @@ impl Fetch {
         self.arrival.append(bytes);
     }
 
-    /// Keeps the body whole no longer: it cannot be stored.
+    /// Keeps the body whole no longer: it cannot be stored. What readers have not taken of it still
+    /// counts.
     fn let_go(&self, filling: &mut Filling, asked: &[u8]) {
         filling.metadata = None;
         self.pass(false, asked);
         self.arrival.shrink();
-        self.release();
     }
 
     /// Waits until more is to be read; an error if nobody wants it.
@@ -261,10 +261,7 @@ impl Fetch {
             self.arrival.fail(WRONG_RANGE, Via::default());
             return false;
         }
-        let pieces = self.arrival.finish();
-        // What is kept is counted from here on, and not what came in.
-        self.release();
-        let pieces = self.store.kept(pieces);
+        let pieces = self.store.kept(self.arrival.finish());
         self.arrival.replace(&pieces);
         if let Some(metadata) = filling.metadata
             && let Some(closed) = self.close()

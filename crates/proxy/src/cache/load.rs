@@ -29,15 +29,6 @@ pub(crate) struct Load {
     arrival: Arc<Arrival>,
 }
 
-/// Memory that is taken for a body while it comes in.
-struct Reserved<'s>(&'s Store, u64);
-
-impl Drop for Reserved<'_> {
-    fn drop(&mut self) {
-        self.0.release(self.1);
-    }
-}
-
 impl Load {
     /// One under this key, of what is at this place and for this URL.
     pub(crate) fn new(
@@ -66,10 +57,12 @@ impl Load {
 
     async fn read(&self, Opened { response, metadata, epoch, mut body }: Opened) {
         let length = body.length;
-        let is_kept = length <= self.store.longest() && self.store.reserve(length);
-        let reserved = is_kept.then(|| Reserved(&self.store, length));
-        if !is_kept {
-            self.close();
+        let fits = length <= self.store.longest();
+        let reserved = fits.then(|| self.store.reserve(length)).flatten();
+        let is_kept = reserved.is_some();
+        match reserved {
+            Some(reserved) => self.arrival.reserve(reserved),
+            None => _ = self.close(),
         }
         self.arrival.begin(Begun::Disk(response.clone(), metadata, is_kept), Via::default());
         let mut at = 0;
@@ -84,9 +77,7 @@ impl Load {
             at += piece.len() as u64;
             self.arrival.append(piece);
         }
-        let pieces = self.arrival.finish();
-        drop(reserved);
-        let pieces = self.store.kept(pieces);
+        let pieces = self.store.kept(self.arrival.finish());
         self.arrival.replace(&pieces);
         if is_kept && let Some(closed) = self.close() {
             let mut object = Object::new(response, metadata, pieces, epoch);

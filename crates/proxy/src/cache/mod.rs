@@ -16,6 +16,7 @@
 //! | `fill` | what becomes of its response |
 //! | `head` | what a response to `HEAD` says of what is stored |
 //! | `arrival`, `pieces` | a response that is coming in, and everybody who reads it meanwhile |
+//! | `reserved` | memory of what is coming in |
 //! | `pinned` | memory of what is not stored any more and still sent |
 //! | `disk` | the second tier, on disk |
 //! | `load` | a response on its way from there to memory |
@@ -36,6 +37,7 @@ mod object;
 mod pieces;
 mod pinned;
 mod purge;
+mod reserved;
 mod result;
 mod selectors;
 mod store;
@@ -45,7 +47,7 @@ mod table;
 mod testing;
 mod wanted;
 
-pub(crate) use answer::{Answer, Asked, Body, COPIED, Part, asks_for_all, write};
+pub(crate) use answer::{Answer, Asked, Body, COPIED, Part, asks_for_all, wants_another, write};
 pub(crate) use arrival::{Begun, Failed, Reader};
 pub(crate) use coded::Coded;
 pub(crate) use disk::{Body as DiskBody, Disk, Kept, Opened, Place};

@@ -24,6 +24,11 @@ impl Pieces {
         self.end
     }
 
+    /// How much there is, from the first byte that is not forgotten.
+    pub(super) fn held(&self) -> u64 {
+        self.list.front().map_or(0, |(start, _)| self.end - start)
+    }
+
     /// Appends bytes.
     pub(super) fn push(&mut self, bytes: Bytes) {
         if bytes.is_empty() {
@@ -128,6 +133,8 @@ mod tests {
         pieces.forget(250);
         assert_eq!(pieces.after(100), None);
         assert_eq!(pieces.after(250).map(|piece| piece.len()), Some(50));
-        assert_eq!(pieces.end(), 1_000);
+        assert_eq!((pieces.end(), pieces.held()), (1_000, 800));
+        pieces.forget(1_000);
+        assert_eq!(pieces.held(), 0);
     }
 }

@@ -96,7 +96,7 @@ impl Store {
         state::Cache {
             objects,
             bytes,
-            arriving_bytes: self.arriving.load(Relaxed),
+            arriving_bytes: self.arriving.bytes(),
             sending_bytes: self.pinned.bytes(),
             memory_bytes,
             fetches: self.fetch_count(),

@@ -37,6 +37,7 @@ use super::{
     object::{Object, Response, SENT_IN_PLACE},
     pinned::{Pinned, pages_of},
     purge::url_of,
+    reserved::{Arriving, Reserved},
     selectors::Selectors,
     sweeps::{Closed, Sweeps},
     table::{ENTRY_BYTES, Known, Table},
@@ -53,8 +54,8 @@ pub(crate) struct Store {
     pub(super) table: RwLock<Table>,
     /// Responses that are being fetched. Those of one URL are beside one another.
     fetches: Mutex<BTreeMap<Key, Arc<Arrival>>>,
-    /// Bytes of bodies that are coming in and are kept whole.
-    pub(super) arriving: AtomicU64,
+    /// Memory of bodies that are coming in.
+    pub(super) arriving: Arriving,
     pub(super) pinned: Pinned,
     /// Responses that were evicted.
     pub(super) evicted: AtomicU64,
@@ -114,7 +115,7 @@ impl Store {
         Self {
             table: RwLock::new(Table::new(limits.memory, pinned.clone())),
             fetches: Mutex::default(),
-            arriving: AtomicU64::new(0),
+            arriving: Arriving::default(),
             pinned,
             evicted: AtomicU64::new(0),
             limits: RwLock::new(limits),
@@ -453,26 +454,15 @@ impl Store {
         distinct(self.fetches().values())
     }
 
-    /// Takes memory for a body that is coming in; false if there is no more.
-    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+    /// Takes memory for a body that is coming in; none if there is no more.
+    pub(super) fn reserve(&self, bytes: u64) -> Option<Reserved> {
         let most = self.limits().memory.get() / ARRIVING_PART;
-        let before = self.arriving.fetch_add(bytes, Relaxed);
-        if before + bytes + self.pinned.bytes() > most {
-            self.arriving.fetch_sub(bytes, Relaxed);
-            return false;
-        }
+        let before = self.arriving.bytes();
+        let reserved = self.arriving.reserve(bytes, most.saturating_sub(self.pinned.bytes()))?;
         if before / RESIZE_STEP != (before + bytes) / RESIZE_STEP {
             self.fit();
         }
-        true
-    }
-
-    /// Gives memory for a body back.
-    pub(crate) fn release(&self, bytes: u64) {
-        let before = self.arriving.fetch_sub(bytes, Relaxed);
-        if before / RESIZE_STEP != before.saturating_sub(bytes) / RESIZE_STEP {
-            self.fit();
-        }
+        Some(reserved)
     }
 
     /// The limits.
@@ -491,7 +481,7 @@ impl Store {
     fn room(&self, own: u32) -> units::Bytes {
         let pinned = self.pinned.bytes().saturating_sub(Arena::memory_of(1) * u64::from(own));
         let memory = self.limits().memory.get();
-        let others = (self.arriving.load(Relaxed) + pinned).min(memory / ARRIVING_PART);
+        let others = (self.arriving.bytes() + pinned).min(memory / ARRIVING_PART);
         units::Bytes::new(memory - others)
     }
 

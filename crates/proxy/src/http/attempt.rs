@@ -168,14 +168,18 @@ impl<'e, 'a> Attempt<'e, 'a> {
     /// Sends the request and passes the response on.
     pub(crate) async fn carry(&mut self) -> Result<Done, Reason> {
         self.send().await?;
-        let (head, buffer) = match (self.ask().await, self.unfinished) {
+        let (mut head, mut buffer) = match (self.ask().await, self.unfinished) {
             (Err(reason), Some(first)) if reason.ending() == first.ending() => return Err(first),
             (answered, _) => answered?,
         };
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
-        if self.is_of_bucket() && (!is_object(head.status()) || self.asks_error_page()) {
-            return Box::pin(self.refused(head, buffer, now)).await;
+        if self.is_of_bucket() {
+            self.check_range(&head, buffer.filled())?;
+            if !is_object(head.status()) || self.asks_error_page() {
+                return Box::pin(self.refused(head, buffer, now)).await;
+            }
+            self.hide_rest(&mut head, &mut buffer)?;
         }
         let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
         if let Action::Discard = self.exchange.tell(now, came) {

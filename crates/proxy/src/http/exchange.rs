@@ -324,12 +324,12 @@ impl<'a> Exchange<'a> {
             (settings.http_version == HttpVersion::Http2, settings.send_proxy);
         let store = self.driver.route.store(place).cloned();
         let (mut takes_kept, mut may_renew) = (!is_shared && introduces.is_none(), true);
-        let mut asks_page = false;
+        let mut then = None;
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
             let signed = match &store {
                 None => None,
-                Some(store) => match Box::pin(self.sign(store, asks_page)).await {
+                Some(store) => match Box::pin(self.sign(store, then)).await {
                     Ok(signed) => signed,
                     Err(reason) => return Err(self.failed(&Failure::new(reason))),
                 },
@@ -354,8 +354,10 @@ impl<'a> Exchange<'a> {
                     may_renew = false;
                     continue;
                 }
-                Err(Failure { again: Some(Again::ErrorPage), .. }) => {
-                    asks_page = true;
+                Err(Failure { again: again @ Some(Again::ErrorPage | Again::Whole), .. })
+                    if again != then =>
+                {
+                    then = again;
                     continue;
                 }
                 _ => {}

@@ -27,6 +27,8 @@ pub(crate) enum Again {
     Signed,
     /// Its page for objects that are not there.
     ErrorPage,
+    /// All of the object: what the range was to be of is another by now.
+    Whole,
 }
 
 impl Failure {

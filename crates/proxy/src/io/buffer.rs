@@ -58,6 +58,12 @@ impl Buffer {
         self.append(bytes);
     }
 
+    /// Holds `bytes`, which are no more, in the place of the first `count`.
+    pub(crate) fn replace_first(&mut self, count: usize, bytes: &[u8]) {
+        self.consume(count - bytes.len());
+        self.bytes[self.start..self.start + bytes.len()].copy_from_slice(bytes);
+    }
+
     fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
     }
@@ -170,6 +176,14 @@ mod tests {
         assert_eq!(buffer.filled(), b"worl");
         buffers.give(buffer);
         assert!(buffers.take().filled().is_empty());
+    }
+
+    #[test]
+    fn what_is_first_in_a_buffer_can_become_shorter() {
+        let mut buffer = Buffers::new().take();
+        buffer.append(b"a long head, and a body");
+        buffer.replace_first(11, b"a head");
+        assert_eq!(buffer.filled(), b"a head, and a body");
     }
 
     #[test]

@@ -89,7 +89,7 @@ const TLS_RECORDS: u64 = 2 * (64 << 10) + 2 * (16 << 10);
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
-    use loadline_core::fleet::{Edge, Protocol, forwarding::Forwarding};
+    use loadline_core::fleet::{Edge, Protocol};
 
     use super::*;
 
@@ -102,12 +102,7 @@ mod tests {
             ..Listener::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 0)
         };
         let edge = Edge { max_connections, ..Edge::within("here") };
-        Fleet {
-            edge,
-            forwarding: Forwarding::default(),
-            listeners: listeners.iter().map(listener).collect(),
-            services: vec![],
-        }
+        Fleet::of(edge, listeners.iter().map(listener).collect(), vec![])
     }
 
     #[test]

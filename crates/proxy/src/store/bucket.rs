@@ -12,7 +12,8 @@ use std::{
 
 use http::{Request, header::HOST, request::Parts};
 use loadline_core::{
-    cache::Field,
+    cache::{Field, Fields},
+    compress::etag,
     decide::reason::Reason,
     fleet::{Bucket, Store},
 };
@@ -36,15 +37,14 @@ pub(super) enum Outgoing {
 }
 
 /// Makes the request for a client's, whose head `text` begins with, with a signature for `region`
-/// if there are credentials.
+/// if there are credentials; for `all` of the object, where its range does not count.
 ///
 /// # Errors
 /// [`Reason::StoreTokenExpired`] where the credentials are no longer valid,
 /// [`Reason::StoreCredentials`] where nothing can be signed with them.
 pub(super) fn outgoing(
     (store, bucket): (&Store, &Bucket),
-    text: &[u8],
-    has_body: bool,
+    (text, all): (&[u8], bool),
     (credential, region): (Option<&Credential>, &str),
 ) -> Result<Outgoing, Reason> {
     let asked = Asked::of(text);
@@ -53,12 +53,11 @@ pub(super) fn outgoing(
         b"HEAD" => "HEAD",
         _ => return Ok(Outgoing::Local(405, "Allow: GET, HEAD\r\n")),
     };
-    if has_body {
+    if asked.fields().any(|field| frames_body(&field)) {
         return Ok(Outgoing::Local(400, ""));
     }
     let Some(path) = path(store, bucket, asked.path) else { return Ok(Outgoing::Local(404, "")) };
-    let mut fields: Vec<Field<'_>> =
-        asked.fields().filter(|field| is_listed(ASKED, field.name)).collect();
+    let mut fields = told(asked, all);
     if bucket.account.is_some() {
         // Each is signed once.
         fields.sort_by_key(|field| field.name.to_ascii_lowercase());
@@ -78,6 +77,32 @@ pub(super) fn outgoing(
     }
     add(&[b"\r\n"]);
     Ok(Outgoing::Request(head))
+}
+
+/// What of a client's head the store is told. Not all stores know that a range is for `GET` alone,
+/// that tags come before dates (RFC 9110 sections 14.2, 13.1.3 and 13.1.4), or several tags.
+fn told(asked: Asked<'_>, all: bool) -> Vec<Field<'_>> {
+    let mut fields: Vec<Field<'_>> =
+        asked.fields().filter(|field| is_listed(ASKED, field.name)).collect();
+    let has = |name| Fields(&fields).has(name);
+    let no_range = all || asked.method != b"GET";
+    let left_out = [
+        ("range", no_range),
+        ("if-range", no_range),
+        ("if-modified-since", has("if-none-match")),
+        ("if-unmodified-since", has("if-match")),
+    ];
+    fields.retain(|field| !left_out.iter().any(|(name, is_out)| *is_out && field.is(name)));
+    for field in fields.iter_mut().filter(|field| field.is("if-none-match")) {
+        field.value = etag::in_one_form(field.value);
+    }
+    fields
+}
+
+/// Whether a field says that a body follows.
+fn frames_body(field: &Field<'_>) -> bool {
+    let is_long = || field.value.iter().any(|byte| matches!(byte, b'1'..=b'9'));
+    field.is("transfer-encoding") || field.is("content-length") && is_long()
 }
 
 /// The path of an object; none for one that can lead out of the prefix, or be that of no object.
@@ -165,36 +190,16 @@ pub(crate) const fn is_object(status: u16) -> bool {
 
 /// What of a client's head a store is told.
 const ASKED: &[&str] = &[
-    "Range",
-    "If-Range",
-    "If-Match",
-    "If-None-Match",
-    "If-Modified-Since",
-    "If-Unmodified-Since",
+    "Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
     "Accept-Encoding",
 ];
 
 /// What of a response goes on: what describes the object and how it comes. Owners, identifiers of
 /// requests, keys of encryption and names of software stay here.
 const PASSED: &[&str] = &[
-    "Accept-Ranges",
-    "Age",
-    "Cache-Control",
-    "Connection",
-    "Content-Disposition",
-    "Content-Encoding",
-    "Content-Language",
-    "Content-Length",
-    "Content-Range",
-    "Content-Type",
-    "Date",
-    "ETag",
-    "Expires",
-    "Last-Modified",
-    "Strict-Transport-Security",
-    "Trailer",
-    "Transfer-Encoding",
-    "Vary",
+    "Accept-Ranges", "Age", "Cache-Control", "Connection", "Content-Disposition",
+    "Content-Encoding", "Content-Language", "Content-Length", "Content-Range", "Content-Type",
+    "Date", "ETag", "Expires", "Last-Modified", "Trailer", "Transfer-Encoding", "Vary",
 ];
 
 /// The version of Azure's API whose rules of signatures and ranges are meant.
@@ -221,7 +226,7 @@ mod tests {
     fn made(base: &str, text: &str, credential: Option<&Credential>) -> Outgoing {
         let bucket = bucket(base);
         let store = Store::at(StorePlace::Bucket(bucket.clone()));
-        outgoing((&store, &bucket), text.as_bytes(), false, (credential, "eu-central-1"))
+        outgoing((&store, &bucket), (text.as_bytes(), false), (credential, "eu-central-1"))
             .expect("a request")
     }
 
@@ -264,6 +269,51 @@ mod tests {
         let expected = "GET /b/a HTTP/1.1\r\nHost: s3.eu-central-1.amazonaws.com\r\n\
             range: bytes=0-1\r\nIf-None-Match: \"a\"\r\n\r\n";
         assert_eq!(made("/b", text, None), Outgoing::Request(expected.into()));
+    }
+
+    /// The fields that a store is told for a request with these.
+    fn told_of(method: &str, lines: &str) -> String {
+        match made("/b", &format!("{method} /a HTTP/1.1\r\n{lines}\r\n"), None) {
+            Outgoing::Request(head) => {
+                let head = String::from_utf8(head).expect("text");
+                head.lines().skip(2).filter(|line| !line.is_empty()).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_head_of_an_object_is_asked_for_without_a_range() {
+        let lines = "Range: bytes=0-1\r\nIf-Range: \"a\"\r\n";
+        assert_eq!(told_of("HEAD", lines), "");
+        assert_eq!(told_of("GET", lines), "Range: bytes=0-1If-Range: \"a\"");
+    }
+
+    #[test]
+    fn a_store_is_told_of_two_conditions_the_one_that_counts() {
+        let date = "Tue, 24 Nov 2026 11:00:00 GMT";
+        for (tag, since) in
+            [("If-None-Match", "If-Modified-Since"), ("If-Match", "If-Unmodified-Since")]
+        {
+            let lines = format!("{since}: {date}\r\n{tag}: \"a\"\r\n");
+            assert_eq!(told_of("GET", &lines), format!("{tag}: \"a\""));
+            assert_eq!(told_of("GET", &format!("{since}: {date}\r\n")), format!("{since}: {date}"));
+        }
+    }
+
+    #[test]
+    fn a_tag_that_was_made_weak_is_told_as_the_store_has_it() {
+        let told = told_of("GET", "If-None-Match: W/\"a\", \"a\"\r\n");
+        assert_eq!(told, "If-None-Match: \"a\"");
+    }
+
+    #[test]
+    fn a_request_with_a_body_is_refused_by_its_head_whatever_has_come_of_it() {
+        let given = |lines: &str| made("/b", &format!("GET /a HTTP/1.1\r\n{lines}\r\n"), None);
+        for lines in ["Content-Length: 10\r\n", "transfer-encoding: chunked\r\n"] {
+            assert_eq!(given(lines), Outgoing::Local(400, ""), "{lines}");
+        }
+        assert!(matches!(given("Content-Length: 0\r\n"), Outgoing::Request(_)));
     }
 
     #[test]
@@ -314,7 +364,7 @@ mod tests {
             b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=2-3\r\nCookie: a\r\n\r\n";
         let head = |credential: Option<Credential>| {
             let with = (credential.as_ref(), "");
-            match outgoing((&store, &bucket), text, false, with) {
+            match outgoing((&store, &bucket), (&text[..], false), with) {
                 Ok(Outgoing::Request(head)) => String::from_utf8(head).expect("text"),
                 other => panic!("{other:?}"),
             }

@@ -136,7 +136,8 @@ impl Remote {
         Ok(Self { credentials, region, error_page: ArcSwapOption::empty() })
     }
 
-    /// Makes the request for the store out of one whose head `text` begins with.
+    /// Makes the request for the store out of one whose head `text` begins with; for `all` of the
+    /// object, where its range does not count.
     ///
     /// # Errors
     /// [`Reason::StoreNoCredentials`] where none are found within `limit`, else those of
@@ -144,7 +145,7 @@ impl Remote {
     pub(crate) async fn sign(
         &self,
         (store, bucket): (&Store, &Bucket),
-        (text, has_body): (&[u8], bool),
+        (text, all): (&[u8], bool),
         limit: Duration,
     ) -> Result<Signed, Reason> {
         let Known { credential, generation, .. } = match &self.credentials {
@@ -156,7 +157,7 @@ impl Remote {
         }
         let region = self.region.load_full();
         let with = (credential.as_deref(), region.as_str());
-        let outgoing = outgoing((store, bucket), text, has_body, with)?;
+        let outgoing = outgoing((store, bucket), (text, all), with)?;
         Ok(Signed { outgoing, generation, region })
     }
 

@@ -254,6 +254,27 @@ fn what_is_too_long_goes_through_in_a_window_and_is_not_stored() {
 }
 
 #[test]
+fn what_a_slow_client_has_not_taken_of_what_is_too_long_counts_as_coming_in() {
+    let long = "z".repeat(16 << 20);
+    let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked";
+    let origin =
+        Origin::answering(format!("{head}\r\n\r\n{:x}\r\n{long}\r\n0\r\n\r\n", long.len()));
+    let proxy = Proxy::before(&origin);
+    let begun = Instant::now();
+    let mut clients = Vec::new();
+    // They read nothing, and join one another until it is known to be too long.
+    while origin.asked().len() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "it is too long");
+        clients.push(proxy.begin(&get("/a", "")));
+        thread::sleep(Duration::from_millis(10));
+    }
+    let arriving = proxy.cache().arriving_bytes;
+    assert!(arriving >= 1 << 20, "{arriving} bytes");
+    drop(clients);
+    crate::support::wait_until(|| proxy.cache().arriving_bytes == 0, "nobody to want it");
+}
+
+#[test]
 fn hundreds_ask_for_a_missing_object_of_a_slow_server_and_the_slowest_cost_nobody_anything() {
     let piece = "y".repeat(LENGTH / PIECES);
     let origin = Origin::new(move |stream, _, _| {

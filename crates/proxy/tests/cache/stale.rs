@@ -50,10 +50,36 @@ fn conditions_and_ranges_of_clients_are_answered_from_what_is_stored() {
     let length = field(&parts, "content-length").map(str::to_owned);
     assert_eq!(length, Some(body(&parts).len().to_string()), "{parts}");
     assert!(parts.contains("Content-Range: bytes 8-9/10\r\n\r\n89\r\n--"), "{parts}");
-    let other = proxy.get("/a", "If-Match: \"2\"\r\n");
-    assert!(other.starts_with("HTTP/1.1 412 "), "{other}");
     let asked = origin.asked();
     assert_eq!((asked.len(), field(&asked[0], "range")), (1, None), "the whole is fetched");
+}
+
+#[test]
+fn whether_something_has_changed_that_must_not_have_is_for_its_server_to_say() {
+    let fields = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n\
+                  Last-Modified: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+    let origin = Origin::new(move |stream, asked, _| {
+        // It has another by now.
+        match field(asked, "if-match").or_else(|| field(asked, "if-unmodified-since")) {
+            Some("\"3\"") => send(stream, "HTTP/1.1 412 No\r\nContent-Length: 0\r\n\r\n"),
+            Some(_) => send(stream, response("ETag: \"2\"\r\n", "newer")),
+            None => send(stream, response(fields, "older")),
+        }
+    });
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    let is_there = proxy.get("/a", "If-Match: \"1\"\r\n");
+    assert_eq!((body(&is_there), origin.asked().len()), ("older", 1), "{is_there}");
+    let since = "If-Unmodified-Since: Tue, 24 Nov 2026 10:00:00 GMT\r\n";
+    for lines in ["If-Match: \"2\"\r\n", since] {
+        let told = proxy.get("/a", lines);
+        assert_eq!((body(&told), status(&told)), ("newer", "loadline; fwd=miss"), "{told}");
+    }
+    let refused = proxy.get("/a", "If-Match: \"3\"\r\n");
+    assert!(refused.starts_with("HTTP/1.1 412 "), "{refused}");
+    let head = "HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nIf-Match: \"3\"\r\n\r\n";
+    assert!(proxy.ask(head).starts_with("HTTP/1.1 412 "));
+    assert_eq!(origin.asked().len(), 5);
 }
 
 #[test]

@@ -10,12 +10,11 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::forwarding::Forwarding,
-    fleet::{CacheLimits, Capacity, Edge, Fleet, Group, Listener, Server, Service},
+    fleet::{CacheLimits, Edge, Fleet, Group, Listener, Server, Service},
     rules::{Action, Caching, Conditions, Routes, Rule, Split},
     state::Cache,
     time::Duration,
-    units::{Bytes, Ratio},
+    units::Bytes,
 };
 use loadline_proxy::runtime::Runtime;
 use socket2::{Domain, Socket, Type};
@@ -110,22 +109,10 @@ pub(crate) fn fleet(server: SocketAddr) -> Fleet {
         routes: Routes::new(vec![rule(Caching::default())]),
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
-    let group = Group {
-        name: "here".into(),
-        region: "here".into(),
-        rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: vec![Server::at(server)],
-        discovery: None,
-    };
+    let group =
+        Group { rtt: Some(Duration::ZERO), ..Group::within("here", vec![Server::at(server)]) };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet {
-        edge,
-        forwarding: Forwarding::default(),
-        listeners: vec![listener],
-        services: vec![service],
-    }
+    Fleet::of(edge, vec![listener], vec![service])
 }
 
 /// A running proxy.

@@ -258,12 +258,6 @@ fn an_object_that_changes_while_it_comes_is_given_as_it_began_to_those_who_joine
 }
 
 const UNKEYED: [&str; 8] = [
-    "X-Forwarded-Host",
-    "X-Forwarded-Scheme",
-    "X-Forwarded-Prefix",
-    "X-Host",
-    "X-Original-URL",
-    "X-Rewrite-URL",
-    "X-HTTP-Method-Override",
-    "X-Method-Override",
+    "X-Forwarded-Host", "X-Forwarded-Scheme", "X-Forwarded-Prefix", "X-Host", "X-Original-URL",
+    "X-Rewrite-URL", "X-HTTP-Method-Override", "X-Method-Override",
 ];

@@ -13,9 +13,8 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service, forwarding::Forwarding},
+    fleet::{Edge, Fleet, Group, Listener, Server, Service},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 use socket2::{Domain, Socket, Type};
@@ -95,21 +94,11 @@ pub(crate) fn fleet(servers: &[SocketAddr]) -> Fleet {
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
     let group = Group {
-        name: "here".into(),
-        region: "here".into(),
         rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: servers.iter().copied().map(Server::at).collect(),
-        discovery: None,
+        ..Group::within("here", servers.iter().copied().map(Server::at).collect())
     };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet {
-        edge,
-        forwarding: Forwarding::default(),
-        listeners: vec![listener],
-        services: vec![service],
-    }
+    Fleet::of(edge, vec![listener], vec![service])
 }
 
 /// A running proxy.

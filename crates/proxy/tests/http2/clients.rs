@@ -4,7 +4,7 @@ use std::process::Command;
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Certificate, ClientCheck, Fleet, ListenerTls, Protocol, TlsTerms},
+    fleet::{Certificate, ClientCheck, Fleet, ListenerTls, Protocol},
 };
 
 use crate::{
@@ -15,15 +15,7 @@ use crate::{
 /// Has the listener speak TLS with this certificate.
 pub(crate) fn https(fleet: &mut Fleet, certificate: Certificate) {
     fleet.listeners[0].protocol = Protocol::Https;
-    fleet.listeners[0].tls = Some(ListenerTls {
-        certificates: vec![certificate],
-        acme: None,
-        clients: None,
-        resumption: true,
-        early_data: false,
-        hsts: None,
-        terms: TlsTerms::default(),
-    });
+    fleet.listeners[0].tls = Some(ListenerTls::of(vec![certificate]));
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {

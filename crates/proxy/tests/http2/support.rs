@@ -15,9 +15,8 @@ use h2::{
 use http::{HeaderMap, Request, Response};
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service, forwarding::Forwarding},
+    fleet::{Edge, Fleet, Group, Listener, Server, Service},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 
@@ -88,22 +87,10 @@ pub(crate) fn fleet(server: SocketAddr) -> Fleet {
         max_connections: 1_000,
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
-    let group = Group {
-        name: "here".into(),
-        region: "here".into(),
-        rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: vec![Server::at(server)],
-        discovery: None,
-    };
+    let group =
+        Group { rtt: Some(Duration::ZERO), ..Group::within("here", vec![Server::at(server)]) };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet {
-        edge,
-        forwarding: Forwarding::default(),
-        listeners: vec![listener],
-        services: vec![service],
-    }
+    Fleet::of(edge, vec![listener], vec![service])
 }
 
 /// A running proxy.

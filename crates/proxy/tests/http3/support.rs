@@ -18,12 +18,8 @@ use bytes::{Buf as _, Bytes};
 use h3::client::{RequestStream, SendRequest};
 use http::{Request, StatusCode};
 use loadline_core::{
-    fleet::{
-        Capacity, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server, Service, TlsTerms,
-        forwarding::Forwarding,
-    },
+    fleet::{Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server, Service},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 use quinn::{ClientConfig, Endpoint, TransportConfig, VarInt, crypto::rustls::QuicClientConfig};
@@ -42,37 +38,17 @@ pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(20);
 pub(crate) fn fleet(server: SocketAddr, authority: &Authority, threads: u32) -> Fleet {
     let drain_timeout = Duration::from_secs(20);
     let edge = Edge { threads, drain_timeout, ..Edge::within("here") };
-    let tls = ListenerTls {
-        certificates: vec![authority.sign(&["a.test"])],
-        acme: None,
-        clients: None,
-        resumption: true,
-        early_data: false,
-        hsts: None,
-        terms: TlsTerms::default(),
-    };
+    let tls = ListenerTls::of(vec![authority.sign(&["a.test"])]);
     let listener = Listener {
         protocol: Protocol::Https,
         max_connections: 1_000,
         tls: Some(tls),
         ..Listener::new((Ipv4Addr::LOCALHOST, 0).into(), 0)
     };
-    let group = Group {
-        name: "here".into(),
-        region: "here".into(),
-        rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: vec![Server::at(server)],
-        discovery: None,
-    };
+    let group =
+        Group { rtt: Some(Duration::ZERO), ..Group::within("here", vec![Server::at(server)]) };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet {
-        edge,
-        forwarding: Forwarding::default(),
-        listeners: vec![listener],
-        services: vec![service],
-    }
+    Fleet::of(edge, vec![listener], vec![service])
 }
 
 /// A proxy at a port that is free for UDP as well: whoever else uses the machine may have it.

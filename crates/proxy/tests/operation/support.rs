@@ -8,11 +8,8 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{
-        Capacity, Edge, Fleet, Group, Listener, Protocol, Server, Service, forwarding::Forwarding,
-    },
+    fleet::{Edge, Fleet, Group, Listener, Protocol, Server, Service},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 
@@ -155,22 +152,12 @@ pub(crate) fn fleet(listeners: &[Listener], servers: &[SocketAddr]) -> Fleet {
     let edge = Edge { threads: 2, drain_timeout, ..Edge::within("here") };
     let services = servers.iter().enumerate().map(|(index, address)| {
         let group = Group {
-            name: "here".into(),
-            region: "here".into(),
             rtt: Some(Duration::ZERO),
-            capacity: Capacity::default(),
-            scaler: Ratio::ONE,
-            servers: vec![Server::at(*address)],
-            discovery: None,
+            ..Group::within("here", vec![Server::at(*address)])
         };
         Service { groups: vec![group], ..Service::named(&format!("service-{index}")) }
     });
-    Fleet {
-        edge,
-        forwarding: Forwarding::default(),
-        listeners: listeners.to_vec(),
-        services: services.collect(),
-    }
+    Fleet::of(edge, listeners.to_vec(), services.collect())
 }
 
 /// Waits until nobody listens at this address.

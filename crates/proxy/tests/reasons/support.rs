@@ -12,11 +12,10 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{
-        AccessLog, Capacity, Edge, Fleet, Group, HttpVersion, Listener, LogFormat, LogTarget,
-        Server, ServerTimeouts, ServerTls, Service, forwarding::Forwarding,
+        AccessLog, Edge, Fleet, Group, HttpVersion, Listener, LogFormat, LogTarget, Server,
+        ServerTimeouts, ServerTls, Service,
     },
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 use serde_json::Value;
@@ -107,25 +106,17 @@ impl Case {
 
 /// A fleet of one service with one server.
 pub(crate) fn fleet(server: SocketAddr) -> Fleet {
-    let group = Group {
-        name: "here".into(),
-        region: "here".into(),
-        rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: vec![Server::at(server)],
-        discovery: None,
-    };
+    let group =
+        Group { rtt: Some(Duration::ZERO), ..Group::within("here", vec![Server::at(server)]) };
     let listener = Listener {
         max_connections: 1_000,
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
-    Fleet {
-        edge: Edge { threads: 1, ..Edge::within("here") },
-        forwarding: Forwarding::default(),
-        listeners: vec![listener],
-        services: vec![Service { groups: vec![group], ..Service::named("web") }],
-    }
+    Fleet::of(
+        Edge { threads: 1, ..Edge::within("here") },
+        vec![listener],
+        vec![Service { groups: vec![group], ..Service::named("web") }],
+    )
 }
 
 /// A server that runs `script` for each connection. It ends with the test process.

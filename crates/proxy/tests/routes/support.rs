@@ -18,10 +18,9 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Capacity, Edge, Fleet, Group, Listener, Server, Service, forwarding::Forwarding},
+    fleet::{Edge, Fleet, Group, Listener, Server, Service},
     rules::{Action, Conditions, CopyResult, DirectResponse, Path, Routes, Rule},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::{runtime::Runtime, telemetry::tally::ServiceTally};
 
@@ -79,12 +78,7 @@ impl Proxy {
         let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) };
-        let mut fleet = Fleet {
-            edge,
-            forwarding: Forwarding::default(),
-            listeners: vec![listener],
-            services: services.into(),
-        };
+        let mut fleet = Fleet::of(edge, vec![listener], services.into());
         change(&mut fleet);
         let runtime = Runtime::start(fleet.clone()).expect("a proxy");
         let address = runtime.local_addrs()[0];
@@ -209,15 +203,8 @@ pub(crate) fn head(stream: &mut TcpStream) -> Option<String> {
 }
 
 fn service(name: &str, address: SocketAddr) -> Service {
-    let group = Group {
-        name: "here".into(),
-        region: "here".into(),
-        rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: vec![Server::at(address)],
-        discovery: None,
-    };
+    let group =
+        Group { rtt: Some(Duration::ZERO), ..Group::within("here", vec![Server::at(address)]) };
     Service { groups: vec![group], ..Service::named(name) }
 }
 

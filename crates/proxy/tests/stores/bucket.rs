@@ -1,38 +1,83 @@
-//! What clients get of a bucket's responses that are no objects.
+//! What a bucket is asked, and what clients get of what it says.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    net::TcpListener,
-    sync::Arc,
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, Mutex},
     thread,
 };
 
-use loadline_core::fleet::{Bucket, Server, Store, StorePlace};
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{Bucket, Compression, Fleet, Server, Store, StorePlace},
+    rules::{Action, Caching, Conditions, Routes, Rule, Split, Template},
+};
 
-use crate::support::Proxy;
+use crate::support::{Proxy, Response};
+
+/// A bucket that answers each request, by its head, with what `answer` gives, and closes.
+struct Scripted {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Scripted {
+    fn new(answer: impl Fn(&str) -> String + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let heads = asked.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.expect("a connection");
+                let lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
+                let head = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
+                let head = head.map(|line| line + "\r\n").collect::<String>();
+                let response = answer(&head);
+                heads.lock().expect("a list").push(head);
+                // A client that has left sees nothing of it.
+                let _ = stream.write_all(response.as_bytes());
+            }
+        });
+        Self { address, asked }
+    }
+
+    /// A proxy before it.
+    fn proxy(&self, change: impl FnOnce(&mut Fleet)) -> Proxy {
+        let (authority, base) = (self.address.to_string(), "/bucket".to_owned());
+        let bucket = Bucket { authority, base, ..Bucket::default() };
+        let mut store = Store::at(StorePlace::Bucket(bucket));
+        store.error_page = Some("/404.html".into());
+        let server = Server { store: Some(Arc::new(store)), ..Server::at(self.address) };
+        Proxy::with(server, change)
+    }
+
+    /// The heads of all requests that have come.
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("a list").clone()
+    }
+}
+
+/// A response with this status and these lines.
+fn response(head: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+}
 
 /// A proxy before a bucket that answers each request, by its path, with this head and body.
 fn before(answer: fn(&str) -> (&'static str, &'static str)) -> Proxy {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
-            let first = lines.next().expect("a request").expect("a line");
-            lines.map_while(Result::ok).find(String::is_empty);
-            let (head, body) = answer(first.split(' ').nth(1).expect("a path"));
-            let length = body.len();
-            let framing = format!("Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
-            // A client that has left sees nothing of it.
-            let _ = stream.write_all(format!("HTTP/1.1 {head}{framing}").as_bytes());
-        }
+    let bucket = Scripted::new(move |asked| {
+        let (head, body) = answer(asked.split(' ').nth(1).expect("a path"));
+        response(head, body)
     });
-    let (authority, base) = (address.to_string(), "/bucket".to_owned());
-    let bucket = Bucket { authority, base, ..Bucket::default() };
-    let mut store = Store::at(StorePlace::Bucket(bucket));
-    store.error_page = Some("/404.html".into());
-    Proxy::to(Server { store: Some(Arc::new(store)), ..Server::at(address) })
+    bucket.proxy(|_| {})
+}
+
+/// Has all that goes through a proxy cached.
+fn cached(fleet: &mut Fleet) {
+    let to_all = Rule::new(Conditions::default(), Action::Service(Split::all(0)));
+    let rule = Rule { cache: Some(Caching::default()), ..to_all };
+    fleet.listeners[0].routes = Routes::new(vec![rule]);
 }
 
 #[test]
@@ -60,4 +105,139 @@ fn a_range_behind_the_end_of_an_object_of_a_bucket_is_told_its_length() {
     let told = proxy.get("/a", "Range: bytes=10-\r\n");
     assert_eq!((told.status(), told.field("Content-Range")), (416, Some("bytes */10")));
     assert!(!told.text().contains("InvalidRange"), "{}", told.text());
+}
+
+#[test]
+fn clients_are_told_what_loadline_says_of_itself_and_not_what_a_bucket_does() {
+    let bucket = Scripted::new(|head| {
+        let lines = "Strict-Transport-Security: max-age=31536000\r\nAlt-Svc: h3=\":443\"\r\n\
+                     Cache-Status: elsewhere\r\nServer: MinIO\r\nCache-Control: max-age=60\r\n";
+        let told = response(&format!("200 OK\r\n{lines}"), "hello");
+        let body = if head.starts_with("HEAD") { "hello" } else { "" };
+        told.strip_suffix(body).expect("a body").to_owned()
+    });
+    let proxy = bucket.proxy(cached);
+    let (plain, passed) = (bucket.proxy(|_| {}).get("/a", ""), proxy.ask("HEAD", "/a", ""));
+    let (fetched, hit) = (proxy.get("/a", ""), proxy.get("/a", ""));
+    let status = "loadline; fwd=miss";
+    assert_eq!(passed.field("Cache-Status"), Some(status), "{}", passed.head);
+    for told in [&plain, &passed, &fetched, &hit] {
+        for name in ["Strict-Transport-Security", "Alt-Svc", "Server"] {
+            assert_eq!(told.field(name), None, "{}", told.head);
+        }
+        assert!(!told.head.contains("elsewhere"), "{}", told.head);
+        assert_eq!(told.field("Content-Length"), Some("5"), "{}", told.head);
+    }
+    for told in [plain, fetched, hit] {
+        assert_eq!(told.text(), "hello");
+    }
+}
+
+#[test]
+fn a_get_with_a_body_for_a_bucket_is_refused_however_it_comes() {
+    let bucket = Scripted::new(|_| response("200 OK\r\n", "hello"));
+    let proxy = bucket.proxy(|_| {});
+    let head = "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\n";
+    let mut later = proxy.send(head.as_bytes());
+    proxy.expect(Ending::Complete, 1);
+    later.write_all(b"body").expect("the rest is taken");
+    let at_once = proxy.send(format!("{head}body").as_bytes());
+    for stream in [later, at_once] {
+        assert_eq!(Response::read(stream).status(), 400);
+    }
+    assert!(bucket.asked().is_empty(), "{:?}", bucket.asked());
+}
+
+#[test]
+fn a_client_that_has_a_compressed_object_of_a_bucket_is_told_so() {
+    // A store that compares the whole field, and for which a date comes before a tag.
+    let bucket = Scripted::new(|head| {
+        let has = |line: &str| head.contains(line) && !head.contains("If-Modified-Since");
+        let tagged = "ETag: \"a\"\r\nContent-Type: text/plain\r\n";
+        match has("If-None-Match: \"a\"\r\n") {
+            true => format!("HTTP/1.1 304 No\r\n{tagged}Connection: close\r\n\r\n"),
+            false => response(&format!("200 OK\r\n{tagged}"), &"hello".repeat(1_000)),
+        }
+    });
+    let proxy = bucket.proxy(|fleet| fleet.services[0].compression = Some(Compression::default()));
+    let whole = proxy.get("/a", "Accept-Encoding: gzip\r\n");
+    assert_eq!(whole.field("ETag"), Some("W/\"a\""), "{}", whole.head);
+    let has = "Accept-Encoding: gzip\r\nIf-None-Match: W/\"a\"\r\n\
+               If-Modified-Since: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+    let again = proxy.get("/a", has);
+    assert_eq!((again.status(), again.field("ETag")), (304, Some("W/\"a\"")), "{}", again.head);
+}
+
+/// Of an object that was changed since.
+const CHANGED: &str = "ETag: \"new\"\r\nLast-Modified: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+
+/// A bucket that does not know `If-Range`, as some stores do not: of an object with these bytes it
+/// gives the last two, or nothing where the range is behind its end.
+fn knows_no_if_range() -> Scripted {
+    Scripted::new(|head| match head.split("Range: bytes=").nth(1) {
+        None => response(&format!("200 OK\r\n{CHANGED}"), "all of it"),
+        Some(range) if range.starts_with("7-") => {
+            response(&format!("206 Part\r\n{CHANGED}Content-Range: bytes 7-8/9\r\n"), "it")
+        }
+        Some(_) => response("416 No\r\nContent-Range: bytes */9\r\n", "<Error></Error>"),
+    })
+}
+
+#[test]
+fn a_download_from_a_bucket_that_goes_on_after_a_change_gets_the_whole() {
+    for (range, validator) in [
+        ("7-", "\"old\""),
+        ("7-", "W/\"new\""),
+        ("7-", "Tue, 24 Nov 2026 10:00:00 GMT"),
+        ("900-", "\"old\""),
+    ] {
+        let bucket = knows_no_if_range();
+        let lines = format!("Range: bytes={range}\r\nIf-Range: {validator}\r\n");
+        let told = bucket.proxy(|_| {}).get("/a", &lines);
+        assert_eq!((told.status(), &*told.text()), (200, "all of it"), "{lines}{}", told.head);
+        assert_eq!(told.field("Content-Range"), None, "{}", told.head);
+        let asked = bucket.asked();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!(!asked[1].contains("Range"), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_download_from_a_bucket_that_goes_on_without_a_change_gets_the_rest() {
+    for validator in ["\"new\"", "Tue, 24 Nov 2026 11:00:00 GMT"] {
+        let bucket = knows_no_if_range();
+        let lines = format!("Range: bytes=7-\r\nIf-Range: {validator}\r\n");
+        let told = bucket.proxy(|_| {}).get("/a", &lines);
+        assert_eq!((told.status(), &*told.text()), (206, "it"), "{}", told.head);
+        assert_eq!(told.field("Content-Range"), Some("bytes 7-8/9"), "{}", told.head);
+        assert_eq!(bucket.asked().len(), 1);
+    }
+}
+
+#[test]
+fn a_bucket_that_gives_a_part_to_who_asks_for_all_is_at_fault() {
+    let part = "206 Part\r\nETag: \"new\"\r\nContent-Range: bytes 7-8/9\r\n";
+    let bucket = Scripted::new(move |_| response(part, "it"));
+    let lines = "Range: bytes=7-\r\nIf-Range: \"old\"\r\n";
+    assert_eq!(bucket.proxy(|_| {}).get("/a", lines).status(), 502);
+}
+
+#[test]
+fn a_response_in_the_place_of_a_buckets_has_what_a_route_sets_in_its_answers() {
+    let bucket = Scripted::new(|_| response("404 No\r\n", "<Error></Error>"));
+    for caches in [false, true] {
+        let proxy = bucket.proxy(|fleet| {
+            cached(fleet);
+            let mut rule = fleet.listeners[0].routes.rules()[0].1.clone();
+            rule.cache = rule.cache.filter(|_| caches);
+            rule.answer.set.push(("X-Robots-Tag".into(), Template::literal("noindex")));
+            rule.answer.remove.push("Content-Type".into());
+            fleet.listeners[0].routes = Routes::new(vec![rule]);
+        });
+        let told = proxy.get("/a", "");
+        assert_eq!(told.status(), 404, "{}", told.head);
+        assert_eq!(told.field("X-Robots-Tag"), Some("noindex"), "{}", told.head);
+        assert_eq!(told.field("Content-Type"), None, "{}", told.head);
+        assert_eq!(told.field("Content-Length"), Some(&*told.body.len().to_string()));
+    }
 }

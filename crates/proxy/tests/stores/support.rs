@@ -10,12 +10,8 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{
-        Capacity, Edge, Fleet, Group, Listener, Server, Service, Store, StorePlace,
-        forwarding::Forwarding,
-    },
+    fleet::{Edge, Fleet, Group, Listener, Server, Service, Store, StorePlace},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 use tempfile::TempDir;
@@ -31,25 +27,19 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn to(server: Server) -> Self {
+        Self::with(server, |_| {})
+    }
+
+    /// One with other settings.
+    pub(crate) fn with(server: Server, change: impl FnOnce(&mut Fleet)) -> Self {
         let edge =
             Edge { threads: 1, drain_timeout: Duration::from_secs(1), ..Edge::within("here") };
-        let group = Group {
-            name: "here".into(),
-            region: "here".into(),
-            rtt: Some(Duration::ZERO),
-            capacity: Capacity::default(),
-            scaler: Ratio::ONE,
-            servers: vec![server],
-            discovery: None,
-        };
+        let group = Group { rtt: Some(Duration::ZERO), ..Group::within("here", vec![server]) };
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
-        let runtime = Runtime::start(Fleet {
-            edge,
-            forwarding: Forwarding::default(),
-            listeners: vec![Listener::new(bind, 0)],
-            services: vec![Service { groups: vec![group], ..Service::named("store") }],
-        });
-        let runtime = runtime.expect("a proxy");
+        let services = vec![Service { groups: vec![group], ..Service::named("store") }];
+        let mut fleet = Fleet::of(edge, vec![Listener::new(bind, 0)], services);
+        change(&mut fleet);
+        let runtime = Runtime::start(fleet).expect("a proxy");
         let address = runtime.local_addrs()[0];
         Self { runtime, address }
     }

@@ -161,17 +161,7 @@ fn what_is_no_hello_is_closed_and_named() {
 /// A listener that ends TLS with this authority's certificate for `name`.
 fn ending(authority: &Authority, name: &str, server: SocketAddr) -> Fleet {
     let mut fleet = fleet(Protocol::Tls, vec![service("db", &[server])]);
-    let certificates = vec![authority.sign(&[name])];
-    let terms = TlsTerms::default();
-    fleet.listeners[0].tls = Some(ListenerTls {
-        certificates,
-        acme: None,
-        clients: None,
-        resumption: true,
-        early_data: false,
-        hsts: None,
-        terms,
-    });
+    fleet.listeners[0].tls = Some(ListenerTls::of(vec![authority.sign(&[name])]));
     fleet
 }
 

@@ -14,11 +14,8 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{
-        Capacity, Edge, Fleet, Group, Listener, Protocol, Server, Service, forwarding::Forwarding,
-    },
+    fleet::{Edge, Fleet, Group, Listener, Protocol, Server, Service},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 use socket2::{Domain, Socket, Type};
@@ -86,12 +83,8 @@ pub(crate) fn service(name: &str, servers: &[SocketAddr]) -> Service {
 pub(crate) fn group(name: &str, servers: &[SocketAddr]) -> Group {
     Group {
         name: name.into(),
-        region: "here".into(),
         rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: servers.iter().copied().map(Server::at).collect(),
-        discovery: None,
+        ..Group::within("here", servers.iter().copied().map(Server::at).collect())
     }
 }
 
@@ -100,12 +93,7 @@ pub(crate) fn fleet(protocol: Protocol, services: Vec<Service>) -> Fleet {
     let drain_timeout = Duration::from_secs(1);
     let edge = Edge { threads: 1, drain_timeout, ..Edge::within("here") };
     let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    Fleet {
-        edge,
-        forwarding: Forwarding::default(),
-        listeners: vec![Listener { protocol, ..Listener::new(bind, 0) }],
-        services,
-    }
+    Fleet::of(edge, vec![Listener { protocol, ..Listener::new(bind, 0) }], services)
 }
 
 /// A running proxy.

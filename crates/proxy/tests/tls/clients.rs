@@ -107,17 +107,13 @@ fn a_session_is_resumed_unless_the_file_says_otherwise() {
 fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
     let authority = Authority::new();
     let tls = ListenerTls {
-        certificates: vec![authority.sign(&["a.test"])],
-        acme: None,
         clients: Some(ClientCheck {
             authorities: authority.file(),
             required: true,
             subject_header: None,
         }),
-        resumption: true,
-        early_data: false,
-        hsts: None,
         terms: TlsTerms { min_version: TlsVersion::V13, ..TlsTerms::default() },
+        ..ListenerTls::of(vec![authority.sign(&["a.test"])])
     };
     let (_proxy, address) = start(fleet(echo(None), Some(tls)));
     let nameless = authority.client(&[&TLS13], None);

@@ -8,12 +8,8 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{
-        Capacity, Certificate, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server,
-        Service, TlsTerms, forwarding::Forwarding,
-    },
+    fleet::{Certificate, Edge, Fleet, Group, Listener, ListenerTls, Protocol, Server, Service},
     time::Duration,
-    units::Ratio,
 };
 use loadline_proxy::runtime::Runtime;
 use rustls::{
@@ -31,36 +27,15 @@ pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
         tls,
         ..Listener::new(SocketAddr::from(([127, 0, 0, 1], 0)), 0)
     };
-    let group = Group {
-        name: "here".into(),
-        region: "here".into(),
-        rtt: Some(Duration::ZERO),
-        capacity: Capacity::default(),
-        scaler: Ratio::ONE,
-        servers: vec![Server::at(server)],
-        discovery: None,
-    };
+    let group =
+        Group { rtt: Some(Duration::ZERO), ..Group::within("here", vec![Server::at(server)]) };
     let service = Service { groups: vec![group], ..Service::named("web") };
-    Fleet {
-        edge,
-        forwarding: Forwarding::default(),
-        listeners: vec![listener],
-        services: vec![service],
-    }
+    Fleet::of(edge, vec![listener], vec![service])
 }
 
 /// A listener's TLS with these certificates.
 pub(crate) fn with(certificates: Vec<Certificate>) -> Option<ListenerTls> {
-    let terms = TlsTerms::default();
-    Some(ListenerTls {
-        certificates,
-        acme: None,
-        clients: None,
-        resumption: true,
-        early_data: false,
-        hsts: None,
-        terms,
-    })
+    Some(ListenerTls::of(certificates))
 }
 
 pub(crate) fn start(fleet: Fleet) -> (Runtime, SocketAddr) {

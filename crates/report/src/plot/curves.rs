@@ -190,11 +190,8 @@ pub(crate) mod tests {
         let mark = Mark { rate: Rate::per_sec(158), text: "3 servers carry 158/s".into() };
         let picture = response_against_rate("Response time", &curves, &[mark]).unwrap();
         let texts = [
-            "one region, avg 371 ms",
-            "two regions, max 97.0 ms",
-            "3 servers carry 158/s",
-            "response time, ms",
-            "requests per second",
+            "one region, avg 371 ms", "two regions, max 97.0 ms", "3 servers carry 158/s",
+            "response time, ms", "requests per second",
         ];
         for text in texts {
             assert!(picture.svg().contains(text), "{text} is missing");

@@ -47,16 +47,7 @@ pub(super) fn sections(runs: &[Run<'_>]) -> Result<Vec<Section>, PlotError> {
 
 fn summary(runs: &[Run<'_>]) -> Section {
     let headings = [
-        "run",
-        "plan",
-        "achieved",
-        "requests",
-        "errors",
-        "p50",
-        "p99",
-        "max",
-        "valid",
-        "objective",
+        "run", "plan", "achieved", "requests", "errors", "p50", "p99", "max", "valid", "objective",
     ];
     let mut table = Table::new(
         "Response times of all requests; one that failed counts as never answered",

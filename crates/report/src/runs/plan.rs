@@ -25,13 +25,15 @@ pub fn plan_verdict(plan: &PlanRecord) -> String {
     let sum = |of: fn(&PlannedGroup) -> u32| plan.groups.iter().map(of).sum::<u32>();
     let (now, needed) = (sum(|it| it.servers_now), sum(|it| it.servers));
     let objective = &plan.objective;
-    match plan.met {
-        true => format!("{needed} servers (now {now}) hold {objective} in every case."),
-        false => format!(
-            "{needed} servers (now {now}) do not hold {objective} in every case, and more were not \
-             tried: look at what a request takes at its server and on its way."
-        ),
+    if plan.met {
+        return format!("{needed} servers (now {now}) hold {objective} in every case.");
     }
+    let held = plan.cases.iter().map(|case| case.held);
+    let (runs, of) = held.fold((0, 0), |(runs, of), it| (runs + it.runs, of + it.of));
+    format!(
+        "{needed} servers (now {now}) hold {objective} in {runs} of {of} runs, not in all, and \
+         more do not change that: look at what a request takes at its server and on its way."
+    )
 }
 
 /// What is needed where, and how it goes with that.

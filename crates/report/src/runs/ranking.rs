@@ -4,7 +4,7 @@ use loadline_measure::record::{RankedPolicy, RankingRecord};
 
 use super::{part, picture, text};
 use crate::{
-    figures::digits,
+    figures::{digits, percent_to_tenths},
     page::{Block, Section},
     plot::{PlotError, ranks::Ranks},
     table::{Align, Table},
@@ -23,17 +23,8 @@ pub(super) fn section(name: &str, ranking: &RankingRecord) -> Result<Section, Pl
 #[must_use]
 pub fn ranking_table(ranking: &RankingRecord) -> Table {
     let headings = [
-        "policy",
-        "place",
-        "p50 ms",
-        "p99 ms",
-        "± ms",
-        "times the first",
-        "failed",
-        "found busy",
-        "to slow",
-        "busiest",
-        "met",
+        "policy", "place", "p50 ms", "p99 ms", "± ms", "times the first", "failed", "found busy",
+        "to slow", "busiest", "met",
     ];
     let judged = ranking.objective.is_some();
     let shown = headings.len() - usize::from(!judged);
@@ -53,9 +44,9 @@ pub fn ranking_table(ranking: &RankingRecord) -> Table {
             number(policy.p99_ms),
             number(reach),
             times(policy, place == 1),
-            percent(policy.failed),
-            percent(policy.found_busy),
-            percent(policy.to_slow),
+            percent_to_tenths(policy.failed),
+            percent_to_tenths(policy.found_busy),
+            percent_to_tenths(policy.to_slow),
             format!("{:.2}", policy.imbalance),
             met,
         ];
@@ -70,10 +61,6 @@ fn times(policy: &RankedPolicy, is_first: bool) -> String {
         Some(times) => format!("{:.2} to {:.2}", times.low, times.high),
         None => "-".to_owned(),
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 fn ranks(ranking: &RankingRecord) -> Ranks {

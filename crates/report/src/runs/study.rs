@@ -21,7 +21,6 @@ use crate::{
         scatter::{Dot, Dots, times_by_number},
     },
     table::{Align, Cell, Table},
-    verdict::Verdict,
 };
 
 const FIGURES: &str = "Published and measured";
@@ -37,16 +36,13 @@ pub(crate) const HEADINGS: [&str; 4] = [FIGURES, PICTURES, CHECKS, BELIEF];
 /// # Errors
 /// [`PlotError`] where the drawing library fails.
 pub fn study_page(record: &StudyRecord) -> Result<Page, PlotError> {
-    let verdict = |verdict: &loadline_measure::record::StudyVerdict| {
-        Verdict::new(&*verdict.name, &*verdict.measured, &*verdict.target, verdict.pass)
-    };
     let lab = record.lab.as_deref();
     let mut lead: Vec<String> = lab.map(|lab| lab.about.clone()).unwrap_or_default();
     lead.extend(lab.into_iter().flat_map(|lab| &lab.sources).map(|one| format!("Source: {one}")));
     Ok(Page {
         title: record.title.clone(),
         lead,
-        verdicts: record.verdicts.iter().map(verdict).collect(),
+        verdicts: record.verdicts.clone(),
         sections: sections(record)?,
         footer: format!("Measured and drawn by loadline {}.", env!("CARGO_PKG_VERSION")),
     })

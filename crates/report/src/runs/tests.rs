@@ -2,7 +2,8 @@
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::{
-    Bin, Criterion, Fault, Latency, Moment, ObjectiveRecord, Outcomes, Phases, Spread, Spreads,
+    Bin, Criterion, Fault, Latency, Moment, ObjectiveRecord, Outcomes, Phases, PlanRecord,
+    PlannedCase, PlannedGroup, RunCount, Spread, Spreads,
 };
 
 use super::*;
@@ -67,21 +68,10 @@ fn invalid(record: LoadRecord) -> LoadRecord {
 fn several_runs_stand_in_every_table_and_every_plot() {
     let html = html(&[named("slow <1>", load(100, 50)), named("fast", load(200, 20))]);
     for part in [
-        "Response time against rate",
-        "Latency by percentile",
-        "Where the time goes",
-        "All runs over time",
-        "Run slow &lt;1&gt;",
-        "Run fast",
-        "fast, response",
-        "fast, service",
-        "\noffered\n",
-        "\nachieved\n",
-        "\nin flight\n",
-        "\nended, requests/s\n",
-        "percentile of requests, %",
-        "What became of every request",
-        "100/s constant",
+        "Response time against rate", "Latency by percentile", "Where the time goes",
+        "All runs over time", "Run slow &lt;1&gt;", "Run fast", "fast, response", "fast, service",
+        "\noffered\n", "\nachieved\n", "\nin flight\n", "\nended, requests/s\n",
+        "percentile of requests, %", "What became of every request", "100/s constant",
     ] {
         assert!(html.contains(part), "{part:?} is missing");
     }
@@ -152,6 +142,22 @@ fn a_run_of_nothing_is_still_a_page() {
     let html = html(&[named("none", LoadRecord::default())]);
     assert!(html.contains("Run none") && html.ends_with("</html>"));
     assert!(!html.contains("NaN"), "a figure is not a number");
+}
+
+#[test]
+fn servers_that_hold_an_objective_in_some_runs_are_not_said_to_hold_it_in_every_case() {
+    let case = |runs| PlannedCase { held: RunCount { runs, of: 5 }, ..PlannedCase::default() };
+    let group = PlannedGroup { servers_now: 3, servers: 4, ..PlannedGroup::default() };
+    let plan = PlanRecord {
+        objective: "p99<47ms".into(),
+        groups: vec![group],
+        cases: vec![case(5), case(3)],
+        ..PlanRecord::default()
+    };
+    let told = plan_verdict(&plan);
+    assert!(told.starts_with("4 servers (now 3) hold p99<47ms in 8 of 10 runs, not in"), "{told}");
+    let met = plan_verdict(&PlanRecord { met: true, ..plan });
+    assert_eq!(met, "4 servers (now 3) hold p99<47ms in every case.");
 }
 
 #[test]

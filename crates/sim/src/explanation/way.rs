@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use loadline_core::{
     decide::{census::Condition, plan::Plan},
-    fleet::Fleet,
+    fleet::{Fleet, ServerAddress},
     state::{Group, Part, Server, State},
     time::{Duration, Instant},
 };
@@ -96,7 +96,8 @@ impl<'s> Way<'s> {
         let within = |sent: &&Instant| at.since(**sent) < SECOND;
         let chosen = chosen.filter(|place| place.group == index);
         let picked = chosen.map(|place| {
-            of[usize::from(index)].servers[usize::from(place.server)].address.to_string()
+            let server = &of[usize::from(index)].servers[usize::from(place.server)];
+            ServerAddress(server.address).to_string()
         });
         let server = |it: &Server| ExplainedServer {
             address: it.address.clone(),
@@ -127,10 +128,9 @@ impl<'s> Way<'s> {
                 let region = &self.fleet(edge).edge.region;
                 match tries {
                     0 => format!("comes to the edge in {region}"),
-                    _ => format!(
-                        "comes to the edge in {region} once more, for the {}th time",
-                        tries + 1
-                    ),
+                    _ => {
+                        format!("comes to the edge in {region} once more, attempt {}", tries + 1)
+                    }
                 }
             }
             Step::Hit => "is answered from the cache of its edge".to_owned(),
@@ -140,7 +140,7 @@ impl<'s> Way<'s> {
             Step::Sent { server, overflow } => {
                 let group = &self.fleet(self.edge()).services[server.service as usize].groups
                     [usize::from(server.group)];
-                let address = group.servers[usize::from(server.server)].address;
+                let address = ServerAddress(group.servers[usize::from(server.server)].address);
                 let past = if overflow { ", past nearer groups" } else { "" };
                 format!("is sent to {address} of {}{past}", group.name)
             }

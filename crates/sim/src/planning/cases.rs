@@ -1,16 +1,17 @@
 //! What may be lost, one thing at a time.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Fleet, Service},
+    fleet::{Capacity, Fleet, Group, ServerAddress, Service},
     time::{Duration, Instant},
 };
 
+use super::in_use;
 use crate::{
     OutageKind, Scenario,
     arrivals::{Arrivals, Stage},
-    scenario::{Fault, Selector, Trouble},
+    scenario::{Fault, Selector, ServerModel, Trouble},
 };
 
 /// Something that is lost for a whole run.
@@ -30,11 +31,14 @@ pub(super) struct Case {
 }
 
 impl Loss {
-    /// Each region in which there are servers.
+    /// Each region in which there are servers, or one of several edges.
     #[must_use]
-    pub fn of_regions(fleet: &Fleet) -> Vec<Self> {
-        let groups = fleet.services.iter().flat_map(|service| &service.groups);
-        let mut regions: Vec<&String> = groups.map(|group| &group.region).collect();
+    pub fn of_regions(scenario: &Scenario) -> Vec<Self> {
+        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let groups = services.iter().flat_map(|service| &service.groups);
+        let has_others = scenario.edges.len() > 1;
+        let edges = scenario.edges.iter().filter(|_| has_others).map(|fleet| &fleet.edge.region);
+        let mut regions: Vec<&String> = groups.map(|group| &group.region).chain(edges).collect();
         regions.sort_unstable();
         regions.dedup();
         let loss = |region: &String| Self {
@@ -61,16 +65,15 @@ impl Loss {
         groups.collect()
     }
 
-    /// One server of each group: the first, for all of a group are taken to be alike.
+    /// Of each group the first server of each kind, of those that requests go to while all are
+    /// healthy. Servers are of one kind that have the same weight, limits and model.
     #[must_use]
-    pub fn of_servers(fleet: &Fleet) -> Vec<Self> {
-        let groups = fleet.services.iter().flat_map(|service| &service.groups);
-        let first = groups.filter_map(|group| Some((group, group.servers.first()?.address)));
-        let loss = |(group, address): (&loadline_core::fleet::Group, _)| Self {
-            name: format!("a server of {}", group.name),
-            whom: Selector { server: Some(address), ..Selector::default() },
-        };
-        first.map(loss).collect()
+    pub fn of_servers(scenario: &Scenario) -> Vec<Self> {
+        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let groups = services
+            .iter()
+            .flat_map(|service| service.groups.iter().map(move |group| (service, group)));
+        groups.flat_map(|of| of_kinds(scenario, of)).collect()
     }
 
     /// The first service of which nothing is left without it.
@@ -90,30 +93,55 @@ impl Loss {
     }
 }
 
-/// The scenario as it is, and with each loss from its beginning. Requests are counted when health
-/// checks have long noticed: what a loss costs until then, no capacity prevents.
+/// What servers have in common of which one is as good as another.
+#[derive(PartialEq)]
+struct Kind<'s> {
+    weight: u32,
+    capacity: Capacity,
+    model: Option<&'s Arc<ServerModel>>,
+}
+
+fn of_kinds(scenario: &Scenario, of: (&Service, &Group)) -> Vec<Loss> {
+    let mut kinds: Vec<(Kind<'_>, SocketAddr)> = Vec::new();
+    for server in in_use(of.1) {
+        let model = scenario.model_of(of, server.address);
+        let kind = Kind { weight: server.weight, capacity: server.capacity, model };
+        if !kinds.iter().any(|(known, _)| *known == kind) {
+            kinds.push((kind, server.address));
+        }
+    }
+    let are_alike = kinds.len() == 1;
+    let loss = |(_, address): (Kind<'_>, SocketAddr)| {
+        let group = &of.1.name;
+        let name = match are_alike {
+            true => format!("a server of {group}"),
+            false => format!("server {} of {group}", ServerAddress(address)),
+        };
+        Loss { name, whom: Selector { server: Some(address), ..Selector::default() } }
+    };
+    kinds.into_iter().map(loss).collect()
+}
+
+/// The scenario as it is, and with each loss before its beginning. It begins when health checks
+/// have long noticed: what a loss costs until then, no capacity prevents.
 pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
     let settled = scenario.edges.first().map_or(Duration::ZERO, |fleet| noticed(fleet) * 2);
     let lost = losses.iter().map(|loss| {
         let mut scenario = scenario.clone();
-        let at = Instant::ZERO + Duration::from_nanos(1);
+        let at = FIRST;
         let what = Trouble::Outage(OutageKind::Unreachable);
         let (name, lost) = lost(&scenario, loss);
         let faults = lost.into_iter().map(|whom| Fault { at, lasts: None, what, whom });
-        if scenario.sources.iter().any(|source| matches!(source.arrivals, Arrivals::Listed(_))) {
-            delay(&mut scenario, settled);
-        }
+        delay(&mut scenario, settled);
         scenario.faults.extend(faults);
-        scenario.warm_up = scenario.warm_up.max(settled);
-        scenario.lasts = scenario.lasts.max(scenario.warm_up * 2);
         Case { name: format!("without {name}"), scenario }
     });
     let whole = Case { name: "nothing lost".to_owned(), scenario: scenario.clone() };
     std::iter::once(whole).chain(lost).collect()
 }
 
-/// Delays listed arrivals, stages and faults by this time; until then open sources keep their first
-/// rate.
+/// Delays listed arrivals, stages and faults by this time. Until then open sources keep their first
+/// rate, and faults that hold from the beginning hold already.
 fn delay(scenario: &mut Scenario, by: Duration) {
     for source in &mut scenario.sources {
         match &mut source.arrivals {
@@ -129,7 +157,12 @@ fn delay(scenario: &mut Scenario, by: Duration) {
             Arrivals::Closed { .. } => {}
         }
     }
-    scenario.faults.iter_mut().for_each(|fault| fault.at = fault.at + by);
+    for fault in &mut scenario.faults {
+        match fault.at > FIRST {
+            true => fault.at = fault.at + by,
+            false => fault.lasts = fault.lasts.map(|lasts| lasts + by),
+        }
+    }
     scenario.warm_up = scenario.warm_up + by;
     scenario.lasts = scenario.lasts + by;
 }
@@ -162,6 +195,9 @@ fn noticed(fleet: &Fleet) -> Duration {
     });
     checks.max().unwrap_or(UNCHECKED)
 }
+
+/// What goes wrong from the beginning begins then at the latest.
+const FIRST: Instant = Instant::from_nanos(1);
 
 /// Where nothing is checked, silence and errors are noticed by requests.
 const UNCHECKED: Duration = Duration::from_secs(5);

@@ -11,7 +11,13 @@ use loadline_core::{
 };
 
 use super::Sizes;
-use crate::{Scenario, scenario::Selector};
+use crate::{
+    Scenario,
+    scenario::{Selector, ServerModel},
+};
+
+/// Servers, and what they are like.
+type ModelEntry = (Selector, Arc<ServerModel>);
 
 /// What a plan has numbers for in one group.
 pub(super) const SERVERS_MAX: u32 = u16::MAX as u32;
@@ -49,19 +55,20 @@ pub(super) fn resized(scenario: &Scenario, now: &Sizes, sizes: &Sizes) -> Scenar
     }
     let most = sizes.iter().flatten().zip(now.iter().flatten());
     let copies = most.map(|(size, now)| size.div_ceil((*now).max(1))).max().unwrap_or(1);
-    model_copies(&mut scenario, copies);
+    scenario.servers = with_copies(&scenario.servers, copies);
     scenario
 }
 
-/// Copies of a server that has a model of its own have it, too.
-fn model_copies(scenario: &mut Scenario, copies: u32) {
-    let of_one = scenario.servers.iter().filter_map(|(of, model)| Some((of, of.server?, model)));
-    let more = of_one.flat_map(|(of, address, model)| {
-        let of_copy = move |copy| Selector { server: Some(copied(address, copy)), ..of.clone() };
-        (1..copies).map(move |copy| (of_copy(copy), model.clone()))
+/// Copies of a server that has a model of its own have it, too: in its place, for the last entry
+/// that selects a server holds.
+fn with_copies(models: &[ModelEntry], copies: u32) -> Vec<ModelEntry> {
+    let with_copies = models.iter().flat_map(|(of, model)| {
+        let copies = if of.server.is_some() { copies } else { 1 };
+        let server = move |copy| of.server.map(|address| copied(address, copy));
+        let of_copy = move |copy| Selector { server: server(copy), ..of.clone() };
+        (0..copies).map(move |copy| (of_copy(copy), model.clone()))
     });
-    let more: Vec<_> = more.collect();
-    scenario.servers.extend(more);
+    with_copies.collect()
 }
 
 fn resize(group: &mut Group, size: u32, now: u32) {
@@ -100,9 +107,17 @@ fn copied(address: SocketAddr, copy: u32) -> SocketAddr {
     SocketAddr::new(Ipv6Addr::from(bits).into(), address.port())
 }
 
+/// The servers of a group that requests go to while all are healthy: without those that are drained
+/// and those that stand by.
+pub(crate) fn in_use(group: &Group) -> impl Iterator<Item = &Server> {
+    let taking_part = || group.servers.iter().filter(|server| server.weight > 0);
+    let first = taking_part().map(|server| server.priority).min();
+    taking_part().filter(move |server| Some(server.priority) == first)
+}
+
 /// What a group may be given: requests per second, and in flight.
 pub(crate) fn limits(group: &Group) -> (Option<f64>, Option<u64>) {
-    let servers = || group.servers.iter().map(|server| &server.capacity);
+    let servers = || in_use(group).map(|server| &server.capacity);
     let rate = |capacity: &Capacity| capacity.max_rate.map(Rate::as_per_sec_f64);
     let rates: Option<f64> = servers().map(rate).sum();
     let in_flight = |capacity: &Capacity| capacity.max_in_flight.map(u64::from);
@@ -127,6 +142,24 @@ mod tests {
     #[test]
     fn no_group_grows_beyond_the_numbers_of_its_servers() {
         assert_eq!(times(&vec![vec![3, 2_000]], 64.0), [[192, 65_535]]);
+    }
+
+    #[test]
+    fn a_copy_is_like_its_server_where_a_later_entry_selects_both() {
+        let at = |last| SocketAddr::from(([10, 0, 0, last], 80));
+        let one = |last| Selector { server: Some(at(last)), ..Selector::default() };
+        let model = |cores| Arc::new(ServerModel { cores, ..ServerModel::default() });
+        let all = Selector::default();
+        let models = [(one(1), model(2)), (all, model(3)), (one(2), model(4))];
+        let models = with_copies(&models, 3);
+        let cores = |server| {
+            let fits = |(of, _): &&ModelEntry| of.fits("web", ("near", "eu"), server);
+            models.iter().rev().find(fits).map(|(_, model)| model.cores)
+        };
+        for copy in 0..3 {
+            assert_eq!(cores(copied(at(1), copy)), Some(3), "copy {copy}");
+            assert_eq!(cores(copied(at(2), copy)), Some(4), "copy {copy}");
+        }
     }
 
     #[test]

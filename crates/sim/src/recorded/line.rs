@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 
 use jiff::{Timestamp, civil::DateTime, fmt::strtime, tz::TimeZone};
-use loadline_core::time::Duration;
+use loadline_core::{fleet::ServerAddress, time::Duration};
 use serde::Deserialize;
 
 /// What a line tells of a request.
@@ -50,7 +50,7 @@ fn json(line: &str) -> Option<Logged> {
         time: Timestamp,
         service: Option<String>,
         group: Option<String>,
-        server: Option<SocketAddr>,
+        server: Option<String>,
         first_byte_ms: Option<f64>,
     }
     let line: Line = serde_json::from_str(line).ok()?;
@@ -59,7 +59,7 @@ fn json(line: &str) -> Option<Logged> {
         at: nanos(line.time)?,
         service: said(line.service),
         group: said(line.group),
-        server: line.server,
+        server: line.server.as_deref().and_then(address),
         time: line.first_byte_ms.and_then(millis),
     })
 }
@@ -121,8 +121,12 @@ fn placed(at: Timestamp, place: &str) -> Option<Logged> {
     let mut parts = place.splitn(3, '/');
     let mut said = || parts.next().filter(|part| *part != "-").map(str::to_owned);
     let (service, group) = (said(), said());
-    let server = said().and_then(|server| server.parse().ok());
+    let server = said().as_deref().and_then(address);
     Some(Logged { at: nanos(at)?, service, group, server, time: None })
+}
+
+fn address(text: &str) -> Option<SocketAddr> {
+    text.parse::<ServerAddress>().ok().map(|address| address.0)
 }
 
 /// The words between spaces; those in quotes whole, and without them.
@@ -176,7 +180,7 @@ mod tests {
     const AT: i64 = 1_795_233_600_000_000_000;
 
     fn place(logged: &Logged) -> (Option<&str>, Option<&str>, Option<String>) {
-        let server = logged.server.map(|server| server.to_string());
+        let server = logged.server.map(|server| ServerAddress(server).to_string());
         (logged.service.as_deref(), logged.group.as_deref(), server)
     }
 
@@ -239,6 +243,25 @@ mod tests {
             assert_eq!(place(&logged), wanted, "{line}");
             assert_eq!(logged.time, time.map(Duration::from_micros), "{line}");
         }
+    }
+
+    #[test]
+    fn a_request_to_a_unix_socket_is_read_with_its_server_in_each_format() {
+        let socket = (Some("web"), Some("near"), Some("unix:/run/app.sock".to_owned()));
+        for line in [
+            "2026-11-21T04:00:00.000Z - GET \"/\" HTTP/1.1 200 1 web/near/unix:/run/app.sock \
+             complete 0 0.0 0.2 38.1 38.3",
+            "10.0.0.9 - - [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"-\" \
+             web/near/unix:/run/app.sock complete 0 0.0/0.2/37.9/38.3",
+            "{\"time\":\"2026-11-21T04:00:00Z\",\"service\":\"web\",\"group\":\"near\",\
+             \"server\":\"unix:/run/app.sock\",\"first_byte_ms\":37.9}",
+        ] {
+            let logged = parse(line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(place(&logged), socket, "{line}");
+            assert_eq!(logged.time, Some(Duration::from_micros(37_900)), "{line}");
+        }
+        let of_others = "{\"time\":\"2026-11-21T04:00:00Z\",\"server\":\"somewhere\"}";
+        assert_eq!(parse(of_others).map(|logged| logged.server), Some(None));
     }
 
     #[test]

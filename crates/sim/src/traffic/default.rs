@@ -8,7 +8,7 @@ use loadline_core::{
 
 use crate::{
     arrivals::{Arrivals, Spacing, Stage},
-    planning::limits,
+    planning::{in_use, limits},
     scenario::{ClientRetry, ServerModel, Source},
 };
 
@@ -43,7 +43,7 @@ fn source(index: usize, service: &Service, rate: Rate) -> Source {
 fn capacity_of(group: &Group) -> f64 {
     let model = ServerModel::default();
     let per_core = 1.0 / model.time.mean().as_secs_f64();
-    let servers = group.servers.len() as f64 * f64::from(model.cores) * per_core;
+    let servers = in_use(group).count() as f64 * f64::from(model.cores) * per_core;
     let (rate, in_flight) = limits(group);
     // A place is taken for the way as well.
     let held = (model.time.mean() + group.rtt.unwrap_or_default()).as_secs_f64();
@@ -65,15 +65,35 @@ mod tests {
     fn of_three(capacity: Capacity, per_server: Capacity, rtt: u64) -> f64 {
         let server =
             |last| Server { capacity: per_server, ..Server::at(([10, 0, 0, last], 80).into()) };
-        capacity_of(&Group {
+        capacity_of(&group((1..=3).map(server).collect(), capacity, rtt))
+    }
+
+    fn group(servers: Vec<Server>, capacity: Capacity, rtt: u64) -> Group {
+        Group {
             name: "near".into(),
             region: "near".into(),
             rtt: Some(Duration::from_millis(rtt)),
             capacity,
             scaler: Ratio::ONE,
-            servers: (1..=3).map(server).collect(),
+            servers,
             discovery: None,
-        })
+        }
+    }
+
+    #[test]
+    fn servers_that_are_drained_or_stand_by_count_for_no_capacity() {
+        let per_server = Capacity { max_rate: Some(Rate::per_sec(20)), ..Capacity::UNLIMITED };
+        let server = |last, weight, priority| Server {
+            weight,
+            priority,
+            capacity: per_server,
+            ..Server::at(([10, 0, 0, last], 80).into())
+        };
+        let servers = vec![server(1, 0, 0), server(2, 1, 3), server(3, 1, 3), server(4, 1, 9)];
+        assert_eq!(capacity_of(&group(servers, Capacity::UNLIMITED, 0)), 40.0);
+        let plain = |server: Server| Server { capacity: Capacity::UNLIMITED, ..server };
+        let servers = vec![plain(server(1, 0, 0)), plain(server(2, 1, 0)), plain(server(3, 1, 1))];
+        assert_eq!(capacity_of(&group(servers, Capacity::UNLIMITED, 0)), 100.0);
     }
 
     #[test]

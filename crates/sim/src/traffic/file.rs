@@ -155,7 +155,8 @@ pub(crate) struct LinkEntry {
     pub(crate) between: At<[String; 2]>,
     /// Round-trip time; that of the configuration if omitted.
     pub(crate) rtt: Option<Duration>,
-    /// Jitter: mean of the exponential additional delay in each direction; none if omitted.
+    /// Jitter: mean of the exponential additional delay in each direction; none if omitted. A link
+    /// needs `rtt` or `jitter`.
     pub(crate) jitter: Option<Duration>,
 }
 
@@ -228,7 +229,7 @@ pub(crate) struct CacheEntry {
     pub(crate) size: Option<At<Bytes>>,
     /// Time for which stale objects are served if servers fail or have no capacity; `1h` if
     /// omitted.
-    pub(crate) stale_if_error: Option<Duration>,
+    pub(crate) stale_if_error: Option<At<Duration>>,
     /// Number of requests that the cache has seen before the run begins; 5 for each object if
     /// omitted, and at most 500,000. With 0 it begins empty.
     pub(crate) warm: Option<At<u64>>,

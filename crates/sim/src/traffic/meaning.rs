@@ -15,12 +15,15 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{Fleet, Group, Service},
+    fleet::{Fleet, Group, ServerAddress, Service},
     time::Duration,
 };
 use loadline_spanned::{At, Problems, Span, known};
 
-use super::{Traffic, file::File};
+use super::{
+    Traffic,
+    file::{File, LinkEntry},
+};
 use crate::{
     arrivals::Arrivals,
     recorded::Log,
@@ -202,15 +205,19 @@ impl Reader<'_> {
         self.name("region", at, &names)
     }
 
-    fn link(&mut self, link: &At<super::file::LinkEntry>) -> Link {
+    fn link(&mut self, link: &At<LinkEntry>) -> Link {
         let between = link.value.between.value.clone();
         for region in &between {
             let at = At { value: region.clone(), span: link.value.between.span.clone() };
             self.region(Some(&at));
         }
         self.joins(&between, &link.span);
-        let jitter = link.value.jitter.unwrap_or_default();
-        Link { between, rtt: link.value.rtt, jitter }
+        let LinkEntry { rtt, jitter, .. } = link.value;
+        if rtt.is_none() && jitter.is_none() {
+            let help = "add what is not as the configuration says: rtt = \"120ms\"";
+            self.error(&link.span, "`link` needs `rtt` or `jitter`".to_owned(), help);
+        }
+        Link { between, rtt, jitter: jitter.unwrap_or_default() }
     }
 
     /// A key that has no effect without another one.
@@ -279,13 +286,16 @@ impl Reader<'_> {
         let groups = services.clone().flat_map(|service| &service.groups);
         let group_names: Vec<&str> = groups.clone().map(|group| group.name.as_str()).collect();
         let servers = groups.flat_map(|group| &group.servers);
-        let addresses: Vec<String> = servers.map(|server| server.address.to_string()).collect();
+        let addresses = servers.map(|server| ServerAddress(server.address).to_string());
+        let addresses: Vec<String> = addresses.collect();
         let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        let server = self.name("server", server, &addresses);
+        let server = server.and_then(|server| server.parse::<ServerAddress>().ok());
         Selector {
             region: self.region(region),
             service: self.name("service", service, &service_names),
             group: self.name("group", group, &group_names),
-            server: self.name("server", server, &addresses).and_then(|it| it.parse().ok()),
+            server: server.map(|server| server.0),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What a trace tells of a run.
+//! What a trace and a record tell of a run.
 
 use std::collections::BTreeMap;
 
-use loadline_core::units::Rate;
+use loadline_core::{time::Duration, units::Rate};
 use loadline_sim::{
-    Simulation,
+    Arrivals, ServiceTime, Simulation,
     scenario::ServerModel,
     trace::{Fact, Outcome, Place, Step, What},
 };
@@ -46,4 +46,20 @@ fn a_trace_tells_each_step_of_each_request_and_changes_nothing() {
     let first = facts.first().map(|fact| &fact.what);
     let groups = vec![(0, vec![0])];
     assert_eq!(first, Some(&What::Planned { edge: 0, service: 0, groups }));
+}
+
+/// Ten requests a second, the last of them a millisecond after the last point of the timeline.
+#[test]
+fn the_peak_of_a_group_is_not_that_of_the_instant_in_which_the_run_ends() {
+    let millis = Duration::from_millis;
+    let model = ServerModel { time: ServiceTime::Constant(millis(1)), ..ServerModel::default() };
+    let mut scenario = one_server(model, Rate::per_sec(10), 100, 1);
+    let times = (0..=100).map(|n| millis(100 * n + 1));
+    scenario.sources[0].arrivals = Arrivals::Listed(times.collect());
+    scenario.lasts = millis(10_002);
+    let simulation = Simulation::new(scenario).run().simulation.unwrap();
+    let group = &simulation.groups[0];
+    assert!(group.peak_per_s < 12.0, "{}", group.peak_per_s);
+    let given = group.moments.iter().map(|it| it.rate_per_s);
+    assert!(given.clone().all(|rate| rate > 9.0), "{:?}", given.collect::<Vec<_>>());
 }

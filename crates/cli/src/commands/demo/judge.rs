@@ -1,8 +1,8 @@
 //! What must be true of the figures: pure functions from records to verdicts.
 
 use loadline_core::{decide::budget::default_burst, time::Duration, units::Rate};
-use loadline_measure::record::{Latency, LoadRecord};
-use loadline_report::{Verdict, millis};
+use loadline_measure::record::{Latency, LoadRecord, StudyVerdict};
+use loadline_report::millis;
 
 use super::{
     plan::{MAX_RATE, SCALE, SERVICE_TIME},
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Every verdict, in the order of the study.
-pub(crate) fn all(measured: &Measured) -> Vec<Verdict> {
+pub(crate) fn all(measured: &Measured) -> Vec<StudyVerdict> {
     let mut verdicts = one_server(&measured.one_server);
     verdicts.extend(one_region(&measured.one_region));
     verdicts.extend(double_rate(&measured.once, &measured.double));
@@ -23,7 +23,7 @@ pub(crate) fn all(measured: &Measured) -> Vec<Verdict> {
 }
 
 /// (a) What one server carries is as published; beyond that, response times pile up.
-pub(crate) fn one_server(records: &[LoadRecord]) -> Vec<Verdict> {
+pub(crate) fn one_server(records: &[LoadRecord]) -> Vec<StudyVerdict> {
     let Some(first) = records.first().map(|record| record.response.mean) else {
         return Vec::new();
     };
@@ -31,7 +31,7 @@ pub(crate) fn one_server(records: &[LoadRecord]) -> Vec<Verdict> {
     pairs.map(|(record, published)| one_server_row(record, published, first)).collect()
 }
 
-fn one_server_row(record: &LoadRecord, published: published::Run, first: Duration) -> Verdict {
+fn one_server_row(record: &LoadRecord, published: published::Run, first: Duration) -> StudyVerdict {
     let (mean, rate) = (record.response.mean, rate(record));
     if rate <= LARGEST_CARRIED {
         let scaled = mean.as_millis_f64() * SCALE as f64;
@@ -45,7 +45,7 @@ fn one_server_row(record: &LoadRecord, published: published::Run, first: Duratio
 }
 
 /// (b) A region is flat below what it carries, and overloaded above.
-pub(crate) fn one_region(records: &[LoadRecord]) -> Vec<Verdict> {
+pub(crate) fn one_region(records: &[LoadRecord]) -> Vec<StudyVerdict> {
     let at_full = |record: &&LoadRecord| rate(record) == MAX_RATE;
     let Some(full) = records.iter().find(at_full).map(|record| record.response.mean) else {
         return Vec::new();
@@ -63,7 +63,7 @@ pub(crate) fn one_region(records: &[LoadRecord]) -> Vec<Verdict> {
 }
 
 /// (c) Every run at twice the rate is about as fast as the one at the rate of one region.
-pub(crate) fn double_rate(once: &LoadRecord, runs: &[LoadRecord]) -> Vec<Verdict> {
+pub(crate) fn double_rate(once: &LoadRecord, runs: &[LoadRecord]) -> Vec<StudyVerdict> {
     let base = once.response.mean;
     let mut verdicts = vec![at_most("two regions", once, FLAT_TENTHS)];
     for (index, run) in runs.iter().enumerate() {
@@ -72,17 +72,17 @@ pub(crate) fn double_rate(once: &LoadRecord, runs: &[LoadRecord]) -> Vec<Verdict
         let clean = run.outcomes.failed() == 0;
         let target = format!("at most 1.5 times {} at 100/s, no failure", millis(base));
         let flat = mean * 2 <= base * 3 && clean;
-        verdicts.push(Verdict::new(format!("{name}, average"), millis(mean), target, flat));
+        verdicts.push(StudyVerdict::new(format!("{name}, average"), millis(mean), target, flat));
         let target = format!("under 5 times {} at 100/s", millis(base));
         let short = max < base * 5 && run.response.count > 0;
-        verdicts.push(Verdict::new(format!("{name}, maximum"), millis(max), target, short));
+        verdicts.push(StudyVerdict::new(format!("{name}, maximum"), millis(max), target, short));
     }
     verdicts
 }
 
 /// (c) No run gave the near region more than its rate allows in the time of the run, plus its
 /// burst for even arrivals. Told of the run that came nearest to that.
-pub(crate) fn near_capacity(runs: &[LoadRecord]) -> Verdict {
+pub(crate) fn near_capacity(runs: &[LoadRecord]) -> StudyVerdict {
     let burst = default_burst(MAX_RATE);
     let given = |run: &LoadRecord| {
         (answered(run, NEAR), (MAX_RATE * run.elapsed).get() + burst, run.elapsed)
@@ -93,11 +93,11 @@ pub(crate) fn near_capacity(runs: &[LoadRecord]) -> Verdict {
     let name = "two regions, 200/s, requests to the near region";
     let seconds = elapsed.as_secs_f64();
     let target = format!("at most {allowed}: {MAX_RATE} for {seconds:.2} s, and {burst} at once");
-    Verdict::new(name, near.to_string(), target, near <= allowed && near > 0)
+    StudyVerdict::new(name, near.to_string(), target, near <= allowed && near > 0)
 }
 
 /// (d) Nothing fails, nothing hangs, and the far region takes over.
-pub(crate) fn failover(slices: &[LoadRecord]) -> Vec<Verdict> {
+pub(crate) fn failover(slices: &[LoadRecord]) -> Vec<StudyVerdict> {
     let sum = |of: &dyn Fn(&LoadRecord) -> u64| slices.iter().map(of).sum::<u64>();
     let planned = sum(&|slice| slice.planned);
     let failed = sum(&|slice| slice.outcomes.failed());
@@ -105,28 +105,33 @@ pub(crate) fn failover(slices: &[LoadRecord]) -> Vec<Verdict> {
     let from_near = slices.last().map_or(0, |slice| answered(slice, NEAR));
     let name = |what: &str| format!("near region killed, {what}");
     vec![
-        Verdict::new(name("failed"), format!("{failed} of {planned}"), "0", failed == 0),
-        Verdict::new(
+        StudyVerdict::new(name("failed"), format!("{failed} of {planned}"), "0", failed == 0),
+        StudyVerdict::new(
             name("slowest"),
             millis(slowest),
             format!("under {}", millis(HANGS)),
             slowest < HANGS && planned > 0,
         ),
-        Verdict::new(name("answered near at the end"), from_near.to_string(), "0", from_near == 0),
+        StudyVerdict::new(
+            name("answered near at the end"),
+            from_near.to_string(),
+            "0",
+            from_near == 0,
+        ),
     ]
 }
 
 /// Every request that was planned ended in exactly one class.
-pub(crate) fn accounted(measured: &Measured) -> Verdict {
+pub(crate) fn accounted(measured: &Measured) -> StudyVerdict {
     let runs = measured.runs();
     let planned: u64 = runs.iter().map(|run| run.record.planned).sum();
     let ended: u64 = runs.iter().map(|run| run.record.outcomes.total()).sum();
     let whole = runs.iter().all(|run| run.record.planned == run.record.outcomes.total());
-    Verdict::new("requests accounted for", ended.to_string(), planned.to_string(), whole)
+    StudyVerdict::new("requests accounted for", ended.to_string(), planned.to_string(), whole)
 }
 
 /// At most so many tenths of the service time, and no failure.
-fn at_most(what: &str, record: &LoadRecord, tenths: u64) -> Verdict {
+fn at_most(what: &str, record: &LoadRecord, tenths: u64) -> StudyVerdict {
     let mean = record.response.mean;
     let pass = mean * 10 <= SERVICE_TIME * tenths && record.outcomes.failed() == 0;
     let times = tenths as f64 / 10.0;
@@ -134,8 +139,8 @@ fn at_most(what: &str, record: &LoadRecord, tenths: u64) -> Verdict {
     verdict(what, rate(record), mean, target, pass)
 }
 
-fn verdict(what: &str, rate: Rate, mean: Duration, target: String, pass: bool) -> Verdict {
-    Verdict::new(format!("{what}, {rate}, average"), millis(mean), target, pass)
+fn verdict(what: &str, rate: Rate, mean: Duration, target: String, pass: bool) -> StudyVerdict {
+    StudyVerdict::new(format!("{what}, {rate}, average"), millis(mean), target, pass)
 }
 
 /// Two cores of 38 ms carry 52.6 per second.
@@ -186,7 +191,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn passes(verdicts: &[Verdict]) -> Vec<bool> {
+    fn passes(verdicts: &[StudyVerdict]) -> Vec<bool> {
         verdicts.iter().map(|verdict| verdict.pass).collect()
     }
 

@@ -6,10 +6,10 @@ use loadline_core::{
     time::Duration,
     units::{Rate, Ratio},
 };
-use loadline_measure::record::{LoadRecord, Series};
+use loadline_measure::record::{LoadRecord, Series, StudyVerdict};
 use loadline_report::{
     Block, Cell, Curve, Mark, Page, Pair, Pairs, Picture, PlotError, Section, Share, Table, Tone,
-    Verdict, compare, millis, over_time, percent, response_against_rate, share_against_rate,
+    compare, millis, over_time, percent, response_against_rate, share_against_rate,
 };
 
 use super::{
@@ -31,7 +31,7 @@ pub(crate) fn sections(measured: &Measured) -> Result<Vec<Section>, PlotError> {
 }
 
 /// The whole page.
-pub(crate) fn page(sections: Vec<Section>, verdicts: Vec<Verdict>) -> Page {
+pub(crate) fn page(sections: Vec<Section>, verdicts: Vec<StudyVerdict>) -> Page {
     let cores = available_parallelism().map_or_else(|_| "?".to_owned(), |cores| cores.to_string());
     Page {
         title: TITLE.into(),

@@ -9,7 +9,7 @@ use loadline_core::{
     units::{Count, Rate, Ratio},
 };
 use loadline_measure::record::{LoadModel, LoadRecord, StudyRecord, StudyRun, StudyVerdict};
-use loadline_report::{Slice, Timeline, Verdict};
+use loadline_report::{Slice, Timeline};
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until},
@@ -63,17 +63,11 @@ impl Measured {
     }
 
     /// Everything that was measured and judged, for programs to read.
-    pub(crate) fn record(&self, title: &str, verdicts: &[Verdict]) -> StudyRecord {
-        let verdict = |verdict: &Verdict| StudyVerdict {
-            name: verdict.name.clone(),
-            measured: verdict.measured.clone(),
-            target: verdict.target.clone(),
-            pass: verdict.pass,
-        };
+    pub(crate) fn record(&self, title: &str, verdicts: &[StudyVerdict]) -> StudyRecord {
         StudyRecord {
             title: title.to_owned(),
             pass: verdicts.iter().all(|verdict| verdict.pass),
-            verdicts: verdicts.iter().map(verdict).collect(),
+            verdicts: verdicts.to_vec(),
             runs: self.runs(),
             lab: None,
         }

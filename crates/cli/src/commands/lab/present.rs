@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use loadline_lab::study::Study;
 use loadline_measure::record::{
-    Agreement, Reading, SimulatedFigure, StudyFigure, StudyFinding, StudyRecord,
+    Agreement, Reading, SimulatedFigure, StudyFigure, StudyFinding, StudyRecord, StudyVerdict,
 };
-use loadline_report::{Verdict, agreement_reasons, agreement_table, digits, study_tables};
+use loadline_report::{agreement_reasons, agreement_table, digits, study_tables};
 
 use crate::commands::EXIT_VERDICT;
 
@@ -98,7 +98,7 @@ fn line(figure: &StudyFigure) -> Option<String> {
     let with = |pass| {
         let reason = if figure.reason.is_empty() { "" } else { "; " };
         let target = format!("{}{reason}{}", figure.target, figure.reason);
-        Some(Verdict::new(&*name, &*measured, target, pass).to_string())
+        Some(StudyVerdict::new(&*name, &*measured, target, pass).to_string())
     };
     match figure.finding {
         StudyFinding::Pass => with(true),

@@ -8,6 +8,7 @@ use std::{
 };
 
 use loadline_core::{
+    fleet::{ServerAddress, ServerAddressError},
     time::{Duration, Instant},
     units::{Ratio, UnitError},
 };
@@ -318,9 +319,9 @@ fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
                 None => selector.group = name(),
             },
             "server" => {
-                let address = value.parse();
-                let wrong = |_| format!("`{value}` is not an address like 10.0.0.1:80");
-                selector.server = Some(address.map_err(wrong)?);
+                let wrong = |error: ServerAddressError| error.to_string();
+                let ServerAddress(address) = value.parse().map_err(wrong)?;
+                selector.server = Some(address);
             }
             "factor" => {
                 let number = value.parse::<f64>().ok();
@@ -405,7 +406,7 @@ Examples:
 --json prints a record of kind `plan`; --report draws each case.
 
 Exit codes: 0 found; 1 wrong usage, or a file that cannot be used; 2 could not be printed or
-written; 99 no number of servers meets the objective.";
+written; 99 no number of servers meets the objective in every run.";
 
 const EXPLAIN_HELP: &str = "\
 Examples:
@@ -432,7 +433,15 @@ mod tests {
         assert_eq!(wrong("us"), format!("expected KEY=NAME, found `us`; {KEYS}"));
         assert_eq!(wrong("zone=us"), format!("unknown key `zone`; {KEYS}"));
         assert_eq!(wrong("factor=-1"), "expected a number above 0 and at most 1000000, found `-1`");
-        assert_eq!(wrong("server=us"), "`us` is not an address like 10.0.0.1:80");
+        let address = "`us` is not an address like 10.0.0.1:80 or unix:/run/app.sock";
+        assert_eq!(wrong("server=us"), address);
+    }
+
+    #[test]
+    fn a_server_on_a_unix_socket_can_be_named() {
+        let (selector, _) = selection("server=unix:/run/app.sock").unwrap();
+        let server = selector.server.map(|server| ServerAddress(server).to_string());
+        assert_eq!(server.as_deref(), Some("unix:/run/app.sock"));
     }
 
     #[test]

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use loadline_control::{Loaded, cluster};
 use loadline_core::{
-    fleet::Fleet,
+    fleet::{Fleet, ServerAddress},
     time::{Duration, Instant},
 };
-use loadline_measure::record::LoadRecord;
+use loadline_measure::{
+    objective::Objective,
+    record::{LoadModel, LoadRecord},
+};
 use loadline_sim::{
-    Scenario, Simulation, Traffic,
+    Arrivals, Scenario, Simulation, Traffic,
     explanation::NoSuchRequest,
     scenario::{Fault, Selector, Trouble},
 };
@@ -54,9 +57,19 @@ pub(super) enum InputError {
     /// More edges than the floors are for.
     #[error("{0} edges share, and `max_edges` in [cluster] of the configuration is {1}; raise it")]
     TooManyEdges(usize, u32),
+    /// A rate relative to that of users, who have none.
+    #[error(
+        "a source has users, and only an open loop has a target; say a bound like `rate>=450/s`"
+    )]
+    NoTarget,
     /// Nobody said what must hold.
     #[error("say what must hold: --slo 'p99<300ms, errors<0.1%'")]
     NoObjective,
+    /// Nobody said what changes.
+    #[error(
+        "say what changes: --lose region=us, --slow server=10.0.0.1:80,factor=3 or --traffic x1.5"
+    )]
+    NoChange,
     /// A loss after which nothing is left.
     #[error("nothing is left of service `{service}` without {loss}; {advice}")]
     NothingLeft { service: String, loss: String, advice: &'static str },
@@ -75,6 +88,13 @@ pub(super) enum InputError {
          traffic file have sources for other services alone"
     )]
     Forwarded(String),
+    /// Nobody knows the servers of a service with traffic.
+    #[error(
+        "discovery is not simulated, and all servers of service `{0}` are found by it; write \
+         servers = [\"10.0.0.1:80\"] in place of `discover`, or let a traffic file have sources \
+         for other services alone"
+    )]
+    Discovered(String),
     /// `--traffic` names two files.
     #[error("--traffic names two files; name one, and say xN for a multiple of it")]
     TwoFiles,
@@ -89,8 +109,14 @@ impl Inputs {
         if let Some(service) = left_out::forwarded(&fleet, &traffic.scenario) {
             return Err(InputError::Forwarded(service.to_owned()));
         }
+        if let Some(service) = left_out::unlisted(&fleet, &traffic.scenario) {
+            return Err(InputError::Discovered(service.to_owned()));
+        }
+        if !common.slo.as_ref().is_none_or(|objective| suits(objective, &traffic.scenario)) {
+            return Err(InputError::NoTarget);
+        }
         print_warnings(&traffic.warnings);
-        left_out::warn(&fleet, cluster.as_ref());
+        left_out::warn(&fleet, &traffic.scenario, cluster.as_ref());
         let factors = common.traffic.iter().filter_map(|traffic| match traffic {
             TrafficArg::Times(factor) => Some(factor),
             TrafficArg::File(_) => None,
@@ -182,9 +208,19 @@ impl Inputs {
         let said = [("region", region), ("service", service), ("group", group)];
         let said =
             said.into_iter().filter_map(|(key, it)| Some(format!("{key} `{}`", it.as_ref()?)));
-        let server = server.map(|server| format!("server `{server}`"));
+        let server = server.map(|server| format!("server `{}`", ServerAddress(server)));
         Err(InputError::Nobody(said.chain(server).collect::<Vec<_>>().join(", ")))
     }
+}
+
+/// Whether an objective can be judged of each source.
+fn suits(objective: &Objective, scenario: &Scenario) -> bool {
+    scenario.sources.iter().all(|source| match source.arrivals {
+        Arrivals::Closed { users, think, .. } => {
+            objective.suits(&LoadModel::Closed { users, think })
+        }
+        Arrivals::Open { .. } | Arrivals::Listed(_) => true,
+    })
 }
 
 /// Lets the edges share as the configuration says.

@@ -10,7 +10,10 @@ use anyhow::Context as _;
 use indicatif::ProgressBar;
 use loadline_measure::record::{Document, Record};
 use loadline_report::{Named, plan_tables, plan_verdict};
-use loadline_sim::planning::{self, Loss, Question};
+use loadline_sim::{
+    Scenario,
+    planning::{self, Loss, Question},
+};
 
 use super::{
     args::{Plan, Surviving},
@@ -24,8 +27,8 @@ pub(super) fn run(args: &Plan) -> anyhow::Result<ExitCode> {
     let Some(objective) = args.common.slo.clone() else {
         return Err(InputError::NoObjective.into());
     };
-    let losses = losses(&args.survive, &inputs)?;
     let scenario = inputs.scenario(&inputs.traffic, inputs.factor);
+    let losses = losses(&args.survive, &inputs, &scenario)?;
     let bar =
         if io::stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     let question = Question { scenario, losses, objective };
@@ -63,15 +66,19 @@ pub(super) fn run(args: &Plan) -> anyhow::Result<ExitCode> {
 }
 
 /// What may be lost, and leaves something.
-fn losses(survive: &[Surviving], inputs: &Inputs) -> Result<Vec<Loss>, InputError> {
+fn losses(
+    survive: &[Surviving],
+    inputs: &Inputs,
+    scenario: &Scenario,
+) -> Result<Vec<Loss>, InputError> {
     let fleet = inputs.fleet();
     let mut losses = Vec::new();
     for surviving in survive {
         match surviving {
             Surviving::Nothing => {}
-            Surviving::AnyRegion => losses.extend(Loss::of_regions(fleet)),
+            Surviving::AnyRegion => losses.extend(Loss::of_regions(scenario)),
             Surviving::AnyGroup => losses.extend(Loss::of_groups(fleet)),
-            Surviving::AnyServer => losses.extend(Loss::of_servers(fleet)),
+            Surviving::AnyServer => losses.extend(Loss::of_servers(scenario)),
             Surviving::These(name, whom) => {
                 if !inputs.is_of_edge(whom) {
                     inputs.find_server(whom)?;

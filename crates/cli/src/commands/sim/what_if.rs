@@ -9,13 +9,16 @@ use loadline_sim::parallel;
 use super::{
     args::{WhatIf, percent},
     exit_code,
-    inputs::Inputs,
+    inputs::{InputError, Inputs},
     json, write_report,
 };
 
 pub(super) fn run(args: &WhatIf) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(&args.common)?;
     let faults = args.faults(inputs.traffic.scenario.lasts);
+    if faults.is_empty() && inputs.factor == 1.0 {
+        return Err(InputError::NoChange.into());
+    }
     for fault in &faults {
         inputs.find(fault)?;
     }

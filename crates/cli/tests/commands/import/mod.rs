@@ -89,6 +89,24 @@ fn what_cannot_be_read_is_shown_in_the_file() {
 }
 
 #[test]
+fn a_configuration_of_envoy_is_told_from_a_file_that_nobody_knows() {
+    let directory = tempfile::tempdir().unwrap();
+    let from = directory.path().join("envoy.yaml");
+    for (text, expected) in [
+        ("# edge\nstatic_resources:\n  listeners: []\n", "a configuration of Envoy"),
+        ("{ \"static_resources\": {} }\n", "a configuration of Envoy"),
+        ("http:\n  routers: {}\n", "JSON or YAML"),
+        ("{\n  \"apps\": {}\n}\n", "JSON or YAML"),
+    ] {
+        fs::write(&from, text).unwrap();
+        let output = loadline(&["import", from.to_str().unwrap()]);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(expected) && !told.contains("--from"), "{told}");
+    }
+}
+
+#[test]
 fn files_are_included_by_patterns_of_a_shell() {
     let directory = tempfile::tempdir().unwrap();
     let put = |name: &str, status: u16| {

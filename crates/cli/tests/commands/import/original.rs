@@ -56,14 +56,7 @@ pub(super) fn start(folder: &str, text: &str, directory: &Path, address: &str) -
     let command = if folder == "haproxy" {
         // Of what it may do as root nothing is tried, nor how many descriptors there are.
         let unwanted = [
-            "chroot",
-            "user ",
-            "group ",
-            "uid ",
-            "gid ",
-            "daemon",
-            "stats socket",
-            "maxconn",
+            "chroot", "user ", "group ", "uid ", "gid ", "daemon", "stats socket", "maxconn",
             "lua-load",
         ];
         let kept =

@@ -1,177 +1,137 @@
 //! Metrics of an edge with others and their store. There are none where it is alone.
 
-use loadline_core::state::{Cluster, SharedChecks, Sharing, State};
+use loadline_core::state::{Cluster, SharedChecks, SharedGroup, SharedService, Sharing, State};
 
-use super::{Family, Read, Samples};
+use super::family::{Family, Subject};
 
-pub(super) const FAMILIES: &[Family] = &[
-    Family {
-        name: "cluster_connected",
-        help: "1 while the store of the cluster is connected",
-        labels: &[],
-        read: Read::Gauge(|state, to| one(state, to, |it| flag(it.endpoint.is_some()))),
-    },
-    Family {
-        name: "cluster_joined",
-        help: "1 while the store has this edge among the others",
-        labels: &[],
-        read: Read::Gauge(|state, to| one(state, to, |it| flag(it.joined))),
-    },
-    Family {
-        name: "cluster_elected",
-        help: "1 while this edge is the elected one",
-        labels: &[],
-        read: Read::Gauge(|state, to| {
-            one(state, to, |it| flag(it.elected.as_ref() == Some(&it.name)));
-        }),
-    },
-    Family {
-        name: "cluster_edges",
-        help: "Edges in the store",
-        labels: &[],
-        read: Read::Gauge(|state, to| one(state, to, |it| it.edges as f64)),
-    },
-    Family {
-        name: "cluster_configuration_version",
-        help: "Version of the published configuration that runs here; 0: none",
-        labels: &[],
-        read: Read::Gauge(|state, to| one(state, to, |it| it.configuration as f64)),
-    },
-    Family {
-        name: "cluster_published_version",
-        help: "Version of the configuration that was published to all edges; 0: none",
-        labels: &[],
-        read: Read::Gauge(|state, to| one(state, to, |it| it.published as f64)),
-    },
-    Family {
-        name: "cluster_configuration_refused",
-        help: "Published versions that this edge refused",
-        labels: &[],
-        read: Read::Counter(|state, to| one(state, to, |it| it.refusals)),
-    },
-    Family {
-        name: "cluster_writes",
-        help: "Writes to the store",
-        labels: &[],
-        read: Read::Counter(|state, to| one(state, to, |it| it.writes)),
-    },
-    Family {
-        name: "cluster_faults",
-        help: "Faults of the store, by kind",
-        labels: &["kind"],
-        read: Read::Counter(|state, to| {
-            for (kind, count) in state.cluster.iter().flat_map(|cluster| &cluster.faults) {
-                to.add(&[kind], *count);
-            }
-        }),
-    },
-    Family {
-        name: "cluster_sharing",
-        help: "1 while this edge has a lease, so that it may use its shares of groups",
-        labels: &[],
-        read: Read::Gauge(|state, to| of_sharing(state, to, |it| flag(it.leased))),
-    },
-    Family {
-        name: "cluster_sharing_edges",
-        help: "Edges that share groups",
-        labels: &[],
-        read: Read::Gauge(|state, to| of_sharing(state, to, |it| it.edges as f64)),
-    },
-    Family {
-        name: "cluster_mismatch",
-        help: "1 while edges differ in `floor` or `max_edges`, or are more than that",
-        labels: &[],
-        read: Read::Gauge(|state, to| of_sharing(state, to, |it| flag(it.mismatch))),
-    },
-    Family {
-        name: "cluster_checking_edges",
-        help: "Edges that divide health checks; 0 while each checks all servers",
-        labels: &[],
-        read: Read::Gauge(|state, to| of_checks(state, to, |it| it.edges as f64)),
-    },
-    Family {
-        name: "cluster_checked_servers",
-        help: "Servers that this edge checks for others as well",
-        labels: &[],
-        read: Read::Gauge(|state, to| of_checks(state, to, |it| it.servers as f64)),
-    },
-    Family {
-        name: "cluster_share",
-        help: "Part of the capacity of a group that this edge may use, 0 to 1",
-        labels: &["service", "group"],
-        read: Read::Gauge(|state, to| {
-            for service in sharing(state).iter().flat_map(|it| &it.services) {
-                for group in &service.groups {
-                    to.add(&[&service.name, &group.name], group.share);
-                }
-            }
-        }),
-    },
-    Family {
-        name: "cluster_demand",
-        help: "Requests per second of a service, as the other edges are told",
-        labels: &["service"],
-        read: Read::Gauge(|state, to| {
-            for service in sharing(state).iter().flat_map(|it| &it.services) {
-                to.add(&[&service.name], service.demand);
-            }
-        }),
-    },
-    Family {
-        name: "cluster_allotments",
-        help: "Allotments of shares that this edge wrote as the elected one",
-        labels: &[],
-        read: Read::Counter(|state, to| of_sharing(state, to, |it| it.allotments)),
-    },
-    Family {
-        name: "cluster_slices",
-        help: "Slices of what was free that this edge asked for, since it was short",
-        labels: &[],
-        read: Read::Counter(|state, to| of_sharing(state, to, |it| it.slices)),
-    },
-    Family {
-        name: "cluster_last_allotment_seconds",
-        help: "Seconds since any edge moved a share",
-        labels: &[],
-        read: Read::Gauge(|state, to| {
-            if let Some(seconds) = sharing(state).and_then(|it| it.allotted_s) {
-                to.add(&[], seconds);
-            }
-        }),
-    },
+pub(super) const FAMILIES: &[&dyn Family] = &[
+    &CLUSTER.gauge("cluster_connected", "1 while the store of the cluster is connected", |it| {
+        f64::from(it.endpoint.is_some())
+    }),
+    &CLUSTER.gauge("cluster_joined", "1 while the store has this edge among the others", |it| {
+        f64::from(it.joined)
+    }),
+    &CLUSTER.gauge("cluster_elected", "1 while this edge is the elected one", |it| {
+        f64::from(it.elected.as_ref() == Some(&it.name))
+    }),
+    &CLUSTER.gauge("cluster_edges", "Edges in the store", |it| it.edges as f64),
+    &CLUSTER.gauge(
+        "cluster_configuration_version",
+        "Version of the published configuration that runs here; 0: none",
+        |it| it.configuration as f64,
+    ),
+    &CLUSTER.gauge(
+        "cluster_published_version",
+        "Version of the configuration that was published to all edges; 0: none",
+        |it| it.published as f64,
+    ),
+    &CLUSTER.counter(
+        "cluster_configuration_refused",
+        "Published versions that this edge refused",
+        |it| it.refusals,
+    ),
+    &CLUSTER.counter("cluster_writes", "Writes to the store", |it| it.writes),
+    &FAULTS.counter("cluster_faults", "Faults of the store, by kind", |it| *it),
+    &SHARING.gauge(
+        "cluster_sharing",
+        "1 while this edge has a lease, so that it may use its shares of groups",
+        |it| f64::from(it.leased),
+    ),
+    &SHARING.gauge("cluster_sharing_edges", "Edges that share groups", |it| it.edges as f64),
+    &SHARING.gauge(
+        "cluster_mismatch",
+        "1 while edges differ in `floor` or `max_edges`, or are more than that",
+        |it| f64::from(it.mismatch),
+    ),
+    &CHECKS.gauge(
+        "cluster_checking_edges",
+        "Edges that divide health checks; 0 while each checks all servers",
+        |it| it.edges as f64,
+    ),
+    &CHECKS.gauge(
+        "cluster_checked_servers",
+        "Servers that this edge checks for others as well",
+        |it| it.servers as f64,
+    ),
+    &SHARED_GROUP.gauge(
+        "cluster_share",
+        "Part of the capacity of a group that this edge may use, 0 to 1",
+        |it| it.share,
+    ),
+    &SHARED_SERVICE.gauge(
+        "cluster_demand",
+        "Requests per second of a service, as the other edges are told",
+        |it| it.demand,
+    ),
+    &SHARING.counter(
+        "cluster_allotments",
+        "Allotments of shares that this edge wrote as the elected one",
+        |it| it.allotments,
+    ),
+    &SHARING.counter(
+        "cluster_slices",
+        "Slices of what was free that this edge asked for, since it was short",
+        |it| it.slices,
+    ),
+    &SHARING.gauge_if_any(
+        "cluster_last_allotment_seconds",
+        "Seconds since any edge moved a share",
+        |it| it.allotted_s,
+    ),
 ];
 
 fn sharing(state: &State) -> Option<&Sharing> {
     state.cluster.as_ref()?.sharing.as_ref()
 }
 
-fn of_checks<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&SharedChecks) -> T) {
-    if let Some(checks) = state.cluster.as_ref().and_then(|it| it.checks.as_ref()) {
-        samples.add(&[], value(checks));
-    }
-}
+const CLUSTER: Subject<Cluster> =
+    Subject { labels: &[], each: |state, to| state.cluster.iter().for_each(|it| to(&[], it)) };
 
-fn of_sharing<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Sharing) -> T) {
-    if let Some(sharing) = sharing(state) {
-        samples.add(&[], value(sharing));
-    }
-}
+/// By kind, how many there were.
+const FAULTS: Subject<u64> = Subject {
+    labels: &["kind"],
+    each: |state, to| {
+        let faults = state.cluster.iter().flat_map(|cluster| &cluster.faults);
+        faults.for_each(|(kind, count)| to(&[kind], count));
+    },
+};
 
-fn flag(value: bool) -> f64 {
-    f64::from(u8::from(value))
-}
+const CHECKS: Subject<SharedChecks> = Subject {
+    labels: &[],
+    each: |state, to| {
+        let checks = state.cluster.as_ref().and_then(|it| it.checks.as_ref());
+        checks.into_iter().for_each(|it| to(&[], it));
+    },
+};
 
-fn one<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Cluster) -> T) {
-    if let Some(cluster) = &state.cluster {
-        samples.add(&[], value(cluster));
-    }
-}
+const SHARING: Subject<Sharing> = Subject {
+    labels: &[],
+    each: |state, to| sharing(state).into_iter().for_each(|it| to(&[], it)),
+};
+
+const SHARED_SERVICE: Subject<SharedService> = Subject {
+    labels: &["service"],
+    each: |state, to| {
+        let services = sharing(state).into_iter().flat_map(|it| &it.services);
+        services.for_each(|service| to(&[&service.name], service));
+    },
+};
+
+const SHARED_GROUP: Subject<SharedGroup> = Subject {
+    labels: &["service", "group"],
+    each: |state, to| {
+        for service in sharing(state).into_iter().flat_map(|it| &it.services) {
+            for group in &service.groups {
+                to(&[&service.name, &group.name], group);
+            }
+        }
+    },
+};
 
 #[cfg(test)]
 mod tests {
     use super::super::{Detail, Format, tests::text};
     use super::*;
-    use loadline_core::state::{SharedGroup, SharedService};
 
     fn shared() -> SharedService {
         let groups = vec![SharedGroup { name: "near".to_owned(), share: 0.25 }];

@@ -1,11 +1,18 @@
 //! Metrics of failures.
 
-use super::{Family, Read, services::by_word};
+use super::{
+    family::{Family, Subject},
+    services::by_word,
+};
+
+const REASONS: Subject<u64> = Subject {
+    labels: &["service", "reason"],
+    each: |state, to| by_word(state, to, |it| &it.counts.reasons),
+};
 
 /// The metrics of failures.
-pub(super) const FAMILIES: &[Family] = &[Family {
-    name: "request_failures",
-    help: "Failed requests and retried attempts, by reason",
-    labels: &["service", "reason"],
-    read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.reasons)),
-}];
+pub(super) const FAMILIES: &[&dyn Family] = &[&REASONS.counter(
+    "request_failures",
+    "Failed requests and retried attempts, by reason",
+    |it| *it,
+)];

@@ -5,6 +5,8 @@
 
 use std::{fmt, mem};
 
+use memchr::memchr;
+
 /// How metrics are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -48,21 +50,31 @@ fn number(quality: &str) -> Option<f64> {
     quality.parse().ok().filter(|it| (0.0..=1.0).contains(it))
 }
 
-/// Turns OpenMetrics, line by line as it is written, into the text format of Prometheus: there the
-/// head of a counter has the name of its samples, and nothing marks the end.
+/// Turns OpenMetrics, as it is written, into the text format of Prometheus: there the head of a
+/// counter has the name of its samples, and nothing marks the end. Samples pass as they are.
 pub(super) struct Prometheus<'a, W> {
     to: &'a mut W,
-    line: String,
+    line: Line,
+    /// A comment, as far as it has been written.
+    comment: String,
     help: String,
+}
+
+/// The line that is being written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Empty,
+    Sample,
+    Comment,
 }
 
 impl<'a, W: fmt::Write> Prometheus<'a, W> {
     pub(super) const fn new(to: &'a mut W) -> Self {
-        Self { to, line: String::new(), help: String::new() }
+        Self { to, line: Line::Empty, comment: String::new(), help: String::new() }
     }
 
-    fn end_line(&mut self) -> fmt::Result {
-        let line = mem::take(&mut self.line);
+    fn end_comment(&mut self) -> fmt::Result {
+        let line = mem::take(&mut self.comment);
         if let Some(rest) = line.strip_prefix("# HELP ") {
             self.help = rest.to_owned();
         } else if let Some((name, kind)) =
@@ -72,22 +84,33 @@ impl<'a, W: fmt::Write> Prometheus<'a, W> {
             let help = self.help.strip_prefix(name).unwrap_or_default();
             write!(self.to, "# HELP {name}{suffix}{help}\n# TYPE {name}{suffix} {kind}\n")?;
         } else if line != "# EOF" {
-            self.to.write_str(&line)?;
-            self.to.write_char('\n')?;
+            writeln!(self.to, "{line}")?;
         }
-        self.line = line;
-        self.line.clear();
         Ok(())
     }
 }
 
 impl<W: fmt::Write> fmt::Write for Prometheus<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for part in text.split_inclusive('\n') {
-            self.line.push_str(part.trim_end_matches('\n'));
-            if part.ends_with('\n') {
-                self.end_line()?;
+        let mut rest = text;
+        while let Some(first) = rest.as_bytes().first() {
+            let end = memchr(b'\n', rest.as_bytes());
+            if self.line == Line::Empty {
+                self.line = if *first == b'#' { Line::Comment } else { Line::Sample };
             }
+            let (part, behind) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+            if self.line == Line::Sample {
+                self.to.write_str(part)?;
+            } else {
+                self.comment.push_str(&part[..end.unwrap_or(part.len())]);
+            }
+            if end.is_some() {
+                let ended = mem::replace(&mut self.line, Line::Empty);
+                if ended == Line::Comment {
+                    self.end_comment()?;
+                }
+            }
+            rest = behind;
         }
         Ok(())
     }

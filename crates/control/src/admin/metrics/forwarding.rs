@@ -2,100 +2,103 @@
 
 use std::collections::BTreeMap;
 
-use loadline_core::state::{ForwardedServer, State, Traffic};
+use loadline_core::state::{ForwardedServer, Forwarding, Traffic};
 
-use super::{Family, Read, Samples};
+use super::family::{Family, Subject};
 
-fn verdicts(state: &State, samples: &mut Samples<'_, u64>, value: impl Fn(&Traffic) -> u64) {
-    for (verdict, traffic) in state.forwarding.iter().flat_map(|it| &it.verdicts) {
-        samples.add(&[verdict], value(traffic));
-    }
+const VERDICT: Subject<Traffic> = Subject {
+    labels: &["verdict"],
+    each: |state, to| {
+        let verdicts = state.forwarding.iter().flat_map(|it| &it.verdicts);
+        verdicts.for_each(|(verdict, traffic)| to(&[verdict], traffic));
+    },
+};
+
+const FORWARDING: Subject<Forwarding> =
+    Subject { labels: &[], each: |state, to| state.forwarding.iter().for_each(|it| to(&[], it)) };
+
+const PORTS_EXHAUSTED: Subject<Traffic> = Subject {
+    labels: &[],
+    each: |state, to| {
+        let verdicts = state.forwarding.as_ref().map(|it| &it.verdicts);
+        let exhausted = verdicts.and_then(|it| it.get("drop-nat-ports"));
+        exhausted.into_iter().for_each(|it| to(&[], it));
+    },
+};
+
+const SERVER: Subject<ForwardedServer> = Subject {
+    labels: &["server"],
+    each: |state, to| {
+        let servers = state.forwarding.iter().flat_map(|it| &it.servers);
+        servers.for_each(|server| to(&[&server.address], server));
+    },
+};
+
+/// Of a server that a service reaches by several methods, or over both families.
+#[derive(Default)]
+struct Sum {
+    packets: u64,
+    bytes: u64,
+    opened: u64,
 }
 
-/// Of a server that a service reaches by several methods, or over both families, the sum.
-fn servers(state: &State, samples: &mut Samples<'_, u64>, value: impl Fn(&ForwardedServer) -> u64) {
-    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for server in state.forwarding.iter().flat_map(|it| &it.servers) {
-        let key = (&*server.address, server.service.as_deref().unwrap_or_default());
-        *sums.entry(key).or_default() += value(server);
-    }
-    sums.into_iter().for_each(|((server, service), sum)| samples.add(&[server, service], sum));
-}
-
-fn exhausted(state: &State, samples: &mut Samples<'_, u64>) {
-    let of = |name: &str| state.forwarding.as_ref()?.verdicts.get(name).copied();
-    if let Some(traffic) = of("drop-nat-ports") {
-        samples.add(&[], traffic.packets);
-    }
-}
-
-const VERDICT: &[&str] = &["verdict"];
-const SERVER: &[&str] = &["server"];
-const FORWARDED: &[&str] = &["server", "service"];
+const FORWARDED: Subject<Sum> = Subject {
+    labels: &["server", "service"],
+    each: |state, to| {
+        let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
+        for server in state.forwarding.iter().flat_map(|it| &it.servers) {
+            let key = (&*server.address, server.service.as_deref().unwrap_or_default());
+            let sum = sums.entry(key).or_default();
+            sum.packets += server.packets;
+            sum.bytes += server.bytes;
+            sum.opened += server.opened;
+        }
+        sums.iter().for_each(|((server, service), sum)| to(&[server, service], sum));
+    },
+};
 
 /// Every metric there is of it.
-pub(super) const FAMILIES: &[Family] = &[
-    Family {
-        name: "forwarding_packets",
-        help: "Packets received for packet forwarding, by verdict",
-        labels: VERDICT,
-        read: Read::Counter(|state, to| verdicts(state, to, |it| it.packets)),
-    },
-    Family {
-        name: "forwarding_bytes",
-        help: "Bytes of the frames of these packets, by verdict",
-        labels: VERDICT,
-        read: Read::Counter(|state, to| verdicts(state, to, |it| it.bytes)),
-    },
-    Family {
-        name: "forwarding_connections",
-        help: "New TCP connections, SYN retransmissions included",
-        labels: &[],
-        read: Read::Counter(|state, to| {
-            state.forwarding.iter().for_each(|it| to.add(&[], it.opened));
-        }),
-    },
-    Family {
-        name: "forwarding_nat_ports_exhausted",
-        help: "First packets of connections dropped because no NAT port was free",
-        labels: &[],
-        read: Read::Counter(exhausted),
-    },
-    Family {
-        name: "forwarding_nat_ports_free",
-        help: "Free NAT ports to the server",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| {
-            for server in state.forwarding.iter().flat_map(|it| &it.servers) {
-                if let Some(ports) = server.free_ports {
-                    to.add(&[&server.address], ports as f64);
-                }
-            }
-        }),
-    },
-    Family {
-        name: "forwarding_server_packets",
-        help: "Packets forwarded to the server",
-        labels: FORWARDED,
-        read: Read::Counter(|state, to| servers(state, to, |it| it.packets)),
-    },
-    Family {
-        name: "forwarding_server_bytes",
-        help: "Bytes of these packets, without the link header",
-        labels: FORWARDED,
-        read: Read::Counter(|state, to| servers(state, to, |it| it.bytes)),
-    },
-    Family {
-        name: "forwarding_server_connections",
-        help: "New TCP connections to the server, SYN retransmissions included",
-        labels: FORWARDED,
-        read: Read::Counter(|state, to| servers(state, to, |it| it.opened)),
-    },
+pub(super) const FAMILIES: &[&dyn Family] = &[
+    &VERDICT.counter(
+        "forwarding_packets",
+        "Packets received for packet forwarding, by verdict",
+        |it| it.packets,
+    ),
+    &VERDICT.counter(
+        "forwarding_bytes",
+        "Bytes of the frames of these packets, by verdict",
+        |it| it.bytes,
+    ),
+    &FORWARDING.counter(
+        "forwarding_connections",
+        "New TCP connections, SYN retransmissions included",
+        |it| it.opened,
+    ),
+    &PORTS_EXHAUSTED.counter(
+        "forwarding_nat_ports_exhausted",
+        "First packets of connections dropped because no NAT port was free",
+        |it| it.packets,
+    ),
+    &SERVER.gauge_if_any("forwarding_nat_ports_free", "Free NAT ports to the server", |it| {
+        it.free_ports.map(|ports| ports as f64)
+    }),
+    &FORWARDED
+        .counter("forwarding_server_packets", "Packets forwarded to the server", |it| it.packets),
+    &FORWARDED.counter(
+        "forwarding_server_bytes",
+        "Bytes of these packets, without the link header",
+        |it| it.bytes,
+    ),
+    &FORWARDED.counter(
+        "forwarding_server_connections",
+        "New TCP connections to the server, SYN retransmissions included",
+        |it| it.opened,
+    ),
 ];
 
 #[cfg(test)]
 mod tests {
-    use loadline_core::state::Forwarding;
+    use loadline_core::state::State;
 
     use super::{
         super::{Detail, Format, tests::text},

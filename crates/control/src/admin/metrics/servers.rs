@@ -5,81 +5,62 @@ use loadline_core::{
     state::{Server, State},
 };
 
-use super::{Family, Read, Samples};
+use super::family::{Family, Subject};
 
-fn servers<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Server) -> T) {
-    for service in &state.services {
-        for group in &service.groups {
-            for server in &group.servers {
-                samples.add(&[&service.name, &group.name, &server.address], value(server));
+const SERVER: Subject<Server> = Subject {
+    labels: &["service", "group", "server"],
+    each: |state, to| servers(state).for_each(|(names, server)| to(&names, server)),
+};
+
+/// Whether a server is in a condition.
+const CONDITION: Subject<bool> = Subject {
+    labels: &["service", "group", "server", "condition"],
+    each: |state, to| {
+        for ([service, group, address], server) in servers(state) {
+            for condition in Condition::ALL {
+                let names = [service, group, address, condition.name()];
+                to(&names, &(server.condition == condition));
             }
         }
-    }
-}
+    },
+};
 
-fn conditions(state: &State, samples: &mut Samples<'_, f64>) {
-    for service in &state.services {
-        for group in &service.groups {
-            for (server, condition) in
-                group.servers.iter().flat_map(|it| Condition::ALL.map(|condition| (it, condition)))
-            {
-                let labels = [&service.name, &group.name, &server.address, condition.name()];
-                samples.add(&labels, f64::from(u8::from(server.condition == condition)));
-            }
-        }
-    }
+/// All servers with the values of their labels.
+fn servers(state: &State) -> impl Iterator<Item = ([&str; 3], &Server)> {
+    let groups = state.services.iter().flat_map(|service| {
+        service.groups.iter().map(move |group| (&*service.name, &*group.name, &group.servers))
+    });
+    groups.flat_map(|(service, group, servers)| {
+        servers.iter().map(move |server| ([service, group, &*server.address], server))
+    })
 }
-
-const SERVER: &[&str] = &["service", "group", "server"];
 
 /// Every metric there is of them.
-pub(super) const FAMILIES: &[Family] = &[
-    Family {
-        name: "in_flight",
-        help: "Requests in flight",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.load.in_flight))),
-    },
-    Family {
-        name: "server_requests",
-        help: "Requests for which the server was chosen, retries included",
-        labels: SERVER,
-        read: Read::Counter(|state, to| servers(state, to, |it| it.requests)),
-    },
-    Family {
-        name: "server_failures",
-        help: "Failed requests",
-        labels: SERVER,
-        read: Read::Counter(|state, to| servers(state, to, |it| it.failures)),
-    },
-    Family {
-        name: "server_ejections",
-        help: "Ejections",
-        labels: SERVER,
-        read: Read::Counter(|state, to| servers(state, to, |it| u64::from(it.ejections))),
-    },
-    Family {
-        name: "server_connections",
-        help: "Open connections to the server",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.connections))),
-    },
-    Family {
-        name: "server_latency_seconds",
-        help: "Mean time from the choice of the server to its response header",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| it.latency_ms / 1e3)),
-    },
-    Family {
-        name: "server_weight",
-        help: "Share of the traffic of its group, changes at run time included",
-        labels: SERVER,
-        read: Read::Gauge(|state, to| servers(state, to, |it| f64::from(it.weight))),
-    },
-    Family {
-        name: "server_condition",
-        help: "1 for the condition the server is in, 0 for the others",
-        labels: &["service", "group", "server", "condition"],
-        read: Read::Gauge(conditions),
-    },
+pub(super) const FAMILIES: &[&dyn Family] = &[
+    &SERVER.gauge("in_flight", "Requests in flight", |it| f64::from(it.load.in_flight)),
+    &SERVER.counter(
+        "server_requests",
+        "Requests for which the server was chosen, retries included",
+        |it| it.requests,
+    ),
+    &SERVER.counter("server_failures", "Failed requests", |it| it.failures),
+    &SERVER.counter("server_ejections", "Ejections", |it| u64::from(it.ejections)),
+    &SERVER.gauge("server_connections", "Open connections to the server", |it| {
+        f64::from(it.connections)
+    }),
+    &SERVER.gauge(
+        "server_latency_seconds",
+        "Mean time from the choice of the server to its response header",
+        |it| it.latency_ms / 1e3,
+    ),
+    &SERVER.gauge(
+        "server_weight",
+        "Share of the traffic of its group, changes at run time included",
+        |it| f64::from(it.weight),
+    ),
+    &CONDITION.gauge(
+        "server_condition",
+        "1 for the condition the server is in, 0 for the others",
+        |it| f64::from(*it),
+    ),
 ];

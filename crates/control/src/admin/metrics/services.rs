@@ -1,87 +1,123 @@
 //! Metrics of services.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use loadline_core::state::{Service, ServiceCounter, State};
+use prometheus_client::{
+    encoding::{MetricEncoder, NoLabelSet},
+    metrics::MetricType,
+};
 
-use super::{Family, Read, Samples};
+use super::{
+    Process,
+    family::{Family, Head, Number, Subject, Tell},
+};
 
-pub(super) fn services<T>(
-    state: &State,
-    samples: &mut Samples<'_, T>,
-    value: impl Fn(&Service) -> T,
-) {
-    for service in &state.services {
-        samples.add(&[&service.name], value(service));
-    }
-}
+const SERVICE: Subject<Service> = Subject {
+    labels: &["service"],
+    each: |state, to| state.services.iter().for_each(|it| to(&[&it.name], it)),
+};
 
-/// Samples of what is counted by service and by one word more.
+const ENDINGS: Subject<u64> = Subject {
+    labels: &["service", "ending"],
+    each: |state, to| by_word(state, to, |it| &it.counts.endings),
+};
+
+const STATUSES: Subject<u64> = Subject {
+    labels: &["service", "code"],
+    each: |state, to| by_word(state, to, |it| &it.counts.statuses),
+};
+
+const COPIES: Subject<u64> = Subject {
+    labels: &["service", "result"],
+    each: |state, to| by_word(state, to, |it| &it.counts.copies),
+};
+
+/// Tells what is counted by service and by one word more.
 pub(super) fn by_word(
     state: &State,
-    samples: &mut Samples<'_, u64>,
-    of: fn(&Service) -> &std::collections::BTreeMap<String, u64>,
+    to: Tell<'_, u64>,
+    of: fn(&Service) -> &BTreeMap<String, u64>,
 ) {
     for service in &state.services {
-        for (word, count) in of(service) {
-            samples.add(&[&service.name, word], *count);
-        }
+        of(service).iter().for_each(|(word, count)| to(&[&service.name, word], count));
     }
 }
 
-const SERVICE: &[&str] = &["service"];
+/// A counter of services.
+struct Counter {
+    head: Head,
+    counter: ServiceCounter,
+}
+
+impl Family for Counter {
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn encode(&self, state: &State, _: &Process, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        state.services.iter().try_for_each(|service| {
+            let count = Number::Count(service.counts.counters[self.counter]);
+            self.head.encode(&[&service.name], &count, encoder)
+        })
+    }
+}
+
+/// The duration of requests by service.
+struct Durations(Head);
+
+impl Family for Durations {
+    fn head(&self) -> &Head {
+        &self.0
+    }
+
+    fn encode(&self, state: &State, _: &Process, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        state.services.iter().try_for_each(|service| times(service, encoder))
+    }
+}
+
+fn times(service: &Service, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+    let times = &service.counts.duration;
+    let bounds = times.bounds_s.iter().copied().chain([f64::INFINITY]);
+    let bins: Vec<(f64, u64)> = bounds.zip(times.counts.iter().copied()).collect();
+    if bins.is_empty() {
+        return Ok(());
+    }
+    let labels = [("service", service.name.as_str())];
+    let mut encoder = encoder.encode_family(&labels)?;
+    encoder.encode_histogram::<NoLabelSet>(times.sum_s, times.count(), &bins, None)
+}
 
 /// The counters, as each states itself.
-pub(super) static COUNTERS: LazyLock<Vec<Family>> = LazyLock::new(|| {
+pub(super) fn counters() -> impl Iterator<Item = &'static dyn Family> {
+    COUNTERS.iter().map(|counter| counter as &dyn Family)
+}
+
+static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| {
     let family = |counter: ServiceCounter| {
-        let (help, read) = (counter.meaning(), Read::Service(counter));
-        Some(Family { name: counter.metric()?, help, labels: SERVICE, read })
+        let (name, help) = (counter.metric()?, counter.meaning());
+        let head = Head { name, help, labels: SERVICE.labels, kind: MetricType::Counter };
+        Some(Counter { head, counter })
     };
     ServiceCounter::ALL.iter().copied().filter_map(family).collect()
 });
 
 /// Every other metric there is of them but their failures.
-pub(super) const FAMILIES: &[Family] = &[
-    Family {
-        name: "requests",
-        help: "Requests, by ending",
-        labels: &["service", "ending"],
-        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.endings)),
-    },
-    Family {
-        name: "responses",
-        help: "Requests, by status class sent to the client",
-        labels: &["service", "code"],
-        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.statuses)),
-    },
-    Family {
+pub(super) const FAMILIES: &[&dyn Family] = &[
+    &ENDINGS.counter("requests", "Requests, by ending", |it| *it),
+    &STATUSES.counter("responses", "Requests, by status class sent to the client", |it| *it),
+    &Durations(Head {
         name: "request_duration_seconds",
         help: "From the request header to the end of the response",
-        labels: SERVICE,
-        read: Read::Times,
-    },
-    Family {
-        name: "mirrored_requests",
-        help: "Mirrored requests, by result",
-        labels: &["service", "result"],
-        read: Read::Counter(|state, to| by_word(state, to, |it| &it.counts.copies)),
-    },
-    Family {
-        name: "queue_length",
-        help: "Requests in the queue",
-        labels: SERVICE,
-        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(it.queued))),
-    },
-    Family {
-        name: "queue_limit",
-        help: "Maximum requests in the queue; 0 without a queue",
-        labels: SERVICE,
-        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(it.queue_length))),
-    },
-    Family {
-        name: "service_ready",
-        help: "1 if a server of any group may take traffic",
-        labels: SERVICE,
-        read: Read::Gauge(|state, to| services(state, to, |it| f64::from(u8::from(it.ready)))),
-    },
+        labels: SERVICE.labels,
+        kind: MetricType::Histogram,
+    }),
+    &COPIES.counter("mirrored_requests", "Mirrored requests, by result", |it| *it),
+    &SERVICE.gauge("queue_length", "Requests in the queue", |it| f64::from(it.queued)),
+    &SERVICE.gauge("queue_limit", "Maximum requests in the queue; 0 without a queue", |it| {
+        f64::from(it.queue_length)
+    }),
+    &SERVICE.gauge("service_ready", "1 if a server of any group may take traffic", |it| {
+        f64::from(it.ready)
+    }),
 ];

@@ -2,117 +2,96 @@
 
 use loadline_core::state::{PeerCounts, PeerLink, Role, Standby, StandbyPeer, State};
 
-use super::{Family, Read, Samples};
+use super::family::{Family, Subject, Tell};
 
-pub(super) const FAMILIES: &[Family] = &[
-    Family {
-        name: "standby_active",
-        help: "1 while this balancer is active, 0 while it is standby",
-        labels: &[],
-        read: Read::Gauge(|state, to| {
-            one(state, to, |it| f64::from(u8::from(it.role == Role::Active)));
-        }),
-    },
-    Family {
-        name: "standby_unplaced",
-        help: "Flows and connections of the active that do not fit in the tables here",
-        labels: &[],
-        read: Read::Gauge(|state, to| one(state, to, |it| it.unplaced as f64)),
-    },
-    Family {
-        name: "standby_refused",
-        help: "Datagrams from unknown senders or with bad authentication",
-        labels: &[],
-        read: Read::Counter(|state, to| one(state, to, |it| it.refused)),
-    },
-    Family {
-        name: "standby_whole",
-        help: "1 while the standby of the two is synchronized",
-        labels: PEER,
-        read: Read::Gauge(|state, to| {
-            peers(state, to, |it| Some(f64::from(u8::from(it.link == PeerLink::Whole))));
-        }),
-    },
-    Family {
-        name: "standby_lag_seconds",
-        help: "Time the oldest datagram is unacknowledged; on a standby, time since the \
-               last datagram of the active",
-        labels: PEER,
-        read: Read::Gauge(|state, to| peers(state, to, |it| it.lag_s)),
-    },
-    Family {
-        name: "standby_behind",
-        help: "Records that the standby may not have in their current state",
-        labels: PEER,
-        read: Read::Gauge(|state, to| peers(state, to, |it| it.behind.map(|facts| facts as f64))),
-    },
-    Family {
-        name: "standby_records",
-        help: "Records, by direction: sent or received",
-        labels: DIRECTION,
-        read: Read::Counter(|state, to| {
-            counts(state, to, "sent", |it| it.records_sent);
-            counts(state, to, "received", |it| it.records_received);
-        }),
-    },
-    Family {
-        name: "standby_datagrams",
-        help: "Datagrams with records, by direction: sent, received or lost",
-        labels: DIRECTION,
-        read: Read::Counter(|state, to| {
-            counts(state, to, "sent", |it| it.datagrams_sent);
-            counts(state, to, "received", |it| it.datagrams_received);
-            counts(state, to, "lost", |it| it.datagrams_lost);
-        }),
-    },
-    Family {
-        name: "standby_bytes",
-        help: "Bytes of all datagrams with their headers, by direction: sent or received",
-        labels: DIRECTION,
-        read: Read::Counter(|state, to| {
-            counts(state, to, "sent", |it| it.bytes_sent);
-            counts(state, to, "received", |it| it.bytes_received);
-        }),
-    },
-    Family {
-        name: "standby_resynchronizations",
-        help: "Full resynchronizations",
-        labels: PEER,
-        read: Read::Counter(|state, to| peers(state, to, |it| Some(it.counts.resynchronizations))),
-    },
+pub(super) const FAMILIES: &[&dyn Family] = &[
+    &STANDBY.gauge(
+        "standby_active",
+        "1 while this balancer is active, 0 while it is standby",
+        |it| f64::from(it.role == Role::Active),
+    ),
+    &STANDBY.gauge(
+        "standby_unplaced",
+        "Flows and connections of the active that do not fit in the tables here",
+        |it| it.unplaced as f64,
+    ),
+    &STANDBY.counter(
+        "standby_refused",
+        "Datagrams from unknown senders or with bad authentication",
+        |it| it.refused,
+    ),
+    &PEER.gauge("standby_whole", "1 while the standby of the two is synchronized", |it| {
+        f64::from(it.link == PeerLink::Whole)
+    }),
+    &PEER.gauge_if_any(
+        "standby_lag_seconds",
+        "Time the oldest datagram is unacknowledged; on a standby, time since the \
+         last datagram of the active",
+        |it| it.lag_s,
+    ),
+    &PEER.gauge_if_any(
+        "standby_behind",
+        "Records that the standby may not have in their current state",
+        |it| it.behind.map(|facts| facts as f64),
+    ),
+    &RECORDS.counter("standby_records", "Records, by direction: sent or received", |it| *it),
+    &DATAGRAMS.counter(
+        "standby_datagrams",
+        "Datagrams with records, by direction: sent, received or lost",
+        |it| *it,
+    ),
+    &BYTES.counter(
+        "standby_bytes",
+        "Bytes of all datagrams with their headers, by direction: sent or received",
+        |it| *it,
+    ),
+    &PEER.counter("standby_resynchronizations", "Full resynchronizations", |it| {
+        it.counts.resynchronizations
+    }),
 ];
 
-fn one<T>(state: &State, samples: &mut Samples<'_, T>, value: impl Fn(&Standby) -> T) {
-    if let Some(standby) = &state.standby {
-        samples.add(&[], value(standby));
-    }
-}
+const STANDBY: Subject<Standby> =
+    Subject { labels: &[], each: |state, to| state.standby.iter().for_each(|it| to(&[], it)) };
 
-fn peers<T>(
-    state: &State,
-    samples: &mut Samples<'_, T>,
-    value: impl Fn(&StandbyPeer) -> Option<T>,
-) {
-    for peer in state.standby.iter().flat_map(|standby| &standby.peers) {
-        if let Some(value) = value(peer) {
-            samples.add(&[&peer.address], value);
-        }
-    }
-}
+const PEER: Subject<StandbyPeer> = Subject {
+    labels: &["peer"],
+    each: |state, to| peers(state).for_each(|peer| to(&[&peer.address], peer)),
+};
 
-fn counts(
-    state: &State,
-    samples: &mut Samples<'_, u64>,
-    name: &str,
-    value: impl Fn(&PeerCounts) -> u64,
-) {
-    for peer in state.standby.iter().flat_map(|standby| &standby.peers) {
-        samples.add(&[&peer.address, name], value(&peer.counts));
-    }
-}
+const RECORDS: Subject<u64> = Subject {
+    labels: DIRECTION,
+    each: |state, to| {
+        counts(state, to, "sent", |it| it.records_sent);
+        counts(state, to, "received", |it| it.records_received);
+    },
+};
 
-const PEER: &[&str] = &["peer"];
+const DATAGRAMS: Subject<u64> = Subject {
+    labels: DIRECTION,
+    each: |state, to| {
+        counts(state, to, "sent", |it| it.datagrams_sent);
+        counts(state, to, "received", |it| it.datagrams_received);
+        counts(state, to, "lost", |it| it.datagrams_lost);
+    },
+};
+
+const BYTES: Subject<u64> = Subject {
+    labels: DIRECTION,
+    each: |state, to| {
+        counts(state, to, "sent", |it| it.bytes_sent);
+        counts(state, to, "received", |it| it.bytes_received);
+    },
+};
+
 const DIRECTION: &[&str] = &["peer", "direction"];
+
+fn counts(state: &State, to: Tell<'_, u64>, direction: &str, count: fn(&PeerCounts) -> u64) {
+    peers(state).for_each(|peer| to(&[&peer.address, direction], &count(&peer.counts)));
+}
+
+fn peers(state: &State) -> impl Iterator<Item = &StandbyPeer> {
+    state.standby.iter().flat_map(|standby| &standby.peers)
+}
 
 #[cfg(test)]
 mod tests {

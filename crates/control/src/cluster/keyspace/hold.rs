@@ -60,7 +60,7 @@ impl Keyspace {
         let written = self.write(compare, vec![self.put(name, holder, lease)]).await;
         if let Ok(Some(revision)) = written {
             let (keyspace, name) = (self.clone(), name.to_owned());
-            let until = Mutex::new(self.until(asked));
+            let until = Mutex::new(self.certain_until(asked));
             return Ok(Some(Hold { keyspace, name, revision, lease, until }));
         }
         // The lock may be there after all, where only the answer was lost.
@@ -72,12 +72,16 @@ impl Keyspace {
         self.settings.lease.max(LEASE_MIN).to_std()
     }
 
-    /// Until when a lease that was asked for at `asked` is good.
-    fn until(&self, asked: Instant) -> Instant {
-        let margin = self.settings.sharing().margin;
+    /// Until when it is certain that a lease that was asked for at `asked` has not ended.
+    fn certain_until(&self, asked: Instant) -> Instant {
         let lease = self.settings.lease.max(LEASE_MIN);
-        asked + leased_until(time::Instant::ZERO, lease, margin).since(time::Instant::ZERO).to_std()
+        asked + certain_for(lease, self.settings.sharing().margin)
     }
+}
+
+/// For how long, from when it was asked for, it is certain that a lease has not ended.
+fn certain_for(lease: time::Duration, margin: time::Duration) -> Duration {
+    leased_until(time::Instant::ZERO, lease, margin).since(time::Instant::ZERO).to_std()
 }
 
 impl Hold {
@@ -86,9 +90,8 @@ impl Hold {
         &self.keyspace
     }
 
-    /// Renews the lease as long as that is possible. Whoever has the lock does nothing any more
-    /// when this returns.
-    pub(crate) async fn lost(&self) {
+    /// Returns when the lease can no longer be renewed; the holder must have stopped by then.
+    pub(crate) async fn renew_until_lost(&self) {
         loop {
             let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
             if timeout_at(until, self.renew()).await.is_err() {
@@ -105,7 +108,7 @@ impl Hold {
             let Ok(client) = self.keyspace.client() else { continue };
             match client.renew(self.lease).await {
                 Ok(seconds) if seconds > 0 => {
-                    let until = self.keyspace.until(asked);
+                    let until = self.keyspace.certain_until(asked);
                     *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
                     return;
                 }

@@ -23,8 +23,7 @@ pub struct Search {
     watched: f64,
     /// Requests in flight, in the servers or held back.
     in_flight: f64,
-    /// The last windows, each counting for 0.7 of the next: answers and seconds.
-    recent: (f64, f64),
+    recent: Recent,
     usual: Usual,
     answered: u64,
     excess: Excess,
@@ -36,6 +35,34 @@ pub struct Search {
     /// What came beyond what a full group answers, up to [`DEBT_MAX`]; without it there is no
     /// limit.
     debt: f64,
+}
+
+/// The last windows, each counting for [`REMEMBERED`] of the next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    answers: f64,
+    seconds: f64,
+}
+
+impl Recent {
+    fn of(window: &Window) -> Self {
+        Self { answers: f64::from(window.answers), seconds: window.seconds }
+    }
+
+    fn add(&mut self, window: &Window) {
+        self.decay();
+        self.answers += f64::from(window.answers);
+        self.seconds += window.seconds;
+    }
+
+    fn decay(&mut self) {
+        self.answers *= REMEMBERED;
+        self.seconds *= REMEMBERED;
+    }
+
+    fn per_sec(&self) -> f64 {
+        self.answers / self.seconds
+    }
 }
 
 impl Search {
@@ -103,12 +130,12 @@ impl Search {
     pub fn close(&mut self, now: Instant, window: &Window, bounds: Bounds) {
         let per_sec = f64::from(window.answers) / window.seconds;
         self.answered += u64::from(window.answers);
-        if window.waits_for_edge() && !self.stage.limits() {
+        let shows_nothing = window.waits_for_edge() && !self.stage.limits();
+        if shows_nothing {
             self.let_go();
             return;
         }
-        self.recent.0 = self.recent.0 * 0.7 + f64::from(window.answers);
-        self.recent.1 = self.recent.1 * 0.7 + window.seconds;
+        self.recent.add(window);
         match self.stage {
             SearchState::Open | SearchState::Holding => self.watch(now, window, per_sec),
             SearchState::Confirming | SearchState::Probing => {
@@ -128,23 +155,25 @@ impl Search {
     /// Looks for evidence that the group is full.
     fn watch(&mut self, now: Instant, window: &Window, per_sec: f64) {
         let time = window.awaiting / per_sec;
-        let young = self.usual.is_young(now, self.answered, window.awaiting as u32);
-        let shift = if young { Shift::None } else { self.usual.shift(window.log_latency) };
+        let is_young = self.usual.is_young(now, self.answered, window.awaiting as u32);
+        let shift = if is_young { Shift::None } else { self.usual.shift(window.log_latency) };
         let is_slow = shift > Shift::None;
-        let is_queue = is_slow && (self.was_slow || shift == Shift::Clear);
+        let has_queue = is_slow && (self.was_slow || shift == Shift::Clear);
         let pauses = self.count(window, per_sec);
         let per_sec = per_sec.max(self.usual_per_sec);
-        if !is_queue {
+        if !has_queue {
             self.excess.discount(per_sec);
         }
-        if !is_slow && (!self.was_slow || self.excess.is_little(per_sec)) {
+        let nothing_waits = !is_slow && (!self.was_slow || self.excess.is_little(per_sec));
+        if nothing_waits {
             self.stage = SearchState::Open;
         }
-        if is_slow && !self.was_slow {
-            self.recent = (f64::from(window.answers), window.seconds);
+        let becomes_slow = is_slow && !self.was_slow;
+        if becomes_slow {
+            self.recent = Recent::of(window);
         }
         self.was_slow = is_slow;
-        if young {
+        if is_young {
             let nanos = (window.seconds * 1e9) as u64;
             let begins = Instant::from_nanos(now.as_nanos().saturating_sub(nanos));
             self.usual.begin(begins, window.log_latency);
@@ -153,14 +182,13 @@ impl Search {
             self.usual.concede(window.log_latency, window.seconds);
             // Little's law does not hold over a pause.
             if !pauses {
-                self.service_time +=
-                    (time - self.service_time) * weight(window.seconds, 30.0).min(0.05);
+                self.move_service_time(time, weight(window.seconds, 30.0).min(0.05));
             }
         } else {
             self.usual.learn(window.log_latency, window.seconds);
-            self.service_time += (time - self.service_time) * weight(window.seconds, 5.0).min(0.2);
+            self.move_service_time(time, weight(window.seconds, 5.0).min(0.2));
         }
-        if is_queue {
+        if has_queue {
             self.suspect(window, per_sec, time);
         }
     }
@@ -169,7 +197,7 @@ impl Search {
     /// servers pause, and neither what comes meanwhile nor how much of it stands there proves
     /// anything.
     fn count(&mut self, window: &Window, per_sec: f64) -> bool {
-        let recent = self.recent.0 / self.recent.1;
+        let recent = self.recent.per_sec();
         let pauses = recent < PAUSE * self.usual_per_sec;
         // What a pause kept back may come all at once, and says nothing of what is usual.
         let per_sec = per_sec.min(recent.max(BURST * self.usual_per_sec));
@@ -196,7 +224,7 @@ impl Search {
         let in_flight = if window.was_crowded { f64::INFINITY } else { self.in_flight };
         if self.excess.is_proof(in_flight, per_sec) {
             self.before = time;
-            self.per_sec = self.recent.0 / self.recent.1;
+            self.per_sec = self.recent.per_sec();
             self.debt = DEBT_MAX;
             self.probe_gap = PROBE_GAP_MIN;
             self.set_limit();
@@ -232,7 +260,7 @@ impl Search {
             self.probe_gap = PROBE_GAP_MIN;
         }
         let part = if confirms || changed { 1.0 } else { 0.5 };
-        self.service_time += (time - self.service_time) * part;
+        self.move_service_time(time, part);
         self.set_limit();
         self.stage = SearchState::Limiting;
         self.probe_at = now + self.probe_gap;
@@ -261,6 +289,11 @@ impl Search {
         }
     }
 
+    /// Moves the service time by this part of the way towards `time`.
+    fn move_service_time(&mut self, time: f64, part: f64) {
+        self.service_time += (time - self.service_time) * part;
+    }
+
     fn set_limit(&mut self) {
         self.limit = limit(self.per_sec * self.service_time);
     }
@@ -284,6 +317,9 @@ pub(super) const WINDOW_ANSWERS: u32 = 8;
 
 /// Responses of a probe at least; else each place of it is used twice.
 const PROBE_ANSWERS: u32 = 16;
+
+/// What a window counts for in the next one.
+const REMEMBERED: f64 = 0.7;
 
 /// The responses of a group that has become slower, as a part of the usual ones.
 const PAUSE: f64 = 0.85;

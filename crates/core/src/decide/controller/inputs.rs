@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::{
         decide::reason::Reason,
-        fleet::{Edge, Fleet, forwarding::Forwarding},
+        fleet::{Edge, Fleet},
     };
 
     const SERVERS: u32 = 20;
@@ -105,13 +105,7 @@ mod tests {
             0 => Input::Tick,
             1 => {
                 let edge = Edge::within(&count.to_string());
-                let forwarding = Forwarding::default();
-                Input::Reload(Arc::new(Fleet {
-                    edge,
-                    forwarding,
-                    listeners: Vec::new(),
-                    services: Vec::new(),
-                }))
+                Input::Reload(Arc::new(Fleet::of(edge, Vec::new(), Vec::new())))
             }
             2 => Input::Checked { server, passed: Err(count.to_string()) },
             3 => Input::Failing { server, errors_in_a_row: count, reason },

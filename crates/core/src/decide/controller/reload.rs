@@ -49,41 +49,54 @@ impl Controller {
         self.reloaded = true;
     }
 
-    /// Sets anew when things are due that are known by their places in the file, and those of
-    /// servers whose service is another.
+    /// Re-creates the timers that are keyed by index, and those of servers in changed services;
+    /// drops those of servers that left.
     fn reschedule(&mut self, now: Instant, before: &Fleet, origins: &[Origin]) {
-        let mut dues = Vec::new();
-        let services = self.fleet.services.iter().zip(self.roster.services()).zip(origins);
-        for (s, ((service, known), origin)) in services.enumerate() {
-            let was = |due: fn(usize) -> Due| self.timers.get(due(origin.was_at()?));
-            let look = next_look(now, service);
-            dues.push((Due::Manage(s), look.map(|at| was(Due::Manage).unwrap_or(at).min(at))));
-            dues.push((Due::Step(s), was(Due::Step)));
-            for (g, group) in known.groups.iter().enumerate() {
-                let well_since = group.standing.well_since;
-                dues.push((Due::Regain(s, g), well_since.map(|since| since + RETURN_HOLD)));
-                dues.push((Due::Watch(s, g), group.watch.as_ref().and_then(|watch| watch.due())));
-            }
-        }
+        let mut dues = self.index_dues(now, origins);
+        dues.extend(self.member_dues(now, origins));
         let roster = &self.roster;
         self.timers.retain(|due| match due {
             Due::Check(id) => roster.get(id).is_some_and(|it| it.checks == Checks::Waiting),
             Due::Return(id) | Due::HearAgain(id) | Due::JoinTimeout(id) => roster.get(id).is_some(),
             Due::Regain(..) | Due::Step(_) | Due::Watch(..) | Due::Manage(_) | Due::Cut => false,
         });
-        dues.push((Due::Cut, self.departures.next_deadline()));
-        let changed = (0..origins.len()).filter(|at| origins[*at].same().is_none());
-        let members = || changed.clone().flat_map(|at| roster.members(at));
-        dues.extend(members().map(|member| (Due::Return(member.id()), member.returns_at())));
-        let joined_at = |due| self.timers.get(due).unwrap_or(now + JOIN_TIMEOUT);
-        dues.extend(members().map(|member| {
-            let due = Due::JoinTimeout(member.id());
-            (due, member.is_joining.then(|| joined_at(due)))
-        }));
         for (due, at) in dues {
             self.timers.set(due, at);
         }
         self.begin_checks(now, before, origins);
+    }
+
+    /// When what is keyed by index is due.
+    fn index_dues(&self, now: Instant, origins: &[Origin]) -> Vec<(Due, Option<Instant>)> {
+        let mut dues = Vec::new();
+        let services = self.fleet.services.iter().zip(self.roster.services()).zip(origins);
+        for (s, ((service, known), origin)) in services.enumerate() {
+            let was_at = origin.was_at();
+            let look = next_look(now, service);
+            let look_before = was_at.and_then(|at| self.timers.get(Due::Manage(at)));
+            dues.push((Due::Manage(s), look.map(|at| look_before.unwrap_or(at).min(at))));
+            dues.push((Due::Step(s), was_at.and_then(|at| self.timers.get(Due::Step(at)))));
+            for (g, group) in known.groups.iter().enumerate() {
+                let well_since = group.standing.well_since;
+                dues.push((Due::Regain(s, g), well_since.map(|since| since + RETURN_HOLD)));
+                dues.push((Due::Watch(s, g), group.watch.as_ref().and_then(|watch| watch.due())));
+            }
+        }
+        dues.push((Due::Cut, self.departures.next_deadline()));
+        dues
+    }
+
+    /// When servers in changed services return, and have joined their group.
+    fn member_dues(&self, now: Instant, origins: &[Origin]) -> Vec<(Due, Option<Instant>)> {
+        let changed = (0..origins.len()).filter(|at| origins[*at].same().is_none());
+        let members = || changed.clone().flat_map(|at| self.roster.members(at));
+        let returns = members().map(|member| (Due::Return(member.id()), member.returns_at()));
+        let joined_at = |due| self.timers.get(due).unwrap_or(now + JOIN_TIMEOUT);
+        let joins = members().map(|member| {
+            let due = Due::JoinTimeout(member.id());
+            (due, member.is_joining.then(|| joined_at(due)))
+        });
+        returns.chain(joins).collect()
     }
 
     /// Has servers checked that were not until now or not like this: few at once, many in the

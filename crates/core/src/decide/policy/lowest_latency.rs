@@ -1,8 +1,9 @@
 //! Lowest latency: the server that has answered fastest, whatever it has to do now.
 //!
 //! Chooses the open server with the least average latency, an exponentially weighted mean over
-//! eight answers ([`crate::decide::average::LatencyAverage`]); one that has not answered yet comes
-//! first. Who is no slower than twice that and a millisecond counts as equal, for less is chance,
+//! eight answers ([`crate::decide::average::LatencyAverage`]). One that has not answered yet comes
+//! first while it has nothing to do, and last while it has: what it is given tells how fast it is.
+//! Who is no slower than twice the fastest and a millisecond counts as equal, for less is chance,
 //! and equals have their turns. Weights play no part. A server that was slow is forgiven a
 //! hundredth of the time that it is not asked, and so tried again.
 //!
@@ -70,7 +71,7 @@ impl LowestLatency {
     /// Writes down who is among the fastest. A request that reads meanwhile meets some of the last
     /// time.
     fn find(&self, servers: &[ServerPlan], now: Instant) {
-        let latency = |server: &ServerPlan| server.state.latency_at(now);
+        let latency = |server: &ServerPlan| expected(server, now);
         let Some(fastest) = servers.iter().map(latency).min() else { return };
         let alike = alike_up_to(fastest);
         let found = (0..).zip(servers).filter(|(_, server)| latency(server) <= alike);
@@ -86,7 +87,7 @@ fn fastest_open(
     (now, draw): (Instant, u64),
     open: impl Fn(&ServerPlan) -> bool,
 ) -> Option<&ServerPlan> {
-    let latency = |server: &ServerPlan| server.state.latency_at(now);
+    let latency = |server: &ServerPlan| expected(server, now);
     let fastest = servers.iter().filter(|server| open(server)).map(latency).min()?;
     let alike = alike_up_to(fastest);
     let cost = |_, server: &ServerPlan| match latency(server) {
@@ -95,6 +96,17 @@ fn fastest_open(
     };
     least(servers, draw, open, cost, &Steps { each: &[], longest: 1 })
 }
+
+/// Latency expected of a server: one that has been asked and has not answered yet ranks last.
+fn expected(server: &ServerPlan, now: Instant) -> Duration {
+    match server.state.latency_at(now) {
+        Duration::ZERO if server.state.in_flight() > 0 => UNKNOWN,
+        latency => latency,
+    }
+}
+
+/// Longer than any response takes.
+const UNKNOWN: Duration = Duration::from_nanos(1 << 62);
 
 /// Time between two looks at all servers. Longer, and all requests go to one server chosen by
 /// chance before its responses show how it does.
@@ -150,6 +162,32 @@ mod tests {
         let counts = row(&servers, NOW);
         assert!(counts[0] == 0.0 && counts[2] == 0.0, "{counts:?}");
         assert!(libm::fabs(counts[1] - counts[3]) <= 1.0, "{counts:?}");
+    }
+
+    #[test]
+    fn who_has_not_answered_yet_is_given_one_request_and_not_all_of_them() {
+        let servers = servers(&[1; 3]);
+        answer_after(&servers, &[10, 0, 10]);
+        assert_eq!(first(&servers, everyone), Some(1));
+        load_with(&servers, &[4, 1, 4]);
+        let counts = row(&servers, NOW);
+        assert!(counts[1] == 0.0 && libm::fabs(counts[0] - counts[2]) <= 1.0, "{counts:?}");
+        let only = |server: &ServerPlan| server.index == 1;
+        assert_eq!(first(&servers, only), Some(1));
+    }
+
+    #[test]
+    fn those_that_have_been_asked_and_have_not_answered_are_equal() {
+        let servers = servers(&[1; 4]);
+        load_with(&servers, &[1, 3, 1, 2]);
+        let all = row(&servers, NOW);
+        assert!(all.iter().all(|count| libm::fabs(count - all[0]) <= 1.0), "{all:?}");
+        // The first is always the next, and closed.
+        let policy = LowestLatency::new(&servers);
+        let others = |server: &ServerPlan| server.index != 0;
+        let counts = counts(4, |draw| policy.choose(&servers, (NOW, draw), others));
+        assert!(counts[0] == 0.0, "{counts:?}");
+        assert!(counts[2..].iter().all(|it| libm::fabs(it - counts[1]) <= 1.0), "{counts:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) fn run(channel: &Channel) -> io::Result<()> {
     };
     // Programs of the host are to find nothing at their standard input.
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
-    let requests = Requests::new(boot)?;
+    let requests = Requests::new()?;
     channel.send(&Ok::<_, Failure>(booted), &[port.as_fd()])?;
     drop(port);
     while let Some((request, descriptors)) = channel.receive()? {

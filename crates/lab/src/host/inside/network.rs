@@ -50,7 +50,7 @@ pub(super) fn set_up(boot: &Boot, notes: &mut Vec<String>) -> Result<Parts, Fail
 }
 
 /// Sets a route, for each kind of address that the host has.
-pub(super) fn set_route(
+fn set_route(
     netlink: &mut Netlink,
     index: u32,
     addresses: &[IpAddr],

@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io,
-    net::IpAddr,
     os::{fd::OwnedFd, unix::process::CommandExt},
     process::{Command, Stdio},
 };
@@ -13,11 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use socket2::{Domain, Socket, Type};
 
 use super::{
-    super::{
-        message::{Boot, Failure, Reply, Request, RouteTo},
-        netlink::Netlink,
-    },
-    network::{INTERFACE, set_route},
+    super::message::{Failure, Reply, Request},
     reaper::Reaper,
     usage,
 };
@@ -25,14 +20,13 @@ use super::{
 /// A host that answers.
 pub(super) struct Requests {
     reaper: Reaper,
-    addresses: Vec<IpAddr>,
 }
 
 type Handled = Result<(Reply, Option<OwnedFd>), Failure>;
 
 impl Requests {
-    pub(super) fn new(boot: Boot) -> io::Result<Self> {
-        Ok(Self { reaper: Reaper::new()?, addresses: boot.addresses })
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { reaper: Reaper::new()? })
     }
 
     /// Does what is asked; the answer may bring a descriptor.
@@ -66,7 +60,6 @@ impl Requests {
                 let socket = Socket::new(domain, kind, None).map_err(Failure::of("make a socket"));
                 Ok((Reply::Done, Some(socket?.into())))
             }
-            Request::Route(route) => self.route(&route).map(|()| (Reply::Done, None)),
             Request::Usage => {
                 let usage = usage::read().map_err(Failure::of("count what it has used"))?;
                 Ok((Reply::Usage(usage), None))
@@ -80,12 +73,6 @@ impl Requests {
             given.map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
         self.reaper.spawn(&mut command, File::from(end))
-    }
-
-    fn route(&self, route: &RouteTo) -> Result<(), Failure> {
-        let mut netlink = Netlink::new().map_err(Failure::of("speak with the kernel"))?;
-        let link = netlink.link(INTERFACE).map_err(Failure::of("find its interface"))?;
-        set_route(&mut netlink, link.index, &self.addresses, route)
     }
 }
 

@@ -88,12 +88,8 @@ impl Checker<'_> {
                     );
                 }
                 Some(name) if names.contains(&name.value.as_str()) => {
-                    self.problems.error(
-                        &name.span,
-                        "two figures have this name",
-                        "here",
-                        "rename one",
-                    );
+                    self.problems
+                        .error(&name.span, "two figures have this name", "here", "rename one");
                 }
                 Some(name) => names.push(&name.value),
             }

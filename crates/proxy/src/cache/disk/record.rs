@@ -238,11 +238,8 @@ fn write_metadata(to: &mut Vec<u8>, metadata: &Metadata) {
         to.extend(span.map_or(0, |it| Duration::from(it).as_nanos()).to_le_bytes());
     }
     for flag in [
-        metadata.may_be_stale,
-        metadata.needs_validation,
-        metadata.has_validator,
-        metadata.immutable,
-        metadata.for_authorized,
+        metadata.may_be_stale, metadata.needs_validation, metadata.has_validator,
+        metadata.immutable, metadata.for_authorized,
     ] {
         to.push(u8::from(flag));
     }

@@ -116,6 +116,54 @@ async fn what_is_read_stays_when_its_segment_leaves() {
 }
 
 #[tokio::test]
+async fn a_quarter_of_what_is_read_of_each_segment_stays_within_the_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = open(folder.path());
+    for number in 0..8_000 {
+        disk.offer(&url(number), &shared(number, 4_000));
+        if number % 50 == 49 {
+            wait_until(|| place(&disk, number).is_some());
+            for newest in number - 49..=number {
+                assert!(read(&disk, newest).await.is_some(), "{newest}");
+            }
+            assert!(bytes_of(folder.path()) <= SIZE, "after {number}");
+        }
+    }
+    let state = disk.state();
+    assert!(state.written > 8_300 && state.writes_refused == 0, "{state:?}");
+    let disk = restarted(disk, folder.path());
+    let mut there = 0;
+    for number in 0..8_000 {
+        if let Some((_, found)) = read(&disk, number).await {
+            assert_eq!(found, body(number, 4_000), "{number}");
+            there += 1;
+        }
+    }
+    let state = disk.state();
+    assert!(there > 3_000 && (state.objects, state.damaged) == (there, 0), "{there}: {state:?}");
+}
+
+#[tokio::test]
+async fn of_many_segments_that_leave_at_a_time_a_quarter_of_one_is_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = open(folder.path());
+    for number in 0..2_000 {
+        disk.offer(&url(number), &shared(number, 4_000));
+        if number % 50 == 49 {
+            written(&disk, number + 1);
+            for newest in number - 49..=number {
+                assert!(read(&disk, newest).await.is_some(), "{newest}");
+            }
+        }
+    }
+    // Segments of 32 KiB.
+    disk.resize(units(2 << 20));
+    wait_until(|| disk.state().bytes <= 2 << 20);
+    let state = disk.state();
+    assert!(state.reclaimed > 20 && state.written <= 2_002, "{state:?}");
+}
+
+#[tokio::test]
 async fn a_version_that_was_replaced_is_not_found_while_the_next_is_written_nor_instead_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let disk = open(folder.path());

@@ -8,8 +8,8 @@ use loadline_core::{
 };
 
 use super::{
-    Arc, Closing, Entry, Ident, Object, Ordering, PoisonError, Put, Relaxed, SEGMENT_SPARE,
-    Segment, Shared, ToRecord, open,
+    Arc, Closing, Entry, Ident, Object, Ordering, PoisonError, Put, QUEUE_BYTES, Relaxed,
+    SEGMENT_SPARE, Segment, Shared, ToRecord, open,
     purge_log::PurgeLog,
     reader::{Whole, read_whole},
     record::{Head, write_body},
@@ -27,6 +27,8 @@ struct Writer<'s> {
     recorded: u64,
     tail: Option<Tail>,
     retry: Retry,
+    /// Segments leave, and what is kept of them is written: no others have to leave for that.
+    is_reclaiming: bool,
 }
 
 /// What there is to do.
@@ -74,7 +76,8 @@ pub(super) fn run(shared: &Arc<Shared>) {
     shared.accepts.store(true, Relaxed);
     shared.works.store(true, Relaxed);
     let retry = Retry::default();
-    let mut writer = Writer { shared, log: None, recorded, tail: None, retry };
+    let mut writer =
+        Writer { shared, log: None, recorded, tail: None, retry, is_reclaiming: false };
     match log {
         Ok(log) => writer.log = Some(log),
         Err(error) => writer.failed("write to", &error),
@@ -278,7 +281,12 @@ impl Writer<'_> {
             self.shared.state().withdraw(*ident, *number);
             return Ok(None);
         };
-        let bytes = opening.record_bytes();
+        let (bytes, recorded) = (opening.record_bytes(), self.recorded);
+        self.tail(bytes)?;
+        if self.recorded > recorded {
+            // Purges were recorded meanwhile. No record has a smaller epoch than its segment.
+            return self.append(put);
+        }
         let tail = self.tail(bytes)?;
         let offset = tail.end();
         tail.write(&head)?;
@@ -300,9 +308,12 @@ impl Writer<'_> {
     fn tail(&mut self, bytes: u64) -> io::Result<&mut Tail> {
         let most = self.shared.shape().segment;
         let is_full = |tail: &Tail| tail.end() + bytes + tail.list_bytes() + SEGMENT_SPARE > most;
-        if self.tail.as_ref().is_some_and(is_full) {
+        // What is kept of those that leave may fill the next one.
+        while self.tail.as_ref().is_some_and(is_full) {
             self.seal()?;
-            self.fit()?;
+            if !self.is_reclaiming {
+                self.fit()?;
+            }
         }
         match &mut self.tail {
             Some(_) => {}
@@ -366,65 +377,96 @@ impl Writer<'_> {
     }
 
     /// Deletes the oldest `count` segments. Records read since they were written are written once
-    /// more.
+    /// more, up to a part of a segment for all of them together.
     fn give_up(&mut self, count: usize) -> io::Result<()> {
-        for _ in 0..count {
-            let (number, file, urls) = {
-                let mut state = self.shared.state();
-                let newest = self.tail.as_ref().map(|tail| tail.number);
-                let Some(oldest) = state.segments.front_mut() else { break };
-                if Some(oldest.number) == newest {
-                    break;
-                }
-                (oldest.number, oldest.file.clone(), mem::take(&mut oldest.urls))
-            };
-            let kept = self.read_since(number, &file, &urls);
-            if let Err(error) = Segment::delete(&self.shared.path, number) {
-                let mut state = self.shared.state();
-                state.segments.front_mut().into_iter().for_each(|it| it.urls.clone_from(&urls));
-                return Err(error);
-            }
-            let gone = self.shared.state().segments.pop_front();
-            for some in urls.chunks(AT_A_TIME) {
-                let mut state = self.shared.state();
-                for url in some {
-                    state.index.remove(*url, |entry| entry.segment == number);
-                }
-            }
-            drop((gone, file));
-            for (url, object) in &kept {
-                self.shared.offer(url, object, None);
-            }
-            self.shared.counters.reclaimed.fetch_add(1, Relaxed);
-        }
+        self.is_reclaiming = true;
+        let mut room = self.shared.shape().segment / KEPT_PART;
+        let given_up = (0..count).try_for_each(|_| self.give_up_oldest(&mut room));
+        self.is_reclaiming = false;
+        given_up?;
         // Purges are forgotten with what they concern, which must not come back.
         if count > 0 { sync_folder(&self.shared.path) } else { Ok(()) }
     }
 
-    /// What was read of a segment since it was written, up to a part of a segment.
-    fn read_since(
-        &self,
-        number: u32,
-        file: &Arc<File>,
-        urls: &[u64],
-    ) -> Vec<(Box<[u8]>, Arc<Object>)> {
-        let mut room = self.shared.shape().segment / KEPT_PART;
+    /// Deletes the oldest segment, unless it is the one that is written to.
+    fn give_up_oldest(&mut self, room: &mut u64) -> io::Result<()> {
+        let newest = self.tail.as_ref().map(|tail| tail.number);
+        let (number, file, urls) = {
+            let mut state = self.shared.state();
+            let oldest = state.segments.front_mut();
+            let Some(oldest) = oldest.filter(|it| Some(it.number) != newest) else { return Ok(()) };
+            (oldest.number, oldest.file.clone(), mem::take(&mut oldest.urls))
+        };
+        self.keep_read(number, (&file, &urls), room);
+        if let Err(error) = Segment::delete(&self.shared.path, number) {
+            let mut state = self.shared.state();
+            state.segments.front_mut().into_iter().for_each(|it| it.urls.clone_from(&urls));
+            return Err(error);
+        }
+        let gone = self.shared.state().segments.pop_front();
+        for some in urls.chunks(AT_A_TIME) {
+            let mut state = self.shared.state();
+            for url in some {
+                state.index.remove(*url, |entry| entry.segment == number);
+            }
+        }
+        drop((gone, file));
+        self.shared.counters.reclaimed.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    /// Writes once more what was read of a segment since it was written, a batch at a time, unless
+    /// the disk fails. Who purges waits for one batch, as does who closes: the rest is not kept.
+    fn keep_read(&mut self, number: u32, (file, urls): (&Arc<File>, &[u64]), room: &mut u64) {
+        if !self.retry.works() {
+            return;
+        }
+        let mut entries = self.read_since(number, urls, room).into_iter().peekable();
+        while self.retry.works() && entries.peek().is_some() {
+            let (mut puts, mut bytes) = (Vec::new(), 0);
+            while bytes < BATCH
+                && let Some(entry) = entries.next()
+            {
+                bytes += u64::from(entry.bytes);
+                puts.extend(self.read_again(file, &entry));
+            }
+            self.write(&puts);
+            let purges = mem::take(&mut self.shared.state().to_record);
+            self.record(purges);
+            if self.shared.is_closing.load(Ordering::Acquire) {
+                break;
+            }
+        }
+    }
+
+    /// What was read of a segment since it was written, as far as there is room. What would take
+    /// too much memory is not among it.
+    fn read_since(&self, number: u32, urls: &[u64], room: &mut u64) -> Vec<Entry> {
         let mut kept = Vec::new();
         for some in urls.chunks(AT_A_TIME) {
-            let entries: Vec<Entry> = {
-                let state = self.shared.state();
-                let of_urls = some.iter().flat_map(|url| state.index.of_url(*url));
-                let all = of_urls.map(|(entry, _)| entry);
-                all.filter(|entry| entry.segment == number && entry.was_read).collect()
-            };
-            for entry in entries {
-                let left = room.checked_sub(u64::from(entry.bytes));
-                let Some((left, read)) = left.zip(read_whole(file, &entry).ok()) else { continue };
-                room = left;
-                kept.extend(self.shared.object(read));
+            let state = self.shared.state();
+            let of_urls = some.iter().flat_map(|url| state.index.of_url(*url));
+            let all = of_urls.map(|(entry, _)| entry);
+            for entry in all.filter(|entry| entry.segment == number && entry.was_read) {
+                let bytes = u64::from(entry.bytes);
+                let left = room.checked_sub(bytes).filter(|_| bytes <= QUEUE_BYTES);
+                let Some(left) = left else { continue };
+                *room = left;
+                kept.push(entry);
             }
         }
         kept
+    }
+
+    /// A record that is to be written once more; none where it is damaged or purged, or there is
+    /// something newer.
+    fn read_again(&self, file: &Arc<File>, entry: &Entry) -> Option<Put> {
+        let (url, object) = self.shared.object(read_whole(file, entry).ok()?)?;
+        let mut put = self.shared.put(url, object)?;
+        let mut state = self.shared.state();
+        state.index.get(put.ident).filter(|it| !it.is_dead && it.is_at(entry))?;
+        state.number(&mut put);
+        Some(put)
     }
 
     /// Writes what memory holds, for as long as that may take.
@@ -455,7 +497,9 @@ impl Writer<'_> {
     fn failed(&mut self, what: &str, error: &io::Error) {
         let was_first = self.retry.failed(self.shared.clock.now());
         self.shared.failed(what, error, was_first);
-        if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        let is_full =
+            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        if is_full && !self.is_reclaiming {
             // So that the next attempts find room; if that fails as well, it is said already.
             let count = self.shared.state().segments.len().div_ceil(ROOM_PART);
             let _ = self.give_up(count);
@@ -527,7 +571,7 @@ fn tell(purges: Vec<ToRecord>, outcome: Result<(), &io::Error>) {
 /// What is written before it is made sure that it stays.
 const BATCH: u64 = 8 << 20;
 
-/// Records kept of a deleted segment may take this fraction of another one.
+/// Records kept of segments that are deleted at a time may take this fraction of another one.
 const KEPT_PART: u64 = 4;
 
 /// Of a disk without room such a part of the segments is deleted: one alone would soon be full

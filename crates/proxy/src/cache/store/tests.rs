@@ -3,7 +3,7 @@
 use loadline_core::time::Duration;
 
 use super::*;
-use crate::cache::{object::Length, testing::fresh};
+use crate::cache::{BROKEN, Via, object::Length, testing::fresh};
 
 const MEMORY: u64 = 8 << 20;
 const LENGTH: u64 = 512 << 10;
@@ -38,12 +38,9 @@ fn none() -> Vary {
 fn fetch(store: &Store, number: usize, length: u64) -> Option<Arc<Object>> {
     let key = url(number);
     let Join::Begin(reader) = store.join(&key, || false) else { panic!("somebody fetches") };
-    let is_whole = store.reserve(length);
+    let reserved = store.reserve(length);
     let closed = store.close(&key, reader.arrival()).unwrap();
-    if !is_whole {
-        return None;
-    }
-    store.release(length);
+    drop(reserved?);
     let body = Bytes::from(vec![b'x'; usize::try_from(length).unwrap()]);
     let object = object(store.kept(Box::new([body])), none());
     store.store(&key, &object, closed).then_some(object)
@@ -133,10 +130,37 @@ fn a_compressed_form_counts_with_its_response() {
 #[test]
 fn an_eighth_of_the_memory_is_stored_while_much_comes_in() {
     let store = store();
-    assert!(store.reserve(MEMORY * 3 / 8), "others come in");
+    let _others = store.reserve(MEMORY * 3 / 8).expect("others come in");
     assert!(fetch(&store, 1, MEMORY / 8 - (64 << 10)).is_some() && has(&store, 1));
     let larger = fetch(&store, 2, MEMORY / 8 + 1);
     assert!(larger.is_none() && !has(&store, 2), "it is not told as stored");
+}
+
+#[test]
+fn what_comes_in_and_is_not_kept_counts_until_the_slowest_reader_has_taken_it() {
+    for breaks_off in [false, true] {
+        let store = store();
+        let Join::Begin(mut slow) = store.join(&url(1), || false) else { panic!("it is fetched") };
+        let arrival = slow.arrival().clone();
+        while let Some(more) = store.reserve(LENGTH) {
+            arrival.reserve(more);
+            arrival.append(Bytes::from(vec![b'x'; LENGTH as usize]));
+        }
+        assert_eq!(store.arriving.bytes(), MEMORY / 2);
+        if breaks_off {
+            arrival.fail(BROKEN, Via::default());
+        } else {
+            arrival.shrink();
+        }
+        assert_eq!(store.arriving.bytes(), MEMORY / 2, "nobody has taken anything");
+        slow.advance(3 * LENGTH);
+        assert_eq!(store.arriving.bytes(), MEMORY / 2 - 3 * LENGTH);
+        assert!(store.reserve(3 * LENGTH).is_some() && store.reserve(4 * LENGTH).is_none());
+        assert!(arrival.finish().is_empty());
+        assert_eq!(store.arriving.bytes(), MEMORY / 2 - 3 * LENGTH, "it is still to be sent");
+        drop(slow);
+        assert_eq!(store.arriving.bytes(), 0);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
 use loadline_core::{
+    cache::{Field, Fields, range_counts},
     compress::Treatment,
     decide::{ending::Ending, reason::Reason},
 };
@@ -8,9 +9,11 @@ use loadline_http1::{BodyReader, Forwarded, Known, ResponseHead, ResponseOptions
 
 use super::{Attempt, Done};
 use crate::{
+    cache::request_fields,
     http::{
         compress::head::edit_response,
         exchange::{Exchange, Next},
+        failure::Again,
     },
     io::buffer::Buffer,
     store::hide_rest,
@@ -18,6 +21,36 @@ use crate::{
 };
 
 impl Attempt<'_, '_> {
+    /// Has a bucket asked once more, for all of the object, where it has looked at a range that
+    /// `If-Range` makes void (RFC 9110 section 13.1.5): not all stores know that.
+    pub(super) fn check_range(&mut self, head: &ResponseHead, bytes: &[u8]) -> Result<(), Reason> {
+        if !matches!(head.status(), 206 | 416) {
+            return Ok(());
+        }
+        let asked = request_fields(&self.exchange.request.text);
+        let fields = head.fields().iter(bytes).map(|(name, value)| Field::new(name, value));
+        if range_counts(Fields(&asked), Fields(&fields.collect::<Vec<_>>())) {
+            return Ok(());
+        }
+        self.again = Some(Again::Whole);
+        Err(Reason::WrongRange)
+    }
+
+    /// Leaves in the head of a bucket's object what clients may see of it. All that is done with
+    /// the response goes by that.
+    pub(super) fn hide_rest(
+        &self,
+        head: &mut ResponseHead,
+        buffer: &mut Buffer,
+    ) -> Result<(), Reason> {
+        let length = head.head_len();
+        let mut shown = buffer.filled()[..length].to_vec();
+        hide_rest(&mut shown);
+        buffer.replace_first(length, &shown);
+        head.parse(buffer.filled(), self.exchange.request.method).map_err(of_syntax)?;
+        Ok(())
+    }
+
     /// Writes the head for the client, unless it is the one in `buf`. A body that is compressed may
     /// go in chunks.
     pub(super) fn write_head(
@@ -43,16 +76,9 @@ impl Attempt<'_, '_> {
             ..ResponseOptions::default()
         };
         let mut text = worker.buffers.take_text();
-        let mut forwarded = write_response(&mut text, buf, head, options);
+        let forwarded = write_response(&mut text, buf, head, options);
         let bytes = &buf[..head.head_len()];
-        if self.is_of_bucket() {
-            if forwarded == Forwarded::Unchanged {
-                text.extend_from_slice(bytes);
-            }
-            hide_rest(&mut text);
-            forwarded = Forwarded::Rewritten;
-        }
-        forwarded = self.change_head(forwarded, bytes, &mut text);
+        let mut forwarded = self.change_head(forwarded, bytes, &mut text);
         if treatment != Treatment::Keep {
             forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
         }

@@ -16,7 +16,6 @@ use crate::{
     cache::{Came, Fetch, Filling, unix_now},
     http::exchange::Next,
     io::{buffer::Buffer, peer::Gone},
-    store::hide_rest,
     telemetry::reason::of_syntax,
 };
 
@@ -32,7 +31,7 @@ impl Attempt<'_, '_> {
         self.committed = Some(Next::Close);
         self.exchange.record.status = head.status();
         self.exchange.timer.arm(self.timeouts.idle);
-        let filling = self.begin_filling(fetch, head, buffer.filled())?;
+        let filling = self.begin(fetch, head, buffer.filled())?;
         buffer.consume(head.head_len());
         let filled = self.fill_body(fetch, filling, &mut body, buffer).await;
         filled.map_err(|reason| self.breaking_off(reason, head.framing()))?;
@@ -66,25 +65,7 @@ impl Attempt<'_, '_> {
         Ok(Done { ending: Ending::Complete, next: Next::KeepAlive, reusable })
     }
 
-    /// Tells the fetch of the head that `bytes` begin with: of a bucket's, what clients may see.
-    fn begin_filling(
-        &self,
-        fetch: &Fetch,
-        head: &ResponseHead,
-        bytes: &[u8],
-    ) -> Result<Option<Filling>, Reason> {
-        if !self.is_of_bucket() {
-            return self.begin(fetch, head, bytes);
-        }
-        let mut text = bytes[..head.head_len()].to_vec();
-        hide_rest(&mut text);
-        let mut shown = self.exchange.listener_context.take_response_head();
-        shown.parse(&text, Method::Get).map_err(of_syntax)?;
-        let filling = self.begin(fetch, &shown, &text)?;
-        self.exchange.listener_context.give_response_head(shown);
-        Ok(filling)
-    }
-
+    /// Tells the fetch of the head that `bytes` begin with.
     fn begin(
         &self,
         fetch: &Fetch,

@@ -10,9 +10,10 @@ use loadline_core::{
         request::{Action, Event},
         store_response::{Verdict, element, judge},
     },
+    fleet::Page,
     time::Instant,
 };
-use loadline_http1::{LocalReply, Method, ResponseHead};
+use loadline_http1::{Forwarded, LocalReply, Method, ResponseHead};
 
 use super::{Attempt, Done};
 use crate::{
@@ -150,28 +151,43 @@ impl Attempt<'_, '_> {
         if let Some(fetch) = self.exchange.request.fetch.clone() {
             return self.fill_instead(&fetch, (status, of_store, &*lines), reusable);
         }
-        let is_complete = self.upload.is_complete();
-        let exchange = &mut *self.exchange;
-        let keep_alive = exchange.request.keep_alive && is_complete && !exchange.is_leaving();
-        let answer = LocalReply {
-            status,
-            retry_after: None,
-            close: !keep_alive,
-            to_head: exchange.request.method == Method::Head,
-            page: of_store
-                .or_else(|| exchange.page(status))
-                .map(|page| (&*page.content_type, &*page.body)),
-            extra: &[&*exchange.lines_of_reply(), &*lines].concat(),
-        };
-        let mut text = Vec::new();
-        answer.write(&mut text);
+        let keep_alive = self.may_keep_alive();
+        let text = self.write_instead((status, of_store, &*lines), keep_alive);
         self.committed = Some(Next::Close);
+        let exchange = &mut *self.exchange;
         exchange.record.status = status;
         exchange.timer.arm(exchange.listener_context.timeouts.idle);
         exchange.client.send(&text, exchange.timer).await.map_err(client_gone)?;
         exchange.record.bytes += text.len() as u64;
         let next = if keep_alive { Next::KeepAlive } else { exchange.closing() };
         Ok(Done { ending: Ending::Complete, next, reusable })
+    }
+
+    /// A response of our own in the place of a store's, with what the rule changes of that.
+    fn write_instead(
+        &self,
+        (status, page, lines): (u16, Option<&Page>, &[u8]),
+        keep_alive: bool,
+    ) -> Vec<u8> {
+        let exchange = &*self.exchange;
+        let page = page.or_else(|| exchange.page(status));
+        // The lines of CORS are among the changes.
+        let own = [&exchange.worker.date.now()[..], &exchange.own_lines(), lines].concat();
+        let answer = LocalReply {
+            status,
+            retry_after: None,
+            close: !keep_alive,
+            to_head: exchange.request.method == Method::Head,
+            page: page.map(|page| (&*page.content_type, &*page.body)),
+            extra: &own,
+        };
+        let mut text = Vec::new();
+        answer.write(&mut text);
+        let end = text.windows(4).position(|it| it == b"\r\n\r\n").map_or(0, |at| at + 4);
+        let body = text.split_off(end);
+        let _ = self.change_head(Forwarded::Rewritten, b"", &mut text);
+        text.extend_from_slice(&body);
+        text
     }
 }
 

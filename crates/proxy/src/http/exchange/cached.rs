@@ -23,6 +23,7 @@ use crate::{
     cache::{
         Begun, CacheResult, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened,
         Place, Reader, Response, Start, Store, Via, Wanted, What, request_fields, unix_now,
+        wants_another,
     },
     telemetry::access_log::Times,
 };
@@ -147,10 +148,7 @@ impl Exchange<'_> {
         let mut stored = match found.what {
             Some(What::Object(object)) => Some(object),
             Some(What::Unstorable(until)) if self.worker.shared.clock.now() < until => {
-                return match wishes.directives.only_if_cached {
-                    true => Step::OnlyIfCached,
-                    false => Step::Pass(None),
-                };
+                return Step::without(&wishes);
             }
             _ => None,
         };
@@ -176,14 +174,15 @@ impl Exchange<'_> {
             None => Found::Nothing,
         };
         let decision = |situation| decide(known, &wishes, situation, now, settings);
-        let given = |object: &Object| Given::hit(&object.metadata, now).to(fields);
+        let give = |object: &Arc<Object>, revalidates| {
+            if wants_another(&object.response, fields, object.metadata.received) {
+                return Step::without(&wishes);
+            }
+            Step::Give(object.clone(), Given::hit(&object.metadata, now).to(fields), revalidates)
+        };
         let (why, validates) = match (decision(Situation::Available), &stored) {
-            (Decision::Fresh, Some(object)) => {
-                return Step::Give(object.clone(), given(object), false);
-            }
-            (Decision::Stale { revalidate }, Some(object)) => {
-                return Step::Give(object.clone(), given(object), revalidate);
-            }
+            (Decision::Fresh, Some(object)) => return give(object, false),
+            (Decision::Stale { revalidate }, Some(object)) => return give(object, revalidate),
             (Decision::OnlyIfCached, _) => return Step::OnlyIfCached,
             (Decision::Fetch(why), _) => (why, false),
             (Decision::Validate(why), _) => (why, true),
@@ -300,7 +299,9 @@ impl Exchange<'_> {
         let (now, settings) = (unix_now(), &wanted.caching().settings);
         let found = Found::Response(metadata);
         let decision = decide(found, &Wishes::of(fields), Situation::Available, now, settings);
-        let is_it = decision == Decision::Fresh && response.answers(&wanted.variant, fields);
+        let is_it = decision == Decision::Fresh
+            && response.answers(&wanted.variant, fields)
+            && !wants_another(response, fields, metadata.received);
         is_it.then(|| Given::hit_on_disk(metadata, now))
     }
 
@@ -417,6 +418,13 @@ impl Exchange<'_> {
     ) -> Round {
         let (ending, next) = self.give(wanted, response, source, given).await;
         Round::Over(ending, next)
+    }
+}
+
+impl Step {
+    /// Of a request for which nothing may be used that is stored.
+    const fn without(wishes: &Wishes) -> Self {
+        if wishes.directives.only_if_cached { Self::OnlyIfCached } else { Self::Pass(None) }
     }
 }
 

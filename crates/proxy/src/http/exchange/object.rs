@@ -7,30 +7,28 @@ use loadline_core::{decide::reason::Reason, fleet::Store};
 
 use super::Exchange;
 use crate::{
-    http::driver::Place,
+    http::{driver::Place, failure::Again},
     store::{FileReply, Signed},
     upstream::pool::Connection,
 };
 
 impl Exchange<'_> {
-    /// Makes the request for a store that is not on this machine: for the object that the client
-    /// asks for, or for the store's error page.
+    /// Makes the request for a remote store: for what the client asks for of an object, or for what
+    /// `then` asks the store for.
     pub(super) async fn sign(
         &self,
         store: &Arc<Store>,
-        asks_page: bool,
+        then: Option<Again>,
     ) -> Result<Option<Signed>, Reason> {
         let Some(bucket) = store.place.bucket() else { return Ok(None) };
         let route = &self.driver.route;
         let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
-        let page = store.error_page.as_ref().filter(|_| asks_page);
+        let page = store.error_page.as_ref().filter(|_| then == Some(Again::ErrorPage));
         let page = page.map(|path| format!("GET {path} HTTP/1.1\r\n\r\n"));
-        let request = match &page {
-            Some(text) => (text.as_bytes(), false),
-            None => (&*self.request.text, !self.request.is_whole),
-        };
+        let text = page.as_ref().map_or(&*self.request.text, String::as_bytes);
         let limit = route.settings().timeouts.connect;
-        let signed = remote.sign((store, bucket), request, limit).await?;
+        let asked = (text, then == Some(Again::Whole));
+        let signed = remote.sign((store, bucket), asked, limit).await?;
         Ok(Some(if page.is_some() { signed.for_error_page() } else { signed }))
     }
 

@@ -2,6 +2,8 @@
 
 use std::io::Write as _;
 
+use loadline_core::time::civil_from_days;
+
 /// How a point in time is written, always in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -46,7 +48,7 @@ impl Stamps {
 
 impl Style {
     fn text(self, second: u64) -> Vec<u8> {
-        let (year, month, day) = date(second / 86_400);
+        let (year, month, day) = civil_from_days((second / 86_400).cast_signed());
         let (hour, minute, second) = (second / 3600 % 24, second / 60 % 60, second % 60);
         let mut text = Vec::new();
         // Writing into memory cannot fail.
@@ -57,20 +59,6 @@ impl Style {
         let _ = write!(text, "{hour:02}:{minute:02}:{second:02}");
         text
     }
-}
-
-/// The Gregorian date `days` after 1970-01-01: years are counted from 1 March of year 0, so that
-/// the leap day is the last of its year (Howard Hinnant's `civil_from_days`).
-const fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year_of_era + era * 400 + (month <= 2) as u64, month, day)
 }
 
 const MONTHS: [&str; 12] =

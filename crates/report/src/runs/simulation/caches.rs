@@ -4,7 +4,7 @@ use loadline_measure::record::{CacheMoment, SimulatedCache};
 
 use super::{BARS, SPARK_WIDTH};
 use crate::{
-    figures::digits,
+    figures::{digits, percent_to_tenths},
     plot::{
         PlotError, Tone,
         lines::{Along, Chart, Kind, Line, Lines},
@@ -24,8 +24,8 @@ pub(super) fn table(caches: &[SimulatedCache]) -> Table {
             cache.edge.as_str().into(),
             spark(&cache.moments).into(),
             cache.requests.to_string().into(),
-            percent(cache.hit_ratio).into(),
-            percent(cache.byte_hit_ratio).into(),
+            percent_to_tenths(cache.hit_ratio).into(),
+            percent_to_tenths(cache.byte_hit_ratio).into(),
             cache.collapsed.to_string().into(),
             cache.fetches.to_string().into(),
         ]);
@@ -70,7 +70,7 @@ pub(super) fn over_time(title: String, cache: &SimulatedCache) -> Result<Picture
     let charts = [("hit ratio, %", ratios), ("requests/s that go on to the servers", load)];
     let charts =
         charts.map(|(title, lines)| Chart { title: title.into(), lines, kind: Kind::Even });
-    let (all, hits) = (cache.requests, percent(cache.hit_ratio));
+    let (all, hits) = (cache.requests, percent_to_tenths(cache.hit_ratio));
     let most = cache.moments.iter().map(|it| it.fetches_per_s).fold(0.0, f64::max);
     let most = digits(most);
     let lines = Lines {
@@ -84,8 +84,4 @@ pub(super) fn over_time(title: String, cache: &SimulatedCache) -> Result<Picture
         marks: Vec::new(),
     };
     lines.draw()
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }

@@ -82,7 +82,11 @@ impl Reader<'_> {
             let all = objects.iter().flatten().map(|objects| objects.count() as u64).sum::<u64>();
             at.value.warm.iter().for_each(|at| self.at_most(WARM_MAX, at.value, &at.span));
             let warm = at.value.warm.as_ref().map_or((5 * all).min(WARM), |at| at.value);
-            let stale = at.value.stale_if_error.unwrap_or(STALE_IF_ERROR);
+            let stale = at.value.stale_if_error.as_ref();
+            let for_ever = !objects.is_empty() && !objects.iter().flatten().any(Objects::has_ttl);
+            let without = stale.filter(|_| for_ever).map(|at| &at.span);
+            self.needs(("stale_if_error", without), "`ttl` in [[objects]]");
+            let stale = stale.map_or(STALE_IF_ERROR, |at| at.value);
             for edge in self.edges_of(at, regions) {
                 if caches.iter().any(|cache| cache.edge == edge) {
                     let message = format!("the edge in {} has a cache already", regions[edge]);

@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use loadline_core::time::Duration;
+use loadline_core::{fleet::ServerAddress, time::Duration};
 use loadline_spanned::{At, known};
 
 use super::Reader;
@@ -36,8 +36,10 @@ impl Reader<'_> {
         let name = server.service.as_ref().map(|at| &at.value);
         let (read, service) = self.log_with(log, logged_as, name)?;
         let group = server.group.as_ref().map(|at| at.value.clone());
-        let address = server.address.as_ref().and_then(|at| at.value.parse().ok());
-        let times = read.times(&Which { service, group, server: address });
+        let address = server.address.as_ref();
+        let address = address.and_then(|at| at.value.parse::<ServerAddress>().ok());
+        let server = address.map(|address| address.0);
+        let times = read.times(&Which { service, group, server });
         if times.is_empty() {
             let message = format!("`{}` does not tell how long these servers took", log.value);
             self.error(&log.span, message, TELLING);

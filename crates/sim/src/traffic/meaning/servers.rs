@@ -126,6 +126,11 @@ impl Reader<'_> {
                 return None;
             }
         };
+        let said = span(&at.value.times).or(span(log)).or(span(run));
+        if times.iter().all(|time| *time == Duration::ZERO) {
+            let help = "times above 0s: [\"12ms\", \"15ms\", \"80ms\"]";
+            self.error(said.unwrap_or(&at.span), "no request takes any time".to_owned(), help);
+        }
         Some(ServiceTime::Empirical(times))
     }
 

@@ -28,7 +28,11 @@ impl Reader<'_> {
         let after = self.positive(source.retry_after.as_ref()).unwrap_or(RETRY_AFTER);
         let of_service = self.fleet.services[service].class;
         let class = source.class.as_ref().and_then(|at| self.word(at, &CLASSES));
-        let clients = source.clients.as_ref().map_or(CLIENTS, |at| at.value.max(1));
+        if let Some(at) = source.clients.as_ref().filter(|at| at.value == 0) {
+            let help = "write clients = 1";
+            self.error(&at.span, "a source has at least one client".to_owned(), help);
+        }
+        let clients = source.clients.as_ref().map_or(CLIENTS, |at| at.value);
         Some(Source {
             name: source.name.clone().unwrap_or(region),
             edge,
@@ -71,6 +75,7 @@ impl Reader<'_> {
         }
         self.fits_way(&at.value);
         if let Some(users) = users {
+            self.comes(users.value > 0, &users.span, "40");
             self.at_most(USERS_MAX, users.value, &users.span);
             let think = think.as_ref().map_or(Duration::ZERO, |at| at.value);
             return Some(Arrivals::Closed { users: users.value, think, requests: None });
@@ -87,7 +92,7 @@ impl Reader<'_> {
                 self.some_rate(rate);
                 vec![Stage::constant(rate.value)]
             }
-            None => stages.iter().map(|stage| self.stage(stage)).collect(),
+            None => self.stages(stages),
         };
         Some(Arrivals::Open { spacing, stages: stages.into() })
     }
@@ -139,11 +144,25 @@ impl Reader<'_> {
     }
 
     fn some_rate(&mut self, rate: &At<Rate>) {
-        if rate.value == Rate::default() {
-            let help = "write it like \"100/s\", or leave the source out";
-            self.error(&rate.span, "no request comes".to_owned(), help);
-        }
+        self.comes(rate.value > Rate::default(), &rate.span, "\"100/s\"");
         self.at_most(RATE_MAX, rate.value, &rate.span);
+    }
+
+    /// Sees to it that a request comes.
+    fn comes(&mut self, comes: bool, span: &Span, like: &str) {
+        if !comes {
+            let help = format!("write it like {like}, or leave the source out");
+            self.error(span, "no request comes".to_owned(), help);
+        }
+    }
+
+    fn stages(&mut self, entries: &[At<StageEntry>]) -> Vec<Stage> {
+        let stages: Vec<Stage> = entries.iter().map(|stage| self.stage(stage)).collect();
+        let comes = stages.iter().any(|stage| stage.from.max(stage.to) > Rate::default());
+        if let Some(first) = entries.first() {
+            self.comes(comes, &first.span, "{ rate = \"100/s\", for = \"1m\" }");
+        }
+        stages
     }
 
     fn stage(&mut self, at: &At<StageEntry>) -> Stage {

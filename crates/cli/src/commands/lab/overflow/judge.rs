@@ -1,11 +1,11 @@
 //! What must be true of the figures: one verdict for each promise, told of the row that comes
 //! nearest to breaking it.
 
-use loadline_report::Verdict;
+use loadline_measure::record::StudyVerdict;
 
 use super::{Measured, Regions, Row, allowed, simulate::Arrivals};
 
-pub(super) fn all(measured: &Measured) -> Vec<Verdict> {
+pub(super) fn all(measured: &Measured) -> Vec<StudyVerdict> {
     let mut verdicts = Vec::new();
     for arrivals in Arrivals::ALL {
         let rows = || measured.rows.iter().filter(move |row| row.arrivals == arrivals);
@@ -36,21 +36,21 @@ pub(super) fn times(hundredths: u64) -> String {
     format!("{} times", hundredths as f64 / 100.0)
 }
 
-fn used<'a>(arrivals: Arrivals, rows: impl Iterator<Item = &'a Row>) -> Verdict {
+fn used<'a>(arrivals: Arrivals, rows: impl Iterator<Item = &'a Row>) -> StudyVerdict {
     let worst = rows.min_by(|a, b| a.now.used.total_cmp(&b.now.used));
     let least = worst.map_or(0.0, |row| row.now.used);
     let measured = format!("{:.1} %", least * 100.0);
     let target = format!("at least {:.0} % of every budget", USED * 100.0);
-    Verdict::new(name(arrivals, "least used", worst), measured, target, least >= USED)
+    StudyVerdict::new(name(arrivals, "least used", worst), measured, target, least >= USED)
 }
 
-fn windows<'a>(arrivals: Arrivals, rows: impl Iterator<Item = &'a Row>) -> Verdict {
+fn windows<'a>(arrivals: Arrivals, rows: impl Iterator<Item = &'a Row>) -> StudyVerdict {
     let part = |row: &Row| row.now.burst / allowed(row.budget);
     let worst = rows.max_by(|a, b| part(a).total_cmp(&part(b)));
     let (burst, most) = worst.map_or((0.0, 0.0), |row| (row.now.burst, allowed(row.budget)));
     let pass = worst.is_some() && burst <= most + ROUNDING;
     let target = format!("at most {most:.0} beyond the rate in any window");
-    Verdict::new(name(arrivals, "worst window", worst), format!("{burst:.1}"), target, pass)
+    StudyVerdict::new(name(arrivals, "worst window", worst), format!("{burst:.1}"), target, pass)
 }
 
 fn no_slower<'a>(
@@ -58,16 +58,16 @@ fn no_slower<'a>(
     what: &str,
     rows: impl Iterator<Item = &'a Row>,
     time: fn(&super::Run) -> super::Duration,
-) -> Verdict {
+) -> StudyVerdict {
     let ratio = |row: &Row| time(&row.now).as_secs_f64() / time(&row.before).as_secs_f64();
     let worst = rows.max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     let most = worst.map_or(f64::INFINITY, ratio);
     let target = format!("at most {NO_SLOWER} of what it was");
     let what = format!("{what} to what it was");
-    Verdict::new(name(arrivals, &what, worst), format!("{most:.3}"), target, most <= NO_SLOWER)
+    StudyVerdict::new(name(arrivals, &what, worst), format!("{most:.3}"), target, most <= NO_SLOWER)
 }
 
-fn regions(regions: &Regions) -> Vec<Verdict> {
+fn regions(regions: &Regions) -> Vec<StudyVerdict> {
     let Regions { arrivals, per_sec, now, .. } = regions;
     // What near leaves over, less its first burst, is all that the second can have.
     let left_over = (per_sec * super::REGIONS_FOR).saturating_sub(280);
@@ -82,7 +82,7 @@ fn regions(regions: &Regions) -> Vec<Verdict> {
             arrivals.name()
         );
         let target = format!("at least {at_least} of {}", of[n]);
-        Verdict::new(name, least.to_string(), target, least >= at_least)
+        StudyVerdict::new(name, least.to_string(), target, least >= at_least)
     };
     (0..).zip(targets).map(verdict).collect()
 }

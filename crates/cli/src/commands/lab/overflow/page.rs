@@ -1,6 +1,7 @@
 //! The page for the documentation.
 
-use loadline_report::{Verdict, millis};
+use loadline_measure::record::StudyVerdict;
+use loadline_report::millis;
 
 use super::{
     Chain, Measured, Regions, Row, allowed,
@@ -8,7 +9,7 @@ use super::{
     simulate::Arrivals,
 };
 
-pub(super) fn markdown(measured: &Measured, verdicts: &[Verdict]) -> String {
+pub(super) fn markdown(measured: &Measured, verdicts: &[StudyVerdict]) -> String {
     let mut page = INTRODUCTION.to_owned();
     verdicts.iter().for_each(|verdict| page.push_str(&format!("- {verdict}\n")));
     page.push_str(REGIONS);

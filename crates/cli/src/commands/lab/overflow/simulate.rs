@@ -13,11 +13,9 @@ use loadline_core::{
         permit::Permit,
         plan::{Decision, PickContext, Plan},
     },
-    fleet::{
-        Capacity, Edge, Fleet, Group, PolicyKind, Server, Service, WhenFull, forwarding::Forwarding,
-    },
+    fleet::{Capacity, Edge, Fleet, Group, PolicyKind, Server, Service, WhenFull},
     time::{Duration, Instant},
-    units::{Rate, Ratio},
+    units::Rate,
 };
 
 /// How requests come.
@@ -169,13 +167,12 @@ fn fleet(groups: &[Budgeted]) -> Fleet {
     let group = |(n, of): (u8, &Budgeted)| {
         let address = SocketAddr::from((Ipv4Addr::new(10, n, 0, 1), 80));
         Group {
-            name: format!("region-{n}"),
-            region: format!("region-{n}"),
             rtt: Some(of.distance),
             capacity: Capacity { max_rate: of.rate, burst: of.burst, ..Capacity::default() },
-            scaler: Ratio::ONE,
-            servers: vec![Server { max_connections: u32::MAX, ..Server::at(address) }],
-            discovery: None,
+            ..Group::within(
+                &format!("region-{n}"),
+                vec![Server { max_connections: u32::MAX, ..Server::at(address) }],
+            )
         }
     };
     let service = Service {
@@ -185,7 +182,7 @@ fn fleet(groups: &[Budgeted]) -> Fleet {
         ..Service::named("web")
     };
     let edge = Edge { threads: 1, ..Edge::within("region-0") };
-    Fleet { edge, forwarding: Forwarding::default(), listeners: vec![], services: vec![service] }
+    Fleet::of(edge, vec![], vec![service])
 }
 
 /// The times at which requests come.

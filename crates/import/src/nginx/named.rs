@@ -1,0 +1,48 @@
+//! Named locations of nginx, to which `try_files` leads where no `root` says that there are files.
+
+use super::{Import, Site, lex::Directive, listener, location, scope::Scope};
+use crate::{
+    model::Table,
+    steps::{Act, Step},
+};
+
+/// A `try_files` and the named location to which it leads.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    tried: &'a Directive,
+    location: &'a Directive,
+}
+
+/// What answers in a place in which no server does and there are no files; none where that is no
+/// named location with a server.
+pub(super) fn of<'a>(site: &Site<'a>, scope: &Scope<'a>) -> Option<Named<'a>> {
+    if scope.own().iter().any(|it| it.name() == "alias") || scope.value("root").is_some() {
+        return None;
+    }
+    let tried = scope.own().iter().find(|it| it.name() == "try_files")?;
+    let name = tried.args().last().copied().filter(|name| name.starts_with('@'))?;
+    let is_it = |it: &&Directive| it.name() == "location" && it.arg(0) == name;
+    let location = site.block.iter().find(is_it)?;
+    let is_passed = location.block().iter().any(|it| location::CONTENT.contains(&it.name()));
+    is_passed.then_some(Named { tried, location })
+}
+
+/// The steps of the named location.
+pub(super) fn steps(
+    import: &mut Import<'_>,
+    site: &Site<'_>,
+    scope: &Scope<'_>,
+    named: Named<'_>,
+    table: &mut Table,
+) -> Vec<Step> {
+    let Named { tried, location } = named;
+    import.reached.insert(location.at());
+    let why = "no file is tried before it, as no `root` says where there are files";
+    table.remark(import.lines.differs(import.files, tried.at(), why));
+    let inner = scope.up_to(site.block).with(location.block());
+    listener::tell_unread(import, &inner, table);
+    let mut steps = location::rewrites(import, site, &inner, Some(location), table);
+    let is_rewritten = steps.iter().any(|step| matches!(step.act, Act::Edit(_)));
+    steps.extend(location::content(import, site, &inner, "", is_rewritten, table));
+    steps
+}
