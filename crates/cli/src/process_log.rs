@@ -2,13 +2,13 @@
 
 use std::io::{IsTerminal as _, stderr};
 
-/// How lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people
+    /// Text for people
     #[default]
     Text,
-    /// An object in JSON a line
+    /// One JSON object per line
     Json,
 }
 

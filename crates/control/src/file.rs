@@ -79,32 +79,33 @@ pub(crate) use tracing::Tracing;
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(title = "loadline", extend("required" = ["listener", "service"]))]
 pub(crate) struct File {
-    /// Further files of this configuration: a file, a folder (its `*.toml`), or files by a star, in
-    /// the order of their names. Their lists and tables are added to those of this one.
+    /// Configuration files to add to this one: files, folders (every `*.toml` in them) or patterns
+    /// with `*`, read in the order of their names. Their lists and tables are added to those of
+    /// this file.
     #[schemars(extend("examples" = [["conf.d/*.toml"]]))]
     pub(crate) include: Key<Vec<Text<FilePath>>>,
     /// Settings of the process that takes traffic.
     pub(crate) edge: Key<Edge>,
     /// The admin interface: metrics, API and dashboard, on an address of its own. Off if omitted.
     pub(crate) admin: Key<Admin>,
-    /// The store (etcd) of a cluster of edges. If omitted, this edge is alone and needs none.
+    /// The store (etcd) that the edges of a cluster share. If omitted, this edge runs alone.
     pub(crate) cluster: Key<Cluster>,
     /// The DNS resolver, for groups with `discover`.
     pub(crate) dns: Key<Dns>,
-    /// The cache of the routes with `cache`.
+    /// The response cache, which all routes with `cache` share.
     pub(crate) cache: Key<Cache>,
-    /// Tracing: spans of requests for a collector. Off if omitted.
+    /// Tracing: spans of requests, sent to an OTLP collector. Off if omitted.
     pub(crate) tracing: Key<Tracing>,
-    /// Packet forwarding by the kernel, for listeners with `forward`.
+    /// Packet forwarding by the kernel (L4), for listeners with `forward`.
     pub(crate) l4: Key<L4>,
     /// Regions of servers, and the distances between them.
     pub(crate) regions: Key<Named<Region>>,
     /// Listeners, where traffic comes in. At least one.
     pub(crate) listener: Key<Vec<At<Listener>>>,
-    /// Routes that listeners share, by name: `[[routes.NAME]]`, as `[[listener.routes]]`.
+    /// Routes that several listeners share, by name: `[[routes.NAME]]`, as `[[listener.routes]]`.
     #[schemars(extend("examples" = [{ "site": [{ "path": "/api/", "service": "web" }] }]))]
     pub(crate) routes: Key<Named<RouteList>>,
-    /// Maps: variables of headers and redirects that are looked up by others, by name.
+    /// Maps, by name: each is a variable `$NAME` whose value is looked up by another variable.
     pub(crate) maps: Key<Named<Map>>,
     /// Services, where traffic goes, by name. At least one.
     pub(crate) service: Key<Named<Service>>,
@@ -114,26 +115,27 @@ pub(crate) struct File {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Edge {
-    /// The region this process is in. Needed where groups are in more than one region; the
-    /// region of all groups otherwise, `local` where they name none.
+    /// The region of this process. Required if groups are in more than one region. Default: the
+    /// region of the groups, or `local` if they name none.
     pub(crate) region: Key<Text<Name>>,
     /// Worker threads, each with its own listeners and server connections; 0 means one per core.
     /// A change needs a restart.
     #[schemars(extend("default" = 0))]
     pub(crate) threads: Key<Whole<0, 1024>>,
-    /// The access log, a line for each request. Off if omitted. A text names the destination, a
-    /// table has more settings. A change needs a restart.
+    /// The access log, a line for each request: its destination, or a table. Off if omitted. A
+    /// change needs a restart.
     pub(crate) access_log: Key<TextOr<LogPlace, AccessLog>>,
-    /// How long a drain waits for requests in flight before it cuts them; 0s cuts at once.
+    /// Maximum time that requests in flight may go on at a stop, at an upgrade or when their
+    /// listener is removed; 0s cuts at once.
     #[schemars(extend("default" = "30s"))]
     pub(crate) drain_timeout: Key<TimeOrOff>,
     /// Maximum number of client connections over all listeners; further ones wait until one ends.
     /// If omitted, only the limits of the listeners apply.
     #[schemars(extend("examples" = [20000]))]
     pub(crate) max_connections: Key<Whole<1, 10_000_000>>,
-    /// Written into the ids of QUIC connections, so that a balancer which forwards packets to
-    /// several edges finds the one of a client whose address has changed: its file has the same
-    /// `quic_server_id` at this server. A change needs a restart.
+    /// The id of this edge in the connection ids of QUIC. A balancer that forwards packets to
+    /// several edges finds by it the edge of a client whose address has changed: set the same
+    /// `quic_server_id` at this server in the balancer's file. A change needs a restart.
     #[schemars(extend("examples" = [7]))]
     pub(crate) quic_server_id: Key<Whole<1, 65_535>>,
     /// User to switch to once every address is bound, so that loadline need not run as root.
@@ -143,66 +145,64 @@ pub(crate) struct Edge {
     /// Group to switch to. Default: the group of `user`. A change needs a restart.
     #[schemars(extend("examples" = ["loadline"]))]
     pub(crate) group: Key<Text<Name>>,
-    /// The path of a Unix socket for `loadline upgrade`, which its owner and root alone may use.
-    /// Off if omitted. A change needs a restart.
+    /// The path of a Unix socket for `loadline upgrade`. Only its owner and root may use it. Off if
+    /// omitted. A change needs a restart.
     #[schemars(extend("examples" = ["/run/loadline/control.sock"]))]
     pub(crate) control: Key<Text<FilePath>>,
-    /// A file with the process id, for as long as the process runs. Off if omitted. After an
-    /// upgrade it has the id of the new process. A change needs a restart.
+    /// The path of a file with the process id, after an upgrade that of the new process. It is
+    /// removed at the end. Off if omitted. A change needs a restart.
     #[schemars(extend("examples" = ["/run/loadline/loadline.pid"]))]
     pub(crate) pid_file: Key<Text<FilePath>>,
 }
 
-/// A region, where servers are.
+/// A region of servers.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Region {
-    /// Round-trip times to other regions, by name; either of two regions may have it. If neither
-    /// does, health checks measure it.
+    /// Round-trip times to other regions, by name. It is enough to write it at one of two regions.
+    /// If neither has it, health checks measure it.
     #[schemars(extend("examples" = [{ "europe-west3": "110ms" }]))]
     pub(crate) rtt: Key<Named<TimeOrOff>>,
 }
 
-/// An address that takes traffic for one service, or several that do the same.
+/// A listener: addresses that take traffic, with the same settings.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["bind"], "anyOf" = [
     { "required": ["service"] }, { "required": ["routes"] }
 ]))]
 pub(crate) struct Listener {
-    /// The address to bind, or a list of addresses, each with the same settings and counts of its
-    /// own. A port alone, `:8080`, is every IPv4 address of the machine, `[::]:8080` every IPv6
+    /// The address to bind, or a list of them; each address has limits and counts of its own. A
+    /// port alone, `:8080`, is every IPv4 address of the machine; `[::]:8080` is every IPv6
     /// address, and every IPv4 one too unless `net.ipv6.bindv6only` is 1.
     pub(crate) bind: Key<OneOrMore<Bind>>,
     /// Protocol of the listener. With `forward` other than `proxy` the default is `tcp`.
     #[schemars(extend("default" = "http"))]
     pub(crate) protocol: Key<Text<Word<Spoken>>>,
-    /// How traffic reaches the servers. Every method but `proxy` forwards packets without reading
-    /// them, which needs the table `[l4]` and a whole address in `bind`; `protocol` is `tcp` or
-    /// `udp` then, and no key but `bind`, `protocol` and `service` makes sense. Servers are chosen
-    /// by Maglev with their weights, in the nearest group that has any; `policy`, capacities and
-    /// `when_full` are for requests.
+    /// How traffic reaches the servers. Every method but `proxy` forwards packets unread: it needs
+    /// the table `[l4]`, IP and port in `bind` and the `protocol` `tcp` or `udp`, and no other key
+    /// but `service`. Servers are chosen by Maglev hashing with their weights, in the nearest group
+    /// that has any: no limit or queue applies.
     #[schemars(extend("default" = "proxy"))]
     pub(crate) forward: Key<Text<Word<Forward>>>,
-    /// The name of the service that gets the traffic; with `routes`, the requests that match none,
-    /// which get 404 without it.
+    /// The service that gets the traffic; with `routes`, the service for requests that match no
+    /// route, which get 404 if it is omitted.
     pub(crate) service: Key<Text<Name>>,
-    /// Routes; the first match decides. A name stands for the routes of that name in `[routes]`.
+    /// Routes; the first that matches decides. A name stands for the list `[[routes.NAME]]`.
     pub(crate) routes: Key<ListenerRoutes>,
     /// Services by the server name (SNI) of the client, for the protocol `tls-passthrough`;
     /// `service` gets all other connections.
     pub(crate) names: Key<Vec<At<NamedService>>>,
-    /// Whether every connection has to begin with a header of the PROXY protocol, version 1 or 2,
-    /// with the client's address. Every peer that reaches this address is trusted in that, without
-    /// an entry in `trusted_proxies`.
+    /// Whether every connection has to begin with a PROXY protocol header (version 1 or 2), which
+    /// has the client's address. It is trusted from every peer, whatever `trusted_proxies` says.
     #[schemars(extend("default" = false))]
     pub(crate) accept_proxy: Key<bool>,
     /// Maximum number of client connections; further ones wait in the kernel's backlog.
     #[schemars(extend("default" = 10000))]
     pub(crate) max_connections: Key<Whole<1, 1_000_000>>,
-    /// Maximum number of connections of one client at a time, over all workers: of one IPv4
-    /// address, or of one /64 of IPv6; with `accept_proxy` of the address in the PROXY header. A
-    /// further one gets 429 where HTTP/1 comes in clear, and is closed at once otherwise.
+    /// Maximum number of connections of one client at a time, over all workers. A client is an IPv4
+    /// address or an IPv6 /64; with `accept_proxy` the address in the PROXY header. A further
+    /// connection gets 429 if it is HTTP/1 without TLS, and is closed at once otherwise.
     /// Connections of `trusted_proxies` are not counted. No limit if omitted.
     #[schemars(extend("examples" = [100]))]
     pub(crate) max_connections_per_client: Key<Whole<1, 1_000_000>>,
@@ -210,70 +210,68 @@ pub(crate) struct Listener {
     pub(crate) timeouts: Key<ClientTimeouts>,
     /// Limits of request and response headers.
     pub(crate) limits: Key<HeadLimits>,
-    /// Maximum size of a request body, where the route has none. A longer one gets 413. No limit
-    /// if omitted.
+    /// Maximum size of a request body, for routes without `max_body`. A larger one gets 413. No
+    /// limit if omitted.
     pub(crate) max_body: Key<Size<0, { 1 << 50 }>>,
-    /// Basic authentication for every request of the listener, where its route does not say
-    /// otherwise.
+    /// Basic authentication for every request of the listener, unless its route has its own.
     pub(crate) basic_auth: Key<BasicAuth>,
-    /// Tokens of JWT for every request of the listener, where its route does not say otherwise.
+    /// JWT authentication for every request of the listener, unless its route has its own.
     pub(crate) jwt: Key<Jwt>,
-    /// Forward authentication for every request of the listener, where its route does not say
-    /// otherwise.
+    /// Forward authentication for every request of the listener, unless its route has its own.
     pub(crate) forward_auth: Key<ForwardAuth>,
-    /// Pages for errors that loadline tells clients of itself, where the service has none: files by
-    /// status, or by hundred. Of several files for one the type decides (`.html`, `.json`, `.txt`,
-    /// `.xml`) that the client's `Accept` prefers. Responses of servers stay as they are. Files
-    /// are read again at a reload.
+    /// Pages for errors that loadline itself answers, if the service has no page for the status:
+    /// files by status (`503`) or class (`5xx`). Of several files for one status the client's
+    /// `Accept` selects one by its type (`.html`, `.json`, `.txt`, `.xml`). Responses of servers
+    /// are not changed. A reload reads the files again.
     #[schemars(extend("examples" = [{ "503": ["busy.html", "busy.json"], "5xx": "error.html" }]))]
     pub(crate) error_pages: Key<Named<OneOrMore<FilePath>>>,
-    /// Restricts the listener to one HTTP version. Default: both; over TLS the client chooses by
-    /// ALPN, without TLS by its first bytes.
+    /// The only HTTP version of the listener. Default: both, 1.1 and 2; over TLS the client chooses
+    /// by ALPN, without TLS by its first bytes.
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// Limits of HTTP/2 connections.
     pub(crate) http2: Key<Http2Limits>,
-    /// Serves HTTP/3 beside HTTPS, on the UDP port of the same number, and offers it by `Alt-Svc`.
-    /// Not with `http_version` or `accept_proxy`. `http2` limits its connections, too.
+    /// Whether an `https` listener serves HTTP/3 too, on the UDP port of the same number, offered
+    /// by `Alt-Svc`. The limits of `http2` apply. Not with `http_version` or `accept_proxy`.
     #[schemars(extend("default" = true))]
     pub(crate) http3: Key<bool>,
-    /// How HTTP/3 finds out how fast a client's network is.
+    /// Congestion control of HTTP/3 connections.
     #[schemars(extend("default" = "bbr"))]
     pub(crate) quic_congestion: Key<Text<Word<QuicCongestion>>>,
-    /// Headers in which servers get the client's address.
+    /// Headers that tell servers the client's address.
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,
-    /// Trusted proxies in front: their `X-Forwarded-For`, `-Proto`, `-Host` and other headers of
-    /// that prefix, `X-Real-IP` and `Forwarded` are kept, lists extended, and the client that they
-    /// name is the client in logs, rules, limits and hashes. From other clients these headers are
-    /// replaced or removed. With `accept_proxy` the address in the PROXY header is looked for here.
+    /// Addresses of trusted proxies in front. Their `X-Forwarded-*`, `X-Real-IP` and `Forwarded`
+    /// headers are kept, lists are extended, and the client that they name counts as the client in
+    /// logs, rules, limits and hashes. From all others these headers are replaced or removed. With
+    /// `accept_proxy` the address in the PROXY header is compared.
     pub(crate) trusted_proxies: Key<OneOrMore<NetworkRange>>,
-    /// How headers are treated whose name has an underscore, which some servers read as a hyphen:
-    /// `Content_Length` for `Content-Length`.
+    /// What happens to headers with an underscore in their name, which some servers read as a
+    /// hyphen: `Content_Length` as `Content-Length`.
     #[schemars(extend("default" = "drop"))]
     pub(crate) underscore_headers: Key<Text<Word<UnderscoreHeaders>>>,
     /// TLS, for the protocols `https` and `tls`.
     pub(crate) tls: Key<ListenerTls>,
 }
 
-/// Timeouts towards clients; 0s switches one off.
+/// Timeouts of client connections; 0s switches one off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct ClientTimeouts {
-    /// From the first byte of a request header, or from the accept, to its last byte; also for the
-    /// first message of TLS and the header of the PROXY protocol.
+    /// Maximum time to receive a request header, from its first byte or from the accept of the
+    /// connection. Also limits the first message of TLS and the PROXY protocol header.
     #[schemars(extend("default" = "10s"))]
     pub(crate) head: Key<TimeOrOff>,
-    /// Time without a byte in either direction during a request or response. For protocols other
-    /// than HTTP, the shorter of this and the service's applies to the whole connection.
+    /// Maximum time without a byte in either direction during a request or response. Without HTTP,
+    /// the shorter of this and the service's `idle` applies to the whole connection.
     #[schemars(extend("default" = "60s"))]
     pub(crate) idle: Key<TimeOrOff>,
-    /// Time between two requests of a keep-alive connection.
+    /// Maximum time between two requests of a keep-alive connection.
     #[schemars(extend("default" = "60s"))]
     pub(crate) keep_alive: Key<TimeOrOff>,
-    /// Minimum rate of a request body: it may take the time of `head` plus that of its bytes at
-    /// this rate, the time that it waits for the server excluded. If omitted, only `idle` bounds
-    /// it, since a stream (gRPC, events) may be silent for long; without streams, 2kb/s is a good
-    /// value.
+    /// Minimum rate of a request body: a client has the time of `head`, plus that of the bytes sent
+    /// at this rate; time spent waiting for the server does not count. Off if omitted, as a stream
+    /// (gRPC, events) may be silent for long: then only `idle` applies. Without streams, 2kb/s is a
+    /// good value.
     pub(crate) body_rate: Key<PositiveBitRate>,
 }
 
@@ -281,29 +279,29 @@ pub(crate) struct ClientTimeouts {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct HeadLimits {
-    /// Size of the whole header.
+    /// Maximum size of the whole header.
     #[schemars(extend("default" = "16KiB"))]
     pub(crate) size: Key<HeadSize>,
-    /// Number of header fields.
+    /// Maximum number of header fields.
     #[schemars(extend("default" = 100))]
     pub(crate) fields: Key<Whole<1, 1000>>,
 }
 
-/// Limits of one HTTP/2 connection of a client. `limits` bounds the headers of both versions.
+/// Limits of one HTTP/2 or HTTP/3 connection of a client. Headers are limited by `limits`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Http2Limits {
     /// Maximum number of concurrent streams; further ones are refused.
     #[schemars(extend("default" = 100))]
     pub(crate) streams: Key<Whole<1, 10_000>>,
-    /// Flow-control window of a stream: what a client may send before the server has taken it.
+    /// Flow-control window of a stream: bytes that a client may send ahead of the server.
     #[schemars(extend("default" = "256KiB"))]
     pub(crate) window: Key<Size<1024, { 1 << 30 }>>,
     /// Flow-control window of the connection, for all its streams together.
     #[schemars(extend("default" = "1MiB"))]
     pub(crate) connection_window: Key<Size<65_536, { 1 << 30 }>>,
-    /// Streams that a client may reset before their response, as a long-term rate; ten seconds'
-    /// worth at once. More close the connection, if they are more than half of all its streams.
+    /// Long-term rate at which a client may reset streams before their response, ten seconds' worth
+    /// at once. Beyond it the connection is closed, if more than half of its streams were reset.
     #[schemars(extend("default" = "20/s"))]
     pub(crate) resets: Key<PositiveRate>,
 }
@@ -316,7 +314,7 @@ type HeadSize = Size<256, { 1 << 20 }>;
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["group"]))]
 pub(crate) struct Service {
-    /// How a server is chosen inside a group.
+    /// Load-balancing policy: how a server of a group is chosen.
     #[schemars(extend("default" = PolicyKind::DEFAULT.name()))]
     pub(crate) policy: Key<Text<Word<PolicyKind>>>,
     /// Hash key of the policies `maglev` and `bounded-hash`.
@@ -326,8 +324,8 @@ pub(crate) struct Service {
     pub(crate) manager: Key<Manager>,
     /// Session persistence. Off if omitted.
     pub(crate) sticky: Key<Sticky>,
-    /// Priority class of requests whose route has none: in the queue those of a higher class go
-    /// first, and displace those of a lower class when it is full.
+    /// Priority class of requests whose route has none. A higher class leaves the queue first, and
+    /// displaces a lower one when the queue is full.
     #[schemars(extend("default" = "normal"))]
     pub(crate) class: Key<Text<Word<Class>>>,
     /// When requests overflow from the nearest group to the next. `soonest` needs `max_rate` or
@@ -337,44 +335,44 @@ pub(crate) struct Service {
     /// What happens when every group is full: a word, or a table for a queue.
     #[schemars(extend("default" = { "queue": "1s", "length": 200, "then": "shed" }))]
     pub(crate) when_full: Key<TextOr<Word<WhenFull>, Queue>>,
-    /// Healthy share of a group's servers below which the next group goes first, until it holds for
-    /// 3 s again. A server that joins a group in use counts once it is healthy, or after 60 s.
+    /// Healthy share of a group's servers below which the group comes after the others, until it is
+    /// reached again for 3 s. A new server of a group in use counts once healthy, or after 60 s.
     #[schemars(extend("default" = "70%"))]
     pub(crate) failover_threshold: Key<Share<0, { 100 * PERCENT }>>,
-    /// Time over which the weight of a server that came up rises to its full value; 0s switches it
-    /// off. No effect with `lowest-latency`, which does not look at weights.
+    /// Time over which a server that came up rises to its full weight; 0s switches it off. No effect
+    /// with `lowest-latency`, which ignores weights.
     #[schemars(extend("default" = "0s"))]
     pub(crate) slow_start: Key<TimeOrOff>,
     /// Active health checks. If omitted, every server counts as healthy.
     pub(crate) health: Key<Health>,
-    /// Passive ejection: errors of real requests eject a server for some time; `false` switches it
-    /// off.
+    /// Outlier ejection (passive): a server whose requests fail is ejected for some time; `false`
+    /// switches it off.
     pub(crate) ejection: Key<TableOrFalse<Ejection>>,
-    /// How long requests on a draining server may take: one that is removed from the file or its
-    /// list, or whose weight becomes 0. The rest is then cut, tunnels and long streams too; 0s cuts
-    /// at once. No limit if omitted.
+    /// Maximum time of requests on a draining server: one removed from the file or its list, or
+    /// with weight 0. What is left is cut, tunnels and long streams too; 0s cuts at once. No limit
+    /// if omitted.
     #[schemars(extend("examples" = ["1m"]))]
     pub(crate) drain_timeout: Key<TimeOrOff>,
     /// When a failed request may be retried on another server.
     pub(crate) retry: Key<Retry>,
-    /// Timeouts towards servers.
+    /// Timeouts of server connections.
     pub(crate) timeouts: Key<ServerTimeouts>,
-    /// Where packets are forwarded by `nat`: how long after its end a connection keeps its port,
-    /// without a packet. At least as long as clients and servers keep theirs in TIME_WAIT.
+    /// With `forward = "nat"`: time without a packet after which a closed connection gives its port
+    /// back. At least the TIME_WAIT of clients and servers.
     #[schemars(extend("default" = "30s"))]
     pub(crate) fin_timeout: Key<Time>,
-    /// Where packets are forwarded: how long an idle connection is remembered. At least as long as
-    /// servers keep idle connections.
+    /// With `forward`: how long an idle connection is remembered. At least as long as servers keep
+    /// idle connections.
     #[schemars(extend("default" = "5m"))]
     pub(crate) stale_timeout: Key<Time>,
     /// TLS to the servers. Plain text if omitted.
     pub(crate) tls: Key<ServerTls>,
-    /// PROXY protocol header sent first on each connection to a server, with the client's address.
-    /// Off if omitted. HTTP then uses a connection for each request, since a keep-alive one would
-    /// name the wrong client.
+    /// PROXY protocol version of the header that tells servers the client's address at the start of
+    /// each connection. HTTP then opens a connection for each request, as a keep-alive one would
+    /// name the wrong client. Off if omitted.
     pub(crate) send_proxy: Key<Text<Word<ProxyVersion>>>,
-    /// HTTP version to the servers. With `2` many requests share a connection; health checks use it
-    /// too.
+    /// HTTP version towards servers, of health checks too. With `2` many requests share a
+    /// connection.
     #[schemars(extend("default" = "1.1"))]
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// Idle connections that each worker keeps open to each server, with the TLS handshake done, so
@@ -386,10 +384,10 @@ pub(crate) struct Service {
     /// Compresses responses for clients that accept it: `true` for the defaults, or a table.
     #[schemars(extend("default" = false))]
     pub(crate) compress: Key<TableOrSwitch<Compression>>,
-    /// Maximum size of a response body, as the server sends it. A longer one gets 502; where it is
-    /// known only later, the client's connection is cut there. No limit if omitted.
+    /// Maximum size of a response body, as the server sends it. A larger one becomes a 502; one of
+    /// unknown length is cut, with the client's connection. No limit if omitted.
     pub(crate) max_response_body: Key<Size<0, { 1 << 50 }>>,
-    /// Pages for errors that loadline tells clients of itself, as those of a listener.
+    /// Pages for errors that loadline itself answers, as `error_pages` of a listener.
     #[schemars(extend("examples" = [{ "503": "busy.html" }]))]
     pub(crate) error_pages: Key<Named<OneOrMore<FilePath>>>,
     /// What clients get while the service is in maintenance.
@@ -403,7 +401,7 @@ pub(crate) struct Service {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["header"]))]
 pub(crate) struct HashHeader {
-    /// The header whose value is hashed; the client's address where a request has none.
+    /// The header whose value is hashed; without it the client's address is.
     pub(crate) header: Key<Text<HeaderName>>,
 }
 
@@ -417,20 +415,20 @@ pub(crate) struct Queue {
     /// Maximum number of waiting requests.
     #[schemars(extend("default" = 200))]
     pub(crate) length: Key<Whole<1, 1_000_000>>,
-    /// What happens to those that do not fit or waited too long.
+    /// What happens to requests that do not fit or have waited too long.
     #[schemars(extend("default" = "shed"))]
     pub(crate) then: Key<Text<Word<Then>>>,
 }
 
-/// Passive ejection.
+/// Outlier ejection (passive).
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Ejection {
-    /// Errors in a row that eject a server. A refused connection counts as that many.
+    /// Errors in a row that eject a server. A refused connection alone ejects it.
     #[schemars(extend("default" = 3))]
     pub(crate) errors: Key<Whole<1, 1000>>,
-    /// Time of the first ejection; doubled with each in a row, up to `time_max`. With health checks
-    /// it also lasts until one has passed, or the server is down.
+    /// Time of the first ejection; it doubles with each further one in a row, up to `time_max`.
+    /// With health checks it lasts at least until one passes or the server is down.
     #[schemars(extend("default" = "1s"))]
     pub(crate) time: Key<Time>,
     /// Maximum time of an ejection, at least `time`.
@@ -439,13 +437,13 @@ pub(crate) struct Ejection {
     /// Maximum share of a service's servers that may be ejected at a time.
     #[schemars(extend("default" = "50%"))]
     pub(crate) share_max: Key<Share<0, { 100 * PERCENT }>>,
-    /// A request that has waited so long counts as an error if its server sent no response to any
-    /// request meanwhile; ten times the usual latency, or twice the longest of late, where that is
-    /// more. 0s switches it off. Requests that may be repeated leave a server that is ejected so.
+    /// Time after which a waiting request counts as an error if its server has responded to none
+    /// meanwhile; ten times the usual latency or twice the longest recent one, if that is more.
+    /// Requests that are safe to retry leave a server ejected for it. 0s switches it off.
     #[schemars(extend("default" = "500ms"))]
     pub(crate) silence: Key<TimeOrOff>,
-    /// By how much the share of 5xx among a server's responses may exceed that of the other servers
-    /// of its group. Beyond that, and beyond chance, it is ejected; 100% switches it off.
+    /// How far the share of 5xx in a server's responses may exceed that of the rest of its group,
+    /// beyond chance, before the server is ejected. 100% switches it off.
     #[schemars(extend("default" = "25%"))]
     pub(crate) excess_5xx: Key<Share<PERCENT, { 100 * PERCENT }>>,
 }
@@ -454,18 +452,18 @@ pub(crate) struct Ejection {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Retry {
-    /// Further attempts for one request; 0 switches retries off.
+    /// Maximum number of retries of one request; 0 switches retries off.
     #[schemars(extend("default" = 2))]
     pub(crate) attempts: Key<Whole<0, 3>>,
-    /// Retries as a share of requests.
+    /// Maximum share of retries among the requests of a service.
     #[schemars(extend("default" = "20%"))]
     pub(crate) budget: Key<Share<0, { 100 * PERCENT }>>,
-    /// Retries that are always allowed, so that a quiet service can retry too.
+    /// Rate of retries allowed when `budget` is used up, for services with few requests.
     #[schemars(extend("default" = "10/s"))]
     pub(crate) min_rate: Key<AnyRate>,
-    /// Responses that count as failures; "5xx" is the only value. Idempotent requests whose body is
-    /// buffered then go to another server that has room at once; if none has, or all respond so,
-    /// the client gets the last response.
+    /// Responses to retry; "5xx" is the only value. Idempotent requests whose body is buffered go
+    /// to another server if one has room at once; if none has, or all respond so, the client gets
+    /// the last response. None if omitted.
     pub(crate) on: Key<Vec<Text<Word<Repeated>>>>,
 }
 
@@ -475,20 +473,20 @@ pub(crate) enum Repeated {
     ServerErrors,
 }
 
-/// Timeouts towards servers; 0s switches one off.
+/// Timeouts of server connections; 0s switches one off.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct ServerTimeouts {
-    /// To open a connection; cannot be switched off.
+    /// Maximum time to open a connection; cannot be switched off.
     #[schemars(extend("default" = "3s"))]
     pub(crate) connect: Key<Time>,
-    /// From the sent request to the response header.
+    /// Maximum time from the sent request to the response header.
     #[schemars(extend("default" = "60s"))]
     pub(crate) head: Key<TimeOrOff>,
-    /// Time without a byte during a request or response.
+    /// Maximum time without a byte during a request or response.
     #[schemars(extend("default" = "60s"))]
     pub(crate) idle: Key<TimeOrOff>,
-    /// Time that an unused connection is kept.
+    /// Maximum time that an unused connection is kept open.
     #[schemars(extend("default" = "30s"))]
     pub(crate) keep_alive: Key<TimeOrOff>,
 }
@@ -506,21 +504,22 @@ pub(crate) struct Group {
     pub(crate) name: Key<Text<Name>>,
     /// Round-trip time from this edge to the group. Default: the distance of its region.
     pub(crate) rtt: Key<TimeOrOff>,
-    /// Whether loadline discovers how many requests in flight the group can take before more bring
-    /// no more responses, up to `max_in_flight` if that is set. For HTTP. If omitted, it does if
-    /// neither the group nor its servers have another limit.
+    /// Automatic limit of the group's requests in flight (adaptive concurrency): the number at
+    /// which more requests bring no more responses, at most `max_in_flight`. HTTP only. Default:
+    /// `auto` if neither the group nor its servers have a limit, otherwise `none`.
     pub(crate) capacity: Key<Text<Word<Found>>>,
-    /// Requests per second for the group as a whole. No limit if omitted.
+    /// Maximum rate of requests of the group as a whole. No limit if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests at once on top of an even `max_rate`; of 1, each that waits loses 1 to 2 ms of it.
-    /// Default: 12, or the rate over 100 ms if more, and up to 128 where requests come in batches.
+    /// Requests that may come at once on top of an even `max_rate`; with 1, each one that waits
+    /// costs 1 to 2 ms of it. Default: 12, or `max_rate` over 100 ms if more; for batches up to
+    /// 128.
     pub(crate) burst: Key<Burst>,
-    /// Requests in flight at a time for the group as a whole. No limit if omitted.
+    /// Maximum number of requests in flight of the group as a whole. No limit if omitted.
     pub(crate) max_in_flight: Key<InFlight>,
-    /// Mean utilization of the group as its servers report it (ORCA `endpoint-load-metrics`). No
+    /// Maximum mean utilization that the group's servers report (ORCA `endpoint-load-metrics`). No
     /// limit if omitted.
     pub(crate) max_utilization: Key<Utilization>,
-    /// The part of the capacity in use: 0 drains the group.
+    /// Factor of the group's capacity: 0 drains the group, 1 uses all of it.
     #[schemars(extend("default" = 1.0))]
     pub(crate) scaler: Key<Number<Scaler>>,
     /// Limits of each server that does not set its own.
@@ -528,9 +527,9 @@ pub(crate) struct Group {
     /// The servers: addresses, Unix sockets (`unix:/run/app.sock`, `unix:@name`), or tables with
     /// more settings. At least one.
     pub(crate) servers: Key<Vec<At<TextOr<ServerPlace, Server>>>>,
-    /// Where the servers are listed, if they are not written here.
+    /// Where the list of servers comes from, instead of `servers`.
     pub(crate) discover: Key<Discover>,
-    /// A store of objects that takes the place of the servers, for GET and HEAD: its URL, or a
+    /// An object store or directory that answers GET and HEAD instead of servers: its URL, or a
     /// table with more settings.
     pub(crate) store: Key<TextOr<StoreUrl, Store>>,
 }
@@ -546,17 +545,17 @@ pub(crate) enum Found {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct PerServer {
-    /// Requests per second. No limit if omitted.
+    /// Maximum rate of requests. No limit if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`. Default: 12, or the rate over
-    /// 100 ms where that is more.
+    /// Requests that may come at once on top of an even `max_rate`. Default: 12, or `max_rate` over
+    /// 100 ms if more.
     pub(crate) burst: Key<Burst>,
-    /// Requests in flight at a time. No limit if omitted.
+    /// Maximum number of requests in flight. No limit if omitted.
     pub(crate) max_in_flight: Key<InFlight>,
-    /// Utilization as the server reports it. No limit if omitted.
+    /// Maximum utilization that the server reports (ORCA). No limit if omitted.
     pub(crate) max_utilization: Key<Utilization>,
-    /// Connections at a time, over all workers. Beyond it a request goes to another server, or gets
-    /// 503 where none has room; `max_in_flight` is the limit at which requests wait.
+    /// Maximum number of connections, over all workers. Beyond it a request goes to another server,
+    /// or gets 503 if none has room; only `max_in_flight` makes requests wait.
     #[schemars(extend("default" = 1024))]
     pub(crate) max_connections: Key<Connections>,
 }
@@ -566,30 +565,30 @@ pub(crate) struct PerServer {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["address"]))]
 pub(crate) struct Server {
-    /// Where it listens. A host name is resolved once, when the file is loaded.
+    /// Address of the server. A host name is resolved once, when the file is loaded.
     pub(crate) address: Key<Text<ServerPlace>>,
-    /// Its share of the group's traffic, relative to the other servers; 0 drains it.
+    /// Weight: the server's share of the group's traffic, relative to the others; 0 drains it.
     #[schemars(extend("default" = 1))]
     pub(crate) weight: Key<Whole<0, 1000>>,
     /// Priority tier, the lowest first: a server takes part only while no server of the group with
     /// a lower value is healthy, so any value above 0 makes it a backup.
     #[schemars(extend("default" = 0))]
     pub(crate) priority: Key<Whole<0, 65535>>,
-    /// Requests per second. Default: `per_server.max_rate` of the group.
+    /// Maximum rate of requests. Default: `per_server.max_rate`.
     pub(crate) max_rate: Key<PositiveRate>,
     /// Requests that may come at once on top of an even `max_rate`. Default: `per_server.burst`.
     pub(crate) burst: Key<Burst>,
-    /// Requests in flight at a time. Default: `per_server.max_in_flight`.
+    /// Maximum number of requests in flight. Default: `per_server.max_in_flight`.
     pub(crate) max_in_flight: Key<InFlight>,
-    /// Utilization as the server reports it. Default: `per_server.max_utilization`.
+    /// Maximum utilization that the server reports. Default: `per_server.max_utilization`.
     pub(crate) max_utilization: Key<Utilization>,
-    /// Connections at a time, over all workers. Default: `per_server.max_connections`.
+    /// Maximum number of connections, over all workers. Default: `per_server.max_connections`.
     pub(crate) max_connections: Key<Connections>,
-    /// Where packets are forwarded: the link address of the server, or of the router towards it.
-    /// Default: as the kernel's neighbour table has it.
+    /// With `forward`: the MAC address of the server, or of the router towards it. Default: from
+    /// the kernel's neighbour table.
     pub(crate) mac: Key<Text<Mac>>,
-    /// Where packets are forwarded: the `edge.quic_server_id` of the loadline at this address, so
-    /// that its QUIC connections stay there when clients change their address.
+    /// With `forward`: the `edge.quic_server_id` of the loadline at this address, so that QUIC
+    /// connections stay there when clients change their address.
     #[schemars(extend("examples" = [7]))]
     pub(crate) quic_server_id: Key<Whole<1, 65_535>>,
 }

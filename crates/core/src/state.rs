@@ -53,55 +53,56 @@ use crate::{
     units::Ratio,
 };
 
-/// What an edge does.
+/// State of an edge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct State {
-    /// The region the edge is in.
+    /// Region of the edge.
     pub region: String,
-    /// Counts up with every plan: configuration, health, slow start.
+    /// Number of the plan; it grows with every change of configuration, health or slow start.
     pub generation: u64,
     /// Seconds since the start of the process.
     pub uptime_s: f64,
-    /// Whether the edge takes no more connections and lets requests end.
+    /// Whether the edge drains: it takes no new connections and lets requests end.
     pub draining: bool,
-    /// Access log lines given up because the writer did not keep up.
+    /// Access log lines dropped because the writer did not keep up.
     pub log_lines_dropped: u64,
-    /// Spans that the collector has taken.
+    /// Spans that the collector accepted.
     #[serde(default)]
     pub spans_exported: u64,
-    /// Spans given up because the collector did not keep up, or refused them.
+    /// Spans dropped because the collector did not keep up or refused them.
     #[serde(default)]
     pub spans_dropped: u64,
-    /// How hard responses are compressed by the busiest worker: 3 at the levels of the file, 2 and
-    /// 1 at cheaper ones, 0 not at all; absent where no service compresses.
+    /// Compression effort of the busiest worker: 3 for the levels of the file, 2 and 1 for cheaper
+    /// ones, 0 for no compression; absent if no service compresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression_effort: Option<u8>,
-    /// The most client connections at a time, over all listeners; absent where only the limits of
-    /// the listeners apply.
+    /// Maximum number of client connections over all listeners; absent if only the limits of the
+    /// listeners apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
-    /// In the order of the file. Several with the same address are counted together, as the first.
+    /// Listeners, in the order of the file. Several with the same address are counted together, as
+    /// the first.
     #[serde(default)]
     pub listeners: Vec<Listener>,
-    /// Certificates that are shown to clients or to servers, by their files.
+    /// Certificates used towards clients or servers, by file.
     #[serde(default)]
     pub certificates: Vec<Certificate>,
-    /// Certificates by ACME, each with how that goes; none where no listener has `acme`.
+    /// Certificates by ACME, with the state of their renewal; absent if no listener has `acme`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acme: Vec<AcmeCertificate>,
-    /// What the cache holds; absent where no route has one.
+    /// The cache; absent if no route has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
-    /// In the order of the file.
+    /// Services, in the order of the file.
     pub services: Vec<Service>,
-    /// Packet forwarding; absent where there is none.
+    /// Packet forwarding; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarding: Option<Forwarding>,
-    /// What balancers that stand by for each other tell each other; none where there is but one.
+    /// Standby: replication between balancers; absent if there is only one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby: Option<Standby>,
-    /// The other edges and their store; none where this one is alone.
+    /// The cluster: other edges and their store; absent if this edge is alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
 }
@@ -119,160 +120,161 @@ pub enum Part {
     Whole,
 }
 
-/// What a service does.
+/// State of a service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Service {
-    /// Its name.
+    /// Name of the service.
     pub name: String,
-    /// Whether a server of any group may take traffic.
+    /// Whether any server of the service can take traffic.
     pub ready: bool,
-    /// Whether it is in maintenance: clients are turned away.
+    /// Whether the service is in maintenance: clients get 503.
     #[serde(default)]
     pub maintenance: bool,
-    /// How a server is chosen inside a group.
+    /// Load-balancing policy.
     pub policy: String,
-    /// Requests that wait for capacity.
+    /// Requests in the queue, waiting for capacity.
     pub queued: u32,
-    /// The most that may wait; 0 where the service has no queue.
+    /// Maximum length of the queue; 0 if the service has none.
     pub queue_length: u32,
-    /// What has been counted since the start.
+    /// Counters since the start of the process.
     pub counts: Counts,
-    /// What was measured between the last two looks.
+    /// Rates and times between the last two measurements, a second apart.
     pub rates: Rates,
-    /// In the order they are filled; those without a server that may take traffic come last.
+    /// Groups, in the order in which they are filled; those without a server that can take traffic
+    /// come last.
     pub groups: Vec<Group>,
 }
 
-/// What has been counted of a service since the start of the process.
+/// Counters of a service since the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
-    /// Requests by how they ended.
+    /// Requests by ending, as in the access log.
     pub endings: BTreeMap<String, u64>,
-    /// Requests that failed, attempts that were repeated included, by the reason.
+    /// Failed requests by reason, failed attempts that were retried included.
     #[serde(default)]
     pub reasons: BTreeMap<String, u64>,
-    /// Requests by the class of the status their client was told, `1xx` (tunnels) to `5xx`.
+    /// Requests by class of the status sent to the client, `1xx` (tunnels) to `5xx`.
     pub statuses: BTreeMap<String, u64>,
-    /// Each says what it counts.
+    /// Further counters.
     #[serde(flatten)]
     pub counters: Counters,
-    /// Copies of other services' requests by what became of them.
+    /// Mirrored requests that the service got, by outcome.
     #[serde(default)]
     pub copies: BTreeMap<String, u64>,
-    /// How long requests took, from their head to the end of the response.
+    /// Duration of requests, from the request header to the end of the response.
     pub duration: Histogram,
 }
 
-/// Times, counted in bins.
+/// A histogram of times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Histogram {
-    /// The longest time of each bin but the last, which is open, in seconds.
+    /// Upper bounds of the bins in seconds; the last bin has none.
     pub bounds_s: Vec<f64>,
-    /// How many are in each bin, one more than there are bounds.
+    /// Number of times in each bin, one more than `bounds_s`.
     pub counts: Vec<u64>,
-    /// The sum of all times, in seconds.
+    /// Sum of all times in seconds.
     pub sum_s: f64,
 }
 
-/// What was measured of a service between two looks.
+/// Rates and times of a service between two measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rates {
     /// Requests that ended, per second.
     pub requests_per_s: f64,
-    /// Of these, those that failed by fault of a server, of capacity or of loadline itself.
+    /// Requests that failed by fault of a server, of capacity or of loadline itself, per second.
     pub errors_per_s: f64,
     /// Requests sent to a group other than the nearest, per second.
     pub overflow_per_s: f64,
-    /// Further attempts, per second.
+    /// Retries per second.
     pub retries_per_s: f64,
-    /// Half of the requests took no longer, in milliseconds; none where none ended.
+    /// Median duration of requests in milliseconds; null if none ended.
     pub p50_ms: Option<f64>,
-    /// 99 of 100 requests took no longer, in milliseconds; none where none ended.
+    /// 99th percentile of the duration of requests in milliseconds; null if none ended.
     pub p99_ms: Option<f64>,
-    /// Requests per second by how they ended; those that occurred.
+    /// Requests per second by ending; only endings that occurred.
     pub endings_per_s: BTreeMap<String, f64>,
 }
 
-/// What a group does.
+/// State of a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Group {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Where it is.
+    /// Region of the group.
     pub region: String,
-    /// Round-trip time from this edge, in milliseconds; none while not measured.
+    /// Round-trip time from this edge in milliseconds; null until it is measured.
     pub distance_ms: Option<f64>,
-    /// Whether it may be given traffic.
+    /// Availability of the group.
     pub standing: GroupAvailability,
-    /// The part of its capacity in use, 0 to 1.
+    /// Scaler: factor of the group's capacity, 0 to 1.
     pub scaler: f64,
-    /// What it may be given now: capacity times scaler and health.
+    /// Current limits: capacity times scaler times the share of healthy servers.
     pub limits: Limits,
-    /// Whether its limit of requests in flight was found, and holds: more bring no more responses.
+    /// Whether the limit of requests in flight was found by loadline (`capacity = "auto"`) and
+    /// applies.
     #[serde(default)]
     pub limit_found: bool,
-    /// What it has.
+    /// Current load.
     pub load: Load,
-    /// The largest quotient of load and limit; none where nothing limits it.
+    /// Load divided by limit, of the limit that is nearest; null without limits.
     pub fullness: Option<f64>,
-    /// What it may be given more; never less than zero.
+    /// Headroom: limit minus load, at least zero.
     pub headroom: Limits,
-    /// Requests it was given since the start.
+    /// Requests sent to it since the start.
     pub requests: u64,
-    /// Of these, those that came because nearer groups were full or down.
+    /// Of `requests`: those that came because nearer groups were full or down.
     pub overflowed: u64,
-    /// The latter per second, between the last two looks.
+    /// `overflowed` per second, between the last two measurements.
     pub overflow_per_s: f64,
-    /// Where its servers come from; absent where the file says them.
+    /// Service discovery; absent if the file lists the servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Discovery>,
-    /// In the order of the file, or of their addresses.
+    /// Servers, in the order of the file, or of addresses with discovery.
     pub servers: Vec<Server>,
 }
 
-/// A list of servers that is followed, and how well.
+/// Service discovery of a group: its list of servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Discovery {
-    /// What is followed, in words.
+    /// Source of the list, in words.
     pub source: String,
-    /// Servers on the list in force.
+    /// Number of servers on the current list.
     pub servers: u64,
-    /// Seconds since the list was last found to be so; none before it was known.
+    /// Seconds since the list was last confirmed; null before the first list.
     pub age_s: Option<f64>,
-    /// Whether what came last was not taken, so that the list is the one before.
+    /// Whether the last update was not accepted, so that an older list is in use.
     pub stale: bool,
-    /// Why it was not; none where it was.
+    /// Why the last update was not accepted; null if it was.
     pub trouble: Option<String>,
-    /// Lists that were taken.
+    /// Number of accepted lists.
     pub taken: u64,
-    /// Lists that were refused: empty ones, where none is allowed.
+    /// Number of refused lists: empty ones without `allow_empty`.
     pub refused: u64,
-    /// Lists that could not be had or read.
+    /// Number of lists that could not be fetched or read.
     pub failed: u64,
 }
 
-/// Whether a group may be given traffic.
+/// Availability of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupAvailability {
-    /// In its turn.
+    /// Takes traffic in its order of distance.
     Open,
-    /// After the others: too few of its servers are healthy.
+    /// Takes traffic after the other groups: too few of its servers are healthy.
     Yields,
-    /// Not at all: none of its servers may take traffic.
+    /// Takes no traffic: none of its servers can.
     #[default]
     Closed,
 }
 
-/// Requests per second, requests in flight and utilization that are allowed or left; none where
-/// not limited.
+/// Limits, or what is left of them; null if there is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Limits {
@@ -280,63 +282,64 @@ pub struct Limits {
     pub rate_per_s: Option<f64>,
     /// Requests in flight.
     pub in_flight: Option<u32>,
-    /// Utilization, 1 for all.
+    /// Utilization, 0 to 1.
     pub utilization: Option<f64>,
 }
 
-/// Requests per second, requests in flight and utilization there are.
+/// Load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
-    /// Requests per second it was given, between the last two looks.
+    /// Requests per second sent to it, between the last two measurements.
     pub rate_per_s: f64,
     /// Requests in flight.
     pub in_flight: u32,
-    /// Mean utilization as servers report it; none where none did lately.
+    /// Mean utilization that servers report; null if none did lately.
     pub utilization: Option<f64>,
 }
 
-/// What a server does.
+/// State of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Server {
-    /// Where it listens.
+    /// Address of the server.
     pub address: String,
-    /// How it is.
+    /// Condition of the server.
     pub condition: Condition,
-    /// Why it is down or ejected; absent where it is neither.
+    /// Why the server is down or ejected; absent if it is neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Its weight in the file, changes at run time included.
+    /// Weight from the file, or as changed at run time.
     pub weight: u32,
-    /// The part of its weight it is given now: less than 1 in a slow start.
+    /// Factor of the weight now, 0 to 1: below 1 during slow start.
     pub share: f64,
-    /// What it may be given now.
+    /// Current limits of the server.
     pub limits: Limits,
-    /// What it has.
+    /// Current load.
     pub load: Load,
-    /// Mean time from pick to the head of the response, in milliseconds; 0 before the first.
+    /// Mean time from choosing the server to the response header, in milliseconds; 0 before the
+    /// first response.
     pub latency_ms: f64,
-    /// Open connections to it.
+    /// Open connections to the server.
     pub connections: u32,
-    /// Requests it was given since the start.
+    /// Requests sent to it since the start.
     pub requests: u64,
-    /// Requests it failed since the start.
+    /// Requests that failed at the server since the start.
     pub failures: u64,
-    /// How often its errors took it out.
+    /// Number of ejections.
     pub ejections: u32,
-    /// The last request that it failed; absent where it has failed none.
+    /// The last failed request; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
 }
 
-/// A request that a server failed.
+/// A request that failed at a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LastFailure {
-    /// Why, in the words of the access log.
+    /// Reason of the failure, as in the access log.
     pub reason: String,
-    /// Seconds since then, give or take one.
+    /// Seconds since the failure, to about a second.
     pub age_s: f64,
 }
 

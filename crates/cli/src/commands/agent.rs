@@ -16,11 +16,12 @@ use tokio::net::TcpListener;
 
 use super::{generators::VERSION, stop_signal::StopSignal, worker};
 
-/// Send a part of the load that `bench --with` or `capacity --with` on another machine plans
+/// Send a part of the load of `bench --with` or `capacity --with` on another machine
 ///
-/// Its first line on the standard output is `listening on ADDRESS`. It serves one leader at a time,
-/// only one that knows the token and has the same version, and sends what that one plans, within
-/// the limits below. It stops as soon as its leader goes away. SIGTERM ends it.
+/// Its first line on the standard output is `listening on ADDRESS`. It serves one leader (`bench`
+/// or `capacity`) at a time, which has to know the token and have the same version, and sends the
+/// load that the leader plans, within the limits below. It stops sending as soon as the leader
+/// disconnects. SIGTERM ends it.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -41,13 +42,13 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
-    /// A run lasts so long at most
+    /// Maximum duration of a run
     #[arg(long, value_name = "TIME", default_value = "1h")]
     max_duration: Duration,
-    /// Its part of a run has so many requests per second at most
+    /// Maximum rate of its part of a run
     #[arg(long, value_name = "RATE", default_value = "100000/s")]
     max_rate: Rate,
-    /// Its part of a run has so many users at most
+    /// Maximum number of users of its part of a run
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     max_users: u32,
 }
@@ -65,7 +66,7 @@ struct OwnArgs {
     /// PEM file of the client's key [the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Go out from this address; repeat to widen the range of ports
+    /// Connect from this source address; repeat for more addresses, and so more ports
     #[arg(long = "source-address", value_name = "IP")]
     sources: Vec<IpAddr>,
 }

@@ -28,7 +28,7 @@ enum Action {
     /// Show the responses that are used most
     #[command(after_help = TOP_HELP)]
     Top(Top),
-    /// Take responses out, or mark them stale
+    /// Purge responses, or mark them stale
     #[command(after_help = PURGE_HELP)]
     Purge(PurgeArgs),
 }
@@ -50,7 +50,7 @@ struct Top {
     #[command(flatten)]
     place: Place,
 
-    /// How many at most
+    /// Maximum number of responses
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
 }
@@ -63,7 +63,8 @@ struct PurgeArgs {
     #[command(flatten)]
     what: Names,
 
-    /// Mark stale instead: used on only as stale responses are, and validated
+    /// Mark responses stale instead of removing them: they are served only as stale responses, and
+    /// revalidated
     #[arg(long)]
     soft: bool,
 
@@ -75,14 +76,14 @@ struct PurgeArgs {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct Names {
-    /// A whole URL
+    /// A complete URL
     url: Option<String>,
 
-    /// The beginning of URLs
+    /// A prefix of URLs
     #[arg(long)]
     prefix: Option<String>,
 
-    /// A tag of Cache-Tag or Surrogate-Key
+    /// A tag from the header Cache-Tag or Surrogate-Key
     #[arg(long)]
     tag: Option<String>,
 }
@@ -204,7 +205,7 @@ Examples:
   loadline cache purge --token-file admin.token --prefix https://example.com/img/
   loadline cache purge --token-file admin.token --tag product-7 --soft
 
-A purge looks at everything that is stored; what is being fetched meanwhile is not stored.
+A purge covers everything that is stored; what is being fetched at that moment is not stored.
 Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached or refused, or the edge
 has no cache.";
 
@@ -229,6 +230,6 @@ Examples:
   loadline cache purge --token-file admin.token --prefix https://example.com/img/
   loadline cache purge --token-file admin.token --tag product-7 --soft
 
-A purge looks at everything that is stored; what is being fetched meanwhile is not stored.
-Exit codes: 0 done, if it was stored or not, 1 wrong usage, 2 the file of the token cannot be read,
-or the admin interface not be reached or refused.";
+A purge covers everything that is stored; what is being fetched at that moment is not stored.
+Exit codes: 0 done, whether anything was stored or not, 1 wrong usage, 2 the token file cannot be
+read, or the admin interface cannot be reached or refused.";

@@ -77,7 +77,7 @@ pub(crate) struct Weight {
     /// ADDRESS, SERVICE/ADDRESS or SERVICE/GROUP/ADDRESS
     target: String,
 
-    /// Its share of the traffic of its group; 0 drains it
+    /// The weight: its share of the traffic of its group; 0 drains it
     #[arg(value_parser = weight_of)]
     weight: u32,
 
@@ -85,7 +85,7 @@ pub(crate) struct Weight {
     place: Place,
 }
 
-/// Change the part of a group's capacity that is used
+/// Change the scaler of a group: the part of its capacity that is used
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Scaler {
@@ -336,9 +336,9 @@ Examples:
   loadline drain web/us-central1 --token-file admin.token
   loadline scaler web/us-central1 1 --token-file admin.token
 
-A change lasts until the next reload or restart, also while a server is not on its list: it comes
-back as it was left, and `activate` finds it meanwhile, too. Exit codes: 0 done, 1 wrong usage, 2
-there is no such target, or the admin interface cannot be reached or refused.";
+A change lasts until the next reload or restart. It is kept while a discovered server is missing
+from its list, and `activate` finds such a server, too. Exit codes: 0 done, 1 wrong usage, 2 there
+is no such target, or the admin interface cannot be reached or refused.";
 
 #[cfg(test)]
 mod tests {

@@ -10,10 +10,10 @@ use super::{EXIT_USAGE, outside};
 
 /// Check a configuration file without running it
 ///
-/// Describes what the file does: for each service the groups in the order in which they are
-/// filled, with distance and capacity. Every error has line, column and a correction. Whatever the
-/// file names that `serve` could not use is an error too: certificates and keys, the token, lists
-/// of servers, directories, users.
+/// Describes what the file does: for each service the groups in the order in which they are filled,
+/// with distance and capacity. Every error has line, column and a correction. What `serve` could
+/// not use is an error too: certificates and keys, the token, lists of servers, directories and
+/// users that the file names.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

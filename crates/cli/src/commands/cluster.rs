@@ -43,14 +43,14 @@ enum Action {
 /// Where the store is.
 #[derive(clap::Args)]
 struct Place {
-    /// The file of an edge, which has the table [cluster]
+    /// The configuration file of an edge, with the table [cluster]
     #[arg(long, value_name = "FILE", default_value = "/etc/loadline/loadline.toml")]
     edge: PathBuf,
 }
 
 #[derive(clap::Args)]
 struct Publish {
-    /// What is published; with the file of the edge it has to be a right configuration
+    /// The file to publish; together with the file of the edge it has to be a valid configuration
     file: PathBuf,
 
     #[command(flatten)]
@@ -63,7 +63,7 @@ struct Publish {
 
 #[derive(clap::Args)]
 struct Rollback {
-    /// The version; the one before that in force if omitted
+    /// The version [the one before the version in force]
     version: Option<u64>,
 
     #[command(flatten)]
@@ -216,10 +216,10 @@ Examples:
   loadline cluster rollback
   loadline cluster rollback 7 --edge edge.toml
 
-A published file brings services, regions, routes and whatever else is the same at all edges; it
-may not have `include`, [edge], [admin] and [cluster], which each edge has in a file of its own. It
-is checked as `loadline check` does, with the file of the edge beside it. An edge that cannot run it
-goes on with what it had, and the reason is told here.
+A published file has services, regions, routes and whatever else is the same at all edges. It may
+not have `include`, [edge], [admin] and [cluster]: each edge has these in a file of its own. It is
+checked as by `loadline check`, together with the file of the edge. An edge that cannot run it keeps
+its old configuration, and the reason is printed here.
 Exit codes: 0 done, 1 wrong usage or configuration, 2 the store cannot be reached or refuses,
 3 an edge refused the version or has not answered in time, or another version superseded it.";
 

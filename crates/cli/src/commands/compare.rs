@@ -9,26 +9,26 @@ use super::report::read::{self, ReadError, Source};
 
 /// Compare two load runs, with confidence intervals
 ///
-/// Rate, errors, mean, p50, p90, p99 and maximum of both, each with its 95 % interval, and the
-/// quotient B / A with its own. B is a regression where the whole interval of a quotient is beyond
-/// the threshold; where the runs are too short to tell, it is `unclear`. Answers that follow each
-/// other are alike, so a run whose mean swings over time counts for fewer responses than it has.
+/// Prints rate, errors, mean, p50, p90, p99 and maximum of both runs with 95 % intervals, and the
+/// quotient B / A with its interval. B is a regression if the whole interval of a quotient is
+/// beyond the threshold, and `unclear` if the runs are too short to tell. Responses close in time
+/// are alike, so a run whose mean swings over time counts as fewer responses than it has.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// What to compare with: a file that `bench --json` wrote
+    /// The run to compare with (baseline): a file that `bench --json` wrote
     #[arg(value_name = "[NAME=]A", value_parser = Source::parse)]
     a: Source,
-    /// What is judged
+    /// The run that is judged
     #[arg(value_name = "[NAME=]B", value_parser = Source::parse)]
     b: Source,
-    /// By how much a time may be longer or a rate lower
+    /// Share by which a time may be longer or a rate lower
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]
     threshold: f64,
-    /// By how much the share of errors may be higher, of all requests
+    /// Difference by which the share of errors may be higher
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = share)]
     error_threshold: f64,
-    /// Compare runs of different plans all the same
+    /// Compare even runs of different plans
     #[arg(long)]
     force: bool,
     /// Print the record as JSON

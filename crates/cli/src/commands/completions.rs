@@ -4,11 +4,11 @@ use std::process::ExitCode;
 
 use clap_complete::Shell;
 
-/// Print the completions of a shell: commands, options and their values
+/// Print the completion script of a shell
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The shell that completes
+    /// The shell
     shell: Shell,
 }
 

@@ -21,25 +21,25 @@ use plan::Plan;
 use progress::Progress;
 use study::Measured;
 
-/// Show the main job: two regions held at their capacity
+/// Run a demonstration: two regions, each held at its capacity
 ///
 /// Repeats the tutorial "Capacity management with load balancing" at ten times its speed, with
 /// workers, proxy and load generator as processes of this binary on the loopback: one server, one
-/// region, two regions, and the loss of one. Prints the published figures beside the measured
-/// ones, a verdict on each row, and writes a page with plots.
+/// region, two regions, and the loss of one. Prints the published figures beside the measured ones,
+/// with a verdict on each row, and writes a page with plots.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Where the page goes
+    /// Write the HTML page to this file
     #[arg(long, value_name = "FILE", default_value = "target/demo/report.html")]
     report: PathBuf,
-    /// Where the records and verdicts go as JSON; not written if omitted
+    /// Write the records and verdicts as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Where the plot of response time against rate goes as SVG; not written if omitted
+    /// Write the plot of response time by rate as SVG to this file
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Fewer requests and fewer rates: 20 s
+    /// Fewer requests and rates: takes 20 s
     #[arg(long)]
     quick: bool,
 }

@@ -13,14 +13,14 @@ use loadline_load::{PlanError, Target};
 
 use super::{outside::name_program, switches::header, wrong_usage};
 
-/// Say what becomes of a request: listener, route, limits, order of groups
+/// Explain how a request is handled: listener, route, limits, order of groups
 ///
-/// Decides as the proxy does, by the file alone: nothing is sent, and no server is asked. Says for
-/// each route that is asked before the one that decides which of its conditions does not hold.
+/// Decides as the proxy does, from the file alone: nothing is sent, and no server is contacted. For
+/// each route that is tried before the matching one, prints the condition that does not match.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The configuration
+    /// The configuration file
     file: PathBuf,
     /// The request: a URL, or a method and a URL
     #[arg(long, value_name = "[METHOD] URL")]
@@ -31,8 +31,8 @@ pub(crate) struct Args {
     /// The address of the client
     #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST.into())]
     from: IpAddr,
-    /// The listener that takes it [the one with the scheme and port of the URL, or the only one
-    /// with the scheme]
+    /// The listener that takes the request [the one with the URL's scheme and port, or the only one
+    /// with its scheme]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listener: Option<SocketAddr>,
     /// Print JSON

@@ -14,8 +14,8 @@ use super::{bench::UsageError, stop_signal::StopSignal};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load from several machines")]
 pub(crate) struct With {
-    /// Have `loadline agent` on these machines send the load, each a part, and none from here;
-    /// port 9320 may be left out
+    /// Send the load from `loadline agent` on these machines, a part from each, and none from here;
+    /// the default port is 9320
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', requires = "token_file")]
     with: Vec<String>,
     /// The file with the token of the agents

@@ -14,23 +14,23 @@ use serde::Serialize;
 
 use super::{EXIT_USAGE, print_errors, report_error, tell};
 
-/// Write a configuration out of one of HAProxy, nginx or Caddy
+/// Convert a configuration of HAProxy, nginx or Caddy
 ///
-/// Each line that has no counterpart is a comment where it belongs, with the reason; so is each
-/// that does not do quite the same any more. Which program a file is for is seen from its text.
-/// Files that it includes are read too, where they are found.
+/// Each line without a counterpart becomes a comment at its place, with the reason; so does each
+/// line whose counterpart does not do quite the same. The program is recognized by the text of the
+/// file. Files that it includes are read too, if they are found.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The file: haproxy.cfg, nginx.conf or Caddyfile
     file: PathBuf,
-    /// The program that it is for, where its text does not say
+    /// The program of the file, if it is not recognized
     #[arg(long, value_enum, value_name = "PROGRAM")]
     from: Option<From>,
-    /// Write to this file, which must not be there yet [standard output]
+    /// Write to this file, which must not exist yet [standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print JSON: the file, the counts and each line that was not carried over
+    /// Print JSON: the file, counts and each line that was not converted
     #[arg(long)]
     json: bool,
 }

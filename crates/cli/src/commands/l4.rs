@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-/// Packet forwarding: what a running edge forwards, discards and remembers
+/// Show what packet forwarding does: packets, connections, standby
 ///
 /// Listeners with `forward = "mac"`, `"nat"` or `"ipip"` have their packets forwarded by the
 /// kernel, before its network stack. docs/forwarding.md tells how to set it up.

@@ -26,11 +26,11 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A wide-area network on this machine, and studies made in it
+/// Run studies in a wide-area network that is emulated on this machine
 ///
-/// A study is a TOML file: hosts, links, what runs on them, phases of load, what was published and
-/// what must be true. Each row of it runs in a lab of its own, made of namespaces, which needs no
-/// root if the kernel allows unprivileged namespaces. docs/lab.md describes the file.
+/// A study is a TOML file with hosts, links, programs on hosts, phases of load, published figures
+/// and targets. Each row (variant) runs in a lab of its own, made of namespaces; root is not needed
+/// if the kernel allows unprivileged namespaces. docs/lab.md describes the file.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

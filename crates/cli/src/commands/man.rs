@@ -8,7 +8,7 @@ use anyhow::Context;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Directory the pages go to; made where there is none
+    /// Directory for the pages; created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

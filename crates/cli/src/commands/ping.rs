@@ -15,35 +15,34 @@ use loadline_measure::record::ProbeRecord;
 use super::{output_file::OutputFile, series, stop_signal::StopSignal};
 use lines::Lines;
 
-/// Measure the round trip to hosts
+/// Measure the round-trip time to hosts
 ///
-/// Sends ICMP echo where that is allowed, and says which socket took it; otherwise measures how
-/// long a TCP connection takes to open, which is one round trip too. An echo has come when the
-/// kernel notes it. What a user waits for is not the round trip but the answer: see `loadline
-/// ttfb`.
+/// Sends ICMP echo requests if that is allowed, and says by which kind of socket; otherwise
+/// measures how long a TCP connection takes to open, which is one round trip too. Replies are timed
+/// by the kernel. A user does not wait for a round trip but for the response: see `loadline ttfb`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Names or addresses; several are pinged side by side
+    /// Host names or addresses; several are pinged in parallel
     #[arg(required = true, value_name = "HOST")]
     hosts: Vec<String>,
     /// Pings to each host
     #[arg(short, visible_short_alias = 'n', long, value_name = "N", default_value_t = 10)]
     count: u64,
-    /// Between two pings to the same host; a bare number is seconds
+    /// Time between two pings to the same host; a bare number is seconds
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = series::span)]
     interval: Duration,
-    /// How long an answer may take; a bare number is seconds
+    /// Timeout of a reply; a bare number is seconds
     #[arg(short = 'W', long, value_name = "TIME", default_value = "2s")]
     #[arg(value_parser = series::span)]
     timeout: Duration,
     /// Open TCP connections to this port instead of sending ICMP echo
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     tcp: Option<u16>,
-    /// Only addresses of IPv4
+    /// Use only IPv4 addresses
     #[arg(short = '4', long, conflicts_with = "ipv6")]
     ipv4: bool,
-    /// Only addresses of IPv6
+    /// Use only IPv6 addresses
     #[arg(short = '6', long)]
     ipv6: bool,
     /// Print the record as JSON; the lines of the pings then go to the standard error
@@ -52,7 +51,7 @@ pub(crate) struct Args {
     /// Write the record to a file too
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// No line for each ping
+    /// Print no line for each ping
     #[arg(short, long)]
     quiet: bool,
 }
@@ -124,9 +123,10 @@ Examples:
   loadline ping --tcp 443 www.example.org
 
 ICMP echo needs root, CAP_NET_RAW, or a group within the sysctl net.ipv4.ping_group_range; where
-none is there, connections to port 80 are opened instead, and the first line says so. An answer
-counts once and in its time; late and duplicate ones are told and not counted. Failures are counted
-by class and are in no average. SIGINT (Ctrl-C) or SIGTERM ends the series and prints what there is.
+none is given, connections to port 80 are opened instead, and the first line says so. A reply counts
+once, and only within the timeout; late and duplicate replies are printed but not counted. Failures
+are counted by class and are in no average. SIGINT (Ctrl-C) or SIGTERM ends the series and prints
+the results so far.
 
-Exit codes: 0 every host answered at least once; 1 wrong usage; 2 a host gave no answer at all, or
-it could not run.";
+Exit codes: 0 every host replied at least once; 1 wrong usage; 2 a host did not reply at all, or the
+command could not run.";

@@ -19,10 +19,10 @@ use loadline_measure::{
     record::{Document, FormulaRecord, Record},
 };
 
-/// Work out what a formula of the source documents predicts
+/// Compute a formula of the source documents
 ///
-/// Prints the inputs, the formula as its source writes it, the results, and beside them the figures
-/// that the source prints for the same inputs. Without a formula: lists them.
+/// Prints the inputs, the formula as its source writes it, the results, and the figures that the
+/// source publishes for the same inputs. Without a formula: lists all formulas.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -100,17 +100,17 @@ const LATENCY: &str = "Google Cloud, \"Optimizing Application Latency with Cloud
 const TUTORIAL: &str = "Google Cloud, \"Capacity management with load balancing\"";
 
 const LIST: &str = "\
-loadline plan FORMULA: what the source documents' formulas predict
+loadline plan FORMULA: compute a formula of the source documents
 
-  bandwidth    the network that so many messages per second need, and back
-  ports        connections per second that a table of ports allows
-  replication  the network that a backup load balancer's updates need
-  fibre        the shortest round trip over a distance
-  queue        waits and responses of c servers at a load, and the load line
+  bandwidth    the network bandwidth of messages per second, and the reverse
+  ports        connections per second that a range of ports allows
+  replication  the network bandwidth for updates of a backup load balancer
+  fibre        the shortest round-trip time over a distance in fibre
+  queue        waiting and response times of c servers at a load, and the load line
   credits      how long a burstable processor's CPU credits last
 
-`loadline plan FORMULA` alone works out the example of the document, and says
-which it is; `loadline plan FORMULA --help` tells what can be given.
+`loadline plan FORMULA` without options computes the example of the document, and
+says which it is; `loadline plan FORMULA --help` lists the options.
 ";
 
 const AFTER_HELP: &str = "\

@@ -10,16 +10,16 @@ use read::Source;
 
 /// Draw records as one self-contained HTML page
 ///
-/// Load runs are drawn over each other: response time against rate, latency by percentile, phases,
-/// and each over its own time with what the machine did meanwhile. Capacity searches, probes,
-/// watches, comparisons and formulas get a section each. The page loads nothing and runs no script.
+/// Load runs are drawn in one plot each: response time by rate, latency by percentile, phases; and
+/// each run over time, with the use of the machine. Capacity searches, probes, watches, comparisons
+/// and formulas get a section each. The page loads nothing and runs no script.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Files that --json wrote; NAME=FILE calls one by a name of its own
+    /// Files that --json wrote; NAME=FILE gives one a name
     #[arg(required = true, value_name = "[NAME=]FILE", value_parser = Source::parse)]
     records: Vec<Source>,
-    /// Where to write the page; `-` is the standard output
+    /// Write the page to this file; `-` is the standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// The heading of the page

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use loadline_control::{Page, admin};
 
-/// Print the JSON Schema of the configuration, or of what `--json` prints
+/// Print the JSON Schema of the configuration or of records, and other references
 ///
 /// Editors that know TOML (Even Better TOML, taplo) complete and check a file with it.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Of the records that commands print, instead of the configuration
+    /// The schema of records that --json prints, instead of the configuration
     #[arg(long)]
     records: bool,
     /// Print the reference of every key instead, as Markdown

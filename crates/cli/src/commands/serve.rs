@@ -73,7 +73,7 @@ use upgrade::Upgrade;
 #[derive(Clone, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The configuration; SIGHUP reads it again
+    /// The configuration file; SIGHUP reloads it
     #[arg(required_unless_present = "listen")]
     #[arg(conflicts_with_all = ["listen", "to", "cacert", "insecure"])]
     file: Option<PathBuf>,
@@ -87,24 +87,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL", requires = "listen")]
     to: Vec<String>,
 
-    /// PEM file of CA certificates to trust instead of the system's, for servers by https
+    /// PEM file of CA certificates to trust instead of the system's, for servers with https
     #[arg(long, value_name = "FILE", requires = "to", conflicts_with = "insecure")]
     cacert: Option<String>,
 
-    /// Accept any certificate of servers by https
+    /// Accept any certificate of servers with https
     #[arg(short = 'k', long, requires = "to")]
     insecure: bool,
 
-    /// Read the file again when it or a certificate that it names changes; after it could not be
-    /// used, when any file that it names does
+    /// Reload when the file or a certificate that it names changes; after a failed reload, when any
+    /// file that it names changes
     #[arg(long, requires = "file", conflicts_with = "listen")]
     watch: bool,
 
-    /// How packet forwarding is attached, instead of what `l4.xdp_mode` says
+    /// How packet forwarding is attached, instead of `l4.xdp_mode`
     #[arg(long, value_enum, value_name = "MODE", requires = "file", conflicts_with = "listen")]
     xdp_mode: Option<XdpMode>,
 
-    /// Write the process id there, instead of where `edge.pid_file` says
+    /// Write the process id to this file, instead of `edge.pid_file`
     #[arg(long, value_name = "PATH")]
     pid_file: Option<PathBuf>,
 

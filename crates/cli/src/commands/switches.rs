@@ -9,13 +9,13 @@ use loadline_load::{Protocol, Tls, TlsVersion, Transport};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Protocol and TLS")]
 pub(crate) struct Switches {
-    /// Speak HTTP/1.1 only [over TLS what the server chooses, else HTTP/1.1]
+    /// Use HTTP/1.1 only [over TLS what the server chooses, otherwise HTTP/1.1]
     #[arg(long = "http1.1", conflicts_with_all = ["http2", "http3"])]
     http1: bool,
-    /// Speak HTTP/2: over TLS by ALPN, without TLS by prior knowledge (h2c)
+    /// Use HTTP/2: over TLS by ALPN, without TLS by prior knowledge (h2c)
     #[arg(long = "http2", visible_alias = "http2-prior-knowledge", conflicts_with = "http3")]
     http2: bool,
-    /// Speak HTTP/3, over QUIC to the UDP port of the same number
+    /// Use HTTP/3, over QUIC to the UDP port of the same number
     #[arg(long = "http3", visible_alias = "http3-only")]
     http3: bool,
     /// Accept any certificate
@@ -30,16 +30,16 @@ pub(crate) struct Switches {
     /// PEM file of the client's key [the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// The name to ask for and to verify in TLS instead of the URL's host
+    /// Server name (SNI) to send and to verify in TLS, instead of the URL's host
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
-    /// TLS 1.2 or later, as is so anyway
+    /// TLS 1.2 or later, which is the default
     #[arg(long = "tlsv1.2", visible_alias = "tls1.2", conflicts_with = "tls13")]
     tls12: bool,
     /// TLS 1.3 or later
     #[arg(long = "tlsv1.3", visible_alias = "tls1.3", id = "tls13")]
     tls13: bool,
-    /// TLS of this version at most
+    /// Maximum TLS version
     #[arg(long, value_name = "1.2|1.3", value_parser = ["1.2", "1.3"])]
     tls_max: Option<String>,
 }

@@ -19,7 +19,7 @@ use ratatui::{
 use crate::commands::{administration::Administration, series};
 use watcher::{Next, Watcher};
 
-/// Show live where traffic goes and how far each group is from its load line
+/// Show live where traffic goes, and how close each group is to its load line
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -27,15 +27,15 @@ pub(crate) struct Args {
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
-    /// Time between two looks
+    /// Time between two updates
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = series::span)]
     interval: loadline_core::time::Duration,
 
-    /// Print the view once, 80 columns wide, and end
+    /// Print the view once, 80 columns wide, and exit
     #[arg(long)]
     once: bool,
 
-    /// Print the state once as JSON, as /api/state gives it, and end
+    /// Print the state once as JSON, as /api/state has it, and exit
     #[arg(long)]
     json: bool,
 }

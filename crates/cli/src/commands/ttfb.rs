@@ -27,17 +27,17 @@ use super::{
 };
 use plot::SHOWN;
 
-/// Measure the time to the first byte, request by request
+/// Measure the time to first byte, request by request
 ///
-/// Counts from before the name is looked up to the first byte of the response, as curl's
-/// time_starttransfer does, and shows its parts: DNS, connect, TLS, first byte. Each request has a
-/// connection of its own, as a curl in a loop, unless --keepalive is given. The order of the series
-/// is kept: a first request that has to open connections further on is seen in the plot, not lost
-/// in an average. Several targets take turns, so that a drift meets them all alike.
+/// Measures from before the DNS lookup to the first byte of the response, as curl's
+/// time_starttransfer does, and shows the phases: DNS, connect, TLS, first byte. Each request opens
+/// a connection of its own, as curl in a loop, unless --keepalive is given. The plot shows the
+/// requests in order, so that a slow first request is not lost in an average. Several targets take
+/// turns, so that a drift affects all of them alike.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Where requests go; `http://` may be left out
+    /// URLs to request; `http://` may be left out
     #[arg(required = true, value_name = "URL")]
     urls: Vec<Target>,
     /// Requests to each URL
@@ -47,21 +47,21 @@ pub(crate) struct Args {
     /// Keep the connection from one request to the next
     #[arg(long)]
     keepalive: bool,
-    /// From one request to the next of a URL; a bare number is seconds [one after another]
+    /// Time between two requests to a URL; a bare number is seconds [one after another]
     #[arg(short, long, value_name = "TIME", default_value = "0s", hide_default_value = true)]
     #[arg(value_parser = series::span)]
     interval: Duration,
-    /// How long one request may take, its body included; a bare number is seconds
+    /// Timeout of one request, its body included; a bare number is seconds
     #[arg(short = 'm', long, value_name = "TIME", default_value = "30s")]
     #[arg(value_parser = series::span)]
     timeout: Duration,
     /// A header of the request; repeat for more
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The method
+    /// The HTTP method
     #[arg(short = 'X', long, default_value = "GET")]
     method: String,
-    /// Draw the first 500 requests into an SVG file
+    /// Draw the first 500 requests to this SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print the record as JSON

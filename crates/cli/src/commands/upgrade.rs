@@ -13,18 +13,18 @@ use super::{EXIT_FAILED, EXIT_USAGE, print_errors};
 
 /// Replace the running program without refusing or resetting a connection
 ///
-/// The running process starts the program file anew, with the arguments it was started with, and
-/// hands it its listening sockets. Once the new one serves, the old one takes no more connections
-/// and ends when those it has are through, or after edge.drain_timeout. Where the new one cannot
-/// start, the old one goes on and the reason is told.
+/// The running process starts its program file again, with its own arguments, and hands over the
+/// listening sockets. Once the new process serves, the old one takes no more connections, and ends
+/// when its connections have ended or after edge.drain_timeout. If the new process cannot start,
+/// the old one goes on, and the reason is printed.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The configuration, which names the socket in edge.control
+    /// The configuration file, which has the socket in edge.control
     #[arg(required_unless_present = "socket", conflicts_with = "socket")]
     file: Option<PathBuf>,
 
-    /// The socket itself
+    /// The path of the socket, instead of a configuration file
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 }

@@ -21,11 +21,11 @@ use loadline_measure::{
 use super::output_file::OutputFile;
 pub(crate) use page::write as write_page;
 
-/// Watch what a machine's resources do while a command runs, and say which ran out first
+/// Watch the machine's resources while a command runs, and say which ran out first
 ///
-/// CPU of the machine, of each core and of the command with its children; softirq and steal;
-/// traffic by interface; connections, ports, listen queues and descriptors. The page goes to the
-/// standard error when the command has ended; its own output is left alone.
+/// Measures CPU of the machine, of each core and of the command with its children; softirq and
+/// steal; traffic by interface; connections, ports, listen queues and file descriptors. The result
+/// goes to the standard error when the command has ended; the output of the command is not touched.
 #[derive(clap::Args)]
 #[command(
     after_help = AFTER_HELP,
@@ -36,17 +36,18 @@ pub(crate) struct Args {
     /// Time between samples, at least 10ms [100ms, and 1s in runs over 10 s]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
-    /// What an interface can carry, `180Mb/s` (all but lo) or `eth0=1Gb/s`; repeat for more
+    /// Bandwidth limit of an interface, `180Mb/s` (all but lo) or `eth0=1Gb/s`; repeat for more
     #[arg(long = "net-limit", value_name = "[NAME=]RATE")]
     limits: Vec<NetLimit>,
-    /// A process that runs already, with its children; separate several by commas
+    /// A running process, with its children; separate several by commas
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
     pids: Vec<u32>,
-    /// The part of a process: lb=812, server=12,nginx, generator=..; repeat for more. A program
-    /// that is not there yet is waited for
+    /// The role of a process: lb=812, server=12,nginx, generator=..; repeat for more. Waits for a
+    /// program that does not run yet
     #[arg(long = "role", value_name = "ROLE=PID|NAME")]
     roles: Vec<Subjects>,
-    /// Without a command: watch for so long [until SIGINT, SIGTERM, or all have ended]
+    /// Without a command: duration of the watch [until SIGINT, SIGTERM, or all processes have
+    /// ended]
     #[arg(short = 'd', long, value_name = "TIME", conflicts_with = "command")]
     duration: Option<Duration>,
     /// Print the record as JSON on the standard output instead of the page

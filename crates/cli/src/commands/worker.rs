@@ -15,77 +15,79 @@ use loadline_core::{
 };
 use loadline_lab::{Config, Content, Fault, Forwarding, Machine, Pace, Sleep, Worker};
 
-/// Run a test server whose capacity is known
+/// Run a test server of known capacity
 ///
-/// Its first line on the standard output is `listening on ADDRESS`. SIGTERM ends it: it accepts
-/// no more, answers what is under way (5 s at most) and exits with 0.
+/// Its first line on the standard output is `listening on ADDRESS`. On SIGTERM it stops accepting,
+/// finishes requests in flight (5 s at most) and exits with 0.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// What it answers
+    /// Kind of server
     #[arg(value_enum)]
     content: Kind,
     /// Address to listen on; port 0 lets the system choose, `:9001` means every interface
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9001", value_parser = address)]
     listen: SocketAddr,
-    /// Requests worked on at a time, the others queue [mandelbrot, --burn: 2, machine: 1; or all]
+    /// Requests worked on at a time; others queue [mandelbrot, --burn: 2, machine: 1, otherwise
+    /// all]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroU32>,
-    /// Time a request takes [mandelbrot: 380ms, page: 300ms, json: 100ms, machine: 20ms; or 0s]
+    /// Service time of a request [mandelbrot: 380ms, page: 300ms, json: 100ms, machine: 20ms,
+    /// otherwise 0s]
     #[arg(long, value_name = "TIME")]
     service_time: Option<Duration>,
-    /// Spend the service time as processor time on real threads, drawing for every request
+    /// Use CPU for the service time: draw the set for every request on real threads
     #[arg(long)]
     burn: bool,
-    /// Distance to the caller: half before the queue, half after the core
+    /// Delay of the network to the client: half is added before the queue, half after the work
     #[arg(long, value_name = "TIME", default_value = "0s")]
     delay: Duration,
-    /// Length of the response of `fixed`
+    /// Size of the response of `fixed`
     #[arg(long, value_name = "SIZE", default_value = "100B")]
     size: Bytes,
-    /// Told in the header X-Served-By [REGION/PORT]
+    /// Name in the header X-Served-By [REGION/PORT]
     #[arg(long)]
     name: Option<String>,
     /// A header of every response; repeat for more
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// Region the server says it is in
+    /// Region in the header and in responses
     #[arg(long, default_value = "local")]
     region: String,
-    /// Answer /health-check as the tutorial's server does: a status line, then the end
+    /// Answer /health-check as the tutorial's server does: a status line without headers
     #[arg(long)]
     lenient_health: bool,
-    /// Tell how busy the cores are in the header endpoint-load-metrics (ORCA)
+    /// Report the utilization of the cores in the header endpoint-load-metrics (ORCA)
     #[arg(long)]
     report_utilization: bool,
-    /// Of `unit`: a machine to forward to; repeat for more
+    /// `unit`: a machine to forward to; repeat for more
     #[arg(long = "worker", value_name = "REGION/MACHINE=ADDR")]
     machines: Vec<Machine>,
-    /// Of `unit`: what takes a machine longer is answered 503
+    /// `unit`: timeout of a machine, after which the response is 503
     #[arg(long, value_name = "TIME", default_value = "30s")]
     limit: Duration,
-    /// Of `unit`: what random machines are drawn from
+    /// `unit`: seed of the random choice of machines
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Fall asleep so long after the last request; asleep from the beginning
+    /// Fall asleep this long after the last request; asleep at the start
     #[arg(long, value_name = "TIME")]
     sleep_after: Option<Duration>,
-    /// What waking up takes
+    /// Time to wake up
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "sleep_after")]
     wake: Duration,
-    /// Let no response out for so long, as a collection of garbage does
+    /// Stall for this time: send no response, as during a garbage collection
     #[arg(long, value_name = "TIME", group = "fault")]
     stall: Option<Duration>,
-    /// When the stall begins, counted from the first request
+    /// When the stall begins, from the first request on
     #[arg(long, value_name = "TIME", default_value = "0s", requires = "stall")]
     stall_after: Duration,
-    /// Answer everything with this status
+    /// Respond to all requests with this status
     #[arg(long, value_name = "STATUS", group = "fault")]
     status: Option<u16>,
-    /// Take requests and never answer
+    /// Accept requests and never respond
     #[arg(long, group = "fault")]
     hang: bool,
-    /// Reset the connection instead of answering, for this share of the requests, as `50%`
+    /// Reset the connection instead of responding, for this share of requests, such as `50%`
     #[arg(long, value_name = "SHARE", group = "fault")]
     reset: Option<Ratio>,
 }

@@ -6,13 +6,13 @@ use loadline_l4::Attach;
 /// The values of `--xdp-mode`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum XdpMode {
-    /// The first of the others that works
+    /// The first of the other modes that works
     Auto,
-    /// In the driver
+    /// In the network driver
     Native,
     /// In the network stack
     Generic,
-    /// In traffic control, which not every program can
+    /// In traffic control (TCX); not for `l4 decapsulate`
     Tcx,
 }
 

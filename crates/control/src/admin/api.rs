@@ -51,93 +51,93 @@ async fn description() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], Page::OpenApi.json_or(openapi))
 }
 
-/// What is to change of a service.
+/// Change of a service.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServiceChange {
-    /// Whether it is in maintenance.
+    /// Whether the service is in maintenance.
     maintenance: bool,
 }
 
-/// What is to change of a group.
+/// Change of a group.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupChange {
-    /// The part of its capacity in use: 0, which drains, or 0.1 to 1.
+    /// Scaler: factor of the group's capacity; 0, which drains it, or 0.1 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     scaler: f64,
 }
 
-/// What is to change of a server: one or both.
+/// Change of a server: weight, mode or both.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerChange {
-    /// Its share of the traffic of its group; 0 drains it.
+    /// Weight, 0 to 1000: its share of the group's traffic; 0 drains it.
     #[schemars(range(max = 1000))]
     weight: Option<u32>,
-    /// Whether it takes part.
+    /// Mode of the server.
     mode: Option<Mode>,
-    /// With the mode `drain`: seconds until what is still under way there is cut. As the file says
-    /// if omitted.
+    /// With the mode `drain`: seconds until requests still in flight are cut, at most 86,400.
+    /// Default: `drain_timeout` of the service.
     #[schemars(range(min = 0.0, max = 86_400.0))]
     deadline_s: Option<f64>,
 }
 
-/// The changes that are in force until the next reload.
+/// Changes in force until the next reload.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Changes {
-    /// By service, group and server.
+    /// Changes by service, group and server.
     changes: Vec<Change>,
 }
 
-/// One change.
+/// A change.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Change {
-    /// The service.
+    /// Name of the service.
     service: String,
-    /// The group; absent where the service is changed.
+    /// Name of the group; absent for a change of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     group: Option<String>,
     /// Whether the service is in maintenance.
     #[serde(skip_serializing_if = "Option::is_none")]
     maintenance: Option<bool>,
-    /// The server; absent where the group or the service is changed.
+    /// Address of the server; absent for a change of the group or service.
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<String>,
-    /// The new scaler of the group.
+    /// New scaler of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     scaler: Option<f64>,
-    /// The new weight of the server.
+    /// New weight of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     weight: Option<u32>,
-    /// Whether the server takes part.
+    /// New mode of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<Mode>,
-    /// How long what is under way there may go on, in seconds, from when it began to drain.
+    /// Seconds from the start of the drain until requests in flight are cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_s: Option<f64>,
 }
 
-/// The last minutes of a service.
+/// The last five minutes of a service.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Samples {
-    /// One for each second, the oldest first.
+    /// One sample for each second, the oldest first.
     samples: Vec<Sample>,
 }
 
-/// Flows of packet forwarding that are written down.
+/// Remembered flows and NAT connections of packet forwarding.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct Flows {
-    /// Those that are wanted, by client.
+    /// Flows that match the filter, by client.
     flows: Vec<Flow>,
-    /// How many more are wanted than may be told.
+    /// Number of matching flows that are left out, beyond the limit.
     omitted: usize,
 }
 
-/// Why something was not done.
+/// An error.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Failure {
-    /// For people.
+    /// Message for people.
     error: String,
 }
 

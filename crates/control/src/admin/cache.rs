@@ -25,18 +25,18 @@ pub(super) fn routes() -> Router<Arc<AdminContext>> {
     Router::new().route("/api/cache/objects", get(objects)).route("/api/cache/purge", post(purge))
 }
 
-/// Responses that are stored, those that were used most first.
+/// Stored responses, the most used first.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct CachedObjects {
-    /// No more than were asked for.
+    /// The responses, at most `limit`.
     objects: Vec<CachedObject>,
 }
 
-/// How many responses to tell of.
+/// Number of responses to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limit {
-    /// As many as people look through if omitted.
+    /// Maximum number of responses, up to 10,000; 20 if omitted.
     limit: Option<usize>,
 }
 

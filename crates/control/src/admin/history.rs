@@ -27,7 +27,7 @@ struct Line {
     look: u64,
 }
 
-/// One second of a service.
+/// Figures of a service in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Sample {
     /// Requests that ended, per second.
@@ -36,11 +36,11 @@ pub(crate) struct Sample {
     pub(crate) overflow_per_s: f64,
     /// Requests that failed by fault of a server, of capacity or of loadline, per second.
     pub(crate) errors_per_s: f64,
-    /// Requests that wait for capacity.
+    /// Requests in the queue, waiting for capacity.
     pub(crate) queued: f64,
-    /// Half of the requests took no longer, in milliseconds; none where none ended.
+    /// Median duration of requests in milliseconds; null if none ended.
     pub(crate) p50_ms: Option<f64>,
-    /// 99 of 100 requests took no longer, in milliseconds; none where none ended.
+    /// 99th percentile of the duration of requests in milliseconds; null if none ended.
     pub(crate) p99_ms: Option<f64>,
 }
 

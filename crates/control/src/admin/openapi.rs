@@ -15,32 +15,32 @@ use super::{
 #[must_use]
 pub fn openapi() -> Value {
     let mut page = Page::default();
-    page.read("/api/state", "Everything the edge does", answers::<state::State>);
-    page.read("/api/services/{service}", "What one service does", answers::<state::Service>);
+    page.read("/api/state", "Whole state of the edge", answers::<state::State>);
+    page.read("/api/services/{service}", "State of one service", answers::<state::Service>);
     let history = "/api/services/{service}/history";
-    page.read(history, "Its last five minutes, second by second", answers::<Samples>);
+    page.read(history, "Last five minutes of a service, second by second", answers::<Samples>);
     page.flows();
-    page.read("/api/changes", "The changes in force until the next reload", answers::<Changes>);
+    page.read("/api/changes", "Changes in force until the next reload", answers::<Changes>);
     page.read(
         "/api/changes.toml",
-        "The same as lines for the file, each below its table or entry",
+        "These changes as lines for the file, each below its table or entry",
         |_| text(),
     );
     page.read(
         "/metrics",
-        "Metrics, in the text format of Prometheus, or of OpenMetrics where that is preferred",
+        "Metrics, in the text format of Prometheus, or of OpenMetrics if preferred",
         |_| text_of(&["text/plain", "application/openmetrics-text"]),
     );
-    page.read("/healthz", "Whether the process lives", |_| text());
-    page.read("/readyz", "Whether every service can take traffic; 503 where not", |_| text());
+    page.read("/healthz", "Liveness: whether the process runs", |_| text());
+    page.read("/readyz", "Readiness: every service can take traffic; 503 if not", |_| text());
     let service = "/api/services/{service}";
-    page.change(service, "Put a service in maintenance, or back", Some(schema::<ServiceChange>));
+    page.change(service, "Put a service in maintenance, or end it", Some(schema::<ServiceChange>));
     let group = "/api/services/{service}/groups/{group}";
     page.change(group, "Set the scaler of a group", Some(schema::<GroupChange>));
     let server = "/api/services/{service}/groups/{group}/servers/{server}";
-    page.change(server, "Set weight or mode of a server", Some(schema::<ServerChange>));
+    page.change(server, "Set the weight or the mode of a server", Some(schema::<ServerChange>));
     page.cache();
-    page.change("/api/reload", "Read the file again; forgets all changes", None);
+    page.change("/api/reload", "Reload the file; forgets all changes", None);
     page.finish()
 }
 
@@ -84,7 +84,7 @@ impl Page {
         let keys = filter["properties"].as_object();
         let parameters: Value = keys.into_iter().flatten().map(asked).collect();
         let operation = json!({
-            "summary": "Flows and NAT connections of packet forwarding that are written down",
+            "summary": "Remembered flows and NAT connections of packet forwarding",
             "parameters": parameters,
             "responses": responses,
         });
@@ -97,7 +97,7 @@ impl Page {
         let mut responses = json!({ "200": answers::<CachedObjects>(generator) });
         responses["422"] = answers::<Failure>(generator);
         let told = json!({
-            "summary": "Responses that are stored, those that were used most first",
+            "summary": "Stored responses, the most used first",
             "parameters": [asked((&"limit".to_owned(), &json!({ "type": ["integer"] })))],
             "responses": responses,
         });
@@ -108,7 +108,7 @@ impl Page {
         let content =
             json!({ "application/json": { "schema": schema::<state::Purge>(generator) } });
         let purge = json!({
-            "summary": "Take out of the cache what a URL, a prefix of URLs or a tag names",
+            "summary": "Purge from the cache by a URL, a prefix of URLs or a tag",
             "parameters": [],
             "requestBody": { "required": true, "content": content },
             "responses": responses,
@@ -152,7 +152,7 @@ impl Page {
             "info": {
                 "title": "loadline admin interface",
                 "version": env!("CARGO_PKG_VERSION"),
-                "description": "What an edge does, and changes to it until its next reload.",
+                "description": "State of an edge, and changes to it until the next reload.",
             },
             "paths": self.paths,
             "components": {

@@ -11,29 +11,30 @@ use crate::value::{
     word::Word,
 };
 
-/// A line for each request, which `docs/operation.md` explains.
+/// The access log: a line for each request. `docs/operation.md` explains the lines.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["to"]))]
 pub(crate) struct AccessLog {
-    /// Destination: `stdout`; the path of a file, which is appended to, and reopened at SIGUSR1 and
-    /// SIGHUP; `syslog`, which is `/dev/log`; `syslog:` and the path of another Unix socket;
-    /// `syslog://` and an address, by UDP.
+    /// Destination: `stdout`; the path of a file, to which lines are appended, and which SIGUSR1
+    /// and SIGHUP reopen; `syslog` for `/dev/log`; `syslog:PATH` for another Unix socket;
+    /// `syslog://ADDRESS` for UDP.
     pub(crate) to: Key<Text<LogPlace>>,
     /// Format of a line.
     #[schemars(extend("default" = "text"))]
     pub(crate) format: Key<Text<Word<LogFormat>>>,
-    /// Share, sampled at random, of the requests that ended well and with a status below 400 that
-    /// are logged. All others are logged.
+    /// Share of successful requests that are logged, sampled at random: those that ended well, with
+    /// a status below 400. All others are logged.
     #[schemars(extend("default" = "100%"))]
     pub(crate) successes: Key<Share<0, { 100 * PERCENT }>>,
-    /// Whether targets and referers are logged with their query; if not, they end at the `?`.
+    /// Whether the URLs of requests and referers are logged with their query; if not, they end at
+    /// the `?`.
     #[schemars(extend("default" = true))]
     pub(crate) query: Key<bool>,
-    /// Further fields of a line: `host`, `scheme`, `listener`, `server_name`, `tls_version`,
-    /// `tls_cipher`, `client_certificate`, `cache`, `user`, `request_id`. At the end as
-    /// `host="www.example.com"`, as members of JSON. Default: all but `request_id` in JSON, none
-    /// otherwise.
+    /// Additional fields: `host`, `scheme`, `listener`, `server_name`, `tls_version`, `tls_cipher`,
+    /// `client_certificate`, `cache`, `user`, `request_id`. They are members in JSON, and
+    /// `host="www.example.com"` at the end of a line otherwise. Default: all but `request_id` in
+    /// JSON, otherwise none.
     #[schemars(extend("examples" = [["host", "tls_version"]]))]
     pub(crate) fields: Key<Vec<Text<Word<LogField>>>>,
 }

@@ -18,17 +18,17 @@ use crate::{
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["bind"]))]
 pub(crate) struct Admin {
-    /// Where it listens, without TLS: an address, preferably of the loopback interface, or the path
-    /// of a Unix socket, which its owner alone may use. A change needs a restart.
+    /// Address to listen on, without TLS, preferably of the loopback interface; or the path of a
+    /// Unix socket, which only its owner may use. A change needs a restart.
     pub(crate) bind: Key<Text<AdminPlace>>,
-    /// File whose first line is the token for changes. If omitted, one is generated and printed at
-    /// each start. A change needs a restart.
+    /// File whose first line is the token that changes need. If omitted, a token is generated and
+    /// printed at each start. A change needs a restart.
     pub(crate) token_file: Key<Text<FilePath>>,
     /// Host names accepted besides IP addresses and `localhost`. Others are rejected, as protection
     /// against DNS rebinding. A change needs a restart.
     #[schemars(extend("examples" = [["edge-1.internal"]]))]
     pub(crate) hosts: Key<Vec<At<Text<Host>>>>,
-    /// Which series `/metrics` has. A change needs a restart.
+    /// Detail of `/metrics`: with or without series of each server. A change needs a restart.
     #[schemars(extend("default" = "servers"))]
     pub(crate) metrics: Key<Text<Word<Detail>>>,
 }

@@ -13,29 +13,29 @@ use crate::value::{
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Compression {
-    /// Algorithms that may be used. Of those that a client likes equally the first is taken.
+    /// Compression algorithms that may be used. Of those that the client accepts with the same
+    /// weight, the first is used.
     #[schemars(extend("default" = ["zstd", "gzip", "br"]))]
     pub(crate) algorithms: Key<Vec<Text<Word<Algorithm>>>>,
-    /// Media types that are compressed. Default: text, JSON, XML, JavaScript, WebAssembly, SVG,
-    /// fonts that are not compressed already.
+    /// Media types that are compressed. Default: text, JSON, XML, JavaScript, WebAssembly, SVG and
+    /// uncompressed fonts.
     #[schemars(extend("examples" = [["text/*", "application/json", "application/*+json"]]))]
     pub(crate) types: Key<OneOrMore<MediaType>>,
-    /// Minimum size of a body, where it is known before the body is sent.
+    /// Minimum size of a body that is compressed, if the size is known in advance.
     #[schemars(extend("default" = "1kB"))]
     pub(crate) min_size: Key<Size<0, { 1 << 30 }>>,
-    /// Levels of the algorithms. Under load lower ones are used, and in the end none.
+    /// Compression levels. Under CPU load lower levels are used, and in the end no compression.
     pub(crate) levels: Key<Levels>,
     /// Whether responses to requests with credentials (a cookie, or an `Authorization` that
-    /// browsers remember) are compressed in any case. An attacker who can make a browser send such
-    /// requests with text of his choice may guess secrets beside that text from the length of
-    /// responses (BREACH). Without it they are compressed where the browser says that the site
-    /// itself asks (`Sec-Fetch-Site`), or where the response is for everybody (`Cache-Control:
-    /// public`).
+    /// browsers remember) are always compressed. If not, they are compressed only if the browser
+    /// says that the site itself asks (`Sec-Fetch-Site`), or if the response is for everybody
+    /// (`Cache-Control: public`): otherwise an attacker who makes a browser send such requests with
+    /// text of his choice may guess secrets beside that text from the length of responses (BREACH).
     #[schemars(extend("default" = false))]
     pub(crate) credentials: Key<bool>,
 }
 
-/// Levels as the algorithms count them; a higher one takes more CPU time for fewer bytes.
+/// Compression levels of the algorithms; a higher one takes more CPU time for fewer bytes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Levels {

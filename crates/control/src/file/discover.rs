@@ -13,28 +13,28 @@ use crate::value::{
     word::Word,
 };
 
-/// Where the servers of a group are listed: `file`, `dns` or `srv`. loadline follows the list:
-/// added servers get requests, removed ones are drained. A list that cannot be fetched or read
-/// changes nothing.
+/// Service discovery: where the list of a group's servers comes from, `file`, `dns` or `srv`.
+/// loadline follows the list: added servers get requests, removed ones are drained. A list that
+/// cannot be fetched or read changes nothing.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("oneOf" = [
     { "required": ["file"] }, { "required": ["dns"] }, { "required": ["srv"] }
 ]))]
 pub(crate) struct Discover {
-    /// A file of TOML, or of JSON where its name ends in `.json`, with the key `servers`:
-    /// addresses, or tables of `address`, `weight` and `priority`.
+    /// The path of a TOML file, or a JSON file if its name ends in `.json`, with the key `servers`:
+    /// a list of addresses, or of tables with `address`, `weight` and `priority`.
     #[schemars(extend("examples" = ["/etc/loadline/web.json"]))]
     pub(crate) file: Key<Text<FilePath>>,
-    /// A name and a port: every address of the name (A or AAAA records) is a server.
+    /// A host name and a port: every address of the name (A or AAAA records) is a server.
     pub(crate) dns: Key<Text<Place>>,
-    /// The name of a service: its SRV records say host, port, priority and weight of each server.
+    /// A DNS name with SRV records, which have host, port, priority and weight of each server.
     pub(crate) srv: Key<Text<DnsName>>,
-    /// Which addresses are used, for `dns` and for the hosts of `srv`.
+    /// IP versions of the addresses that are used, for `dns` and for the hosts of `srv`.
     #[schemars(extend("default" = "prefer-ipv4"))]
     pub(crate) family: Key<Text<Word<Family>>>,
-    /// Whether an empty list is accepted, which for DNS is a response that there are no such
-    /// records. It is rejected otherwise, since it mostly is a mistake.
+    /// Whether an empty list is accepted; for DNS, a response without such records. If not, it is
+    /// rejected, as it is mostly a mistake.
     #[schemars(extend("default" = false))]
     pub(crate) allow_empty: Key<bool>,
 }
@@ -43,23 +43,23 @@ pub(crate) struct Discover {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Dns {
-    /// Name servers: addresses, with a port where it is not 53. Default: those of
+    /// Addresses of name servers, with a port if it is not 53. Default: those of
     /// `/etc/resolv.conf`, with its search list.
     pub(crate) servers: Key<Vec<At<Text<NameServer>>>>,
     /// Timeout of a query to one name server.
     #[schemars(extend("default" = "1s"))]
     pub(crate) timeout: Key<Time>,
-    /// Retries of a query.
+    /// Maximum number of retries of a query.
     #[schemars(extend("default" = 1))]
     pub(crate) attempts: Key<Whole<0, 10>>,
-    /// Minimum time that a response is used, whatever its TTL. It is also the time to the next
-    /// query after a failure, doubled with each failure in a row up to `max_ttl`.
+    /// Minimum time that a DNS response is used, whatever its TTL. After a failure the next query
+    /// comes after this time, doubled with each failure in a row up to `max_ttl`.
     #[schemars(extend("default" = "1s"))]
     pub(crate) min_ttl: Key<Time>,
-    /// Maximum time that a response is used, at least `min_ttl`.
+    /// Maximum time that a DNS response is used, at least `min_ttl`.
     #[schemars(extend("default" = "1m"))]
     pub(crate) max_ttl: Key<Time>,
-    /// Maximum time that a start, or a reload, waits for the first DNS response. A later one is
+    /// Maximum time that a start or a reload waits for the first DNS response. A later response is
     /// applied when it comes.
     #[schemars(extend("default" = "3s"))]
     pub(crate) start_wait: Key<Time>,

@@ -22,29 +22,28 @@ use crate::value::{
     { "required": ["advisor"] }, { "required": ["script"] }
 ]))]
 pub(crate) struct Health {
-    /// A GET of this path has to get a response with 2xx or 3xx.
+    /// HTTP check: a GET of this path has to get a 2xx or 3xx response.
     pub(crate) http: Key<Text<UrlPath>>,
-    /// The gRPC health service (`grpc.health.v1.Health/Check`) has to respond SERVING, for this
-    /// service of the server, or for the server as a whole with `true`. Needs http_version = "2".
+    /// gRPC check: `grpc.health.v1.Health/Check` has to respond SERVING for this gRPC service, or
+    /// with `true` for the server as a whole. Needs http_version = "2".
     pub(crate) grpc: Key<TextOrTrue<GrpcService>>,
-    /// A connection has to open.
+    /// TCP check: a connection has to open.
     pub(crate) tcp: Key<True>,
-    /// A built-in check of a protocol.
+    /// A built-in check of another protocol.
     pub(crate) advisor: Key<Text<Word<Advisor>>>,
-    /// A scripted check: what is sent to the server and expected from it, step by step.
+    /// A scripted check: steps that send to the server or say what it has to respond.
     pub(crate) script: Key<Vec<At<Step>>>,
     /// Transport of the `script`.
     #[schemars(extend("default" = "tcp"))]
     pub(crate) transport: Key<Text<Word<Transport>>>,
-    /// The Host header of the check. Default: the server's address. Only with `http` and
-    /// `grpc`.
+    /// Host header of the check. Default: the server's address. Only with `http` and `grpc`.
     pub(crate) host: Key<Text<Host>>,
-    /// Time from one check of a server to the next. Checks of all servers are spread over it; the
-    /// first checks of up to 256 new servers are made at once.
+    /// Time from one check of a server to the next. Checks of several servers are spread over the
+    /// interval; the first checks of up to 256 new servers are made at once.
     #[schemars(extend("default" = "1s"))]
     pub(crate) interval: Key<Time>,
-    /// The same while the server's state is changing, at most `interval`. Default: a quarter of
-    /// `interval`.
+    /// The interval while a server is between up and down (`rise`, `fall`), at most `interval`.
+    /// Default: a quarter of `interval`.
     #[schemars(extend("default" = "250ms"))]
     pub(crate) fast_interval: Key<Time>,
     /// Timeout of a check.
@@ -56,14 +55,14 @@ pub(crate) struct Health {
     /// Failures in a row that bring a server down.
     #[schemars(extend("default" = 3))]
     pub(crate) fall: Key<Whole<1, 100>>,
-    /// Accept a status line followed by the end of the stream, without headers. Only with
-    /// `http`.
+    /// Whether a status line without headers, followed by the end of the connection, is accepted.
+    /// Only with `http`.
     #[schemars(extend("default" = false))]
     pub(crate) lenient: Key<bool>,
 }
 
-/// One step of a script: one of its keys. Expectations are about what the server sent since the
-/// last `send`; a step reads what the step before it left.
+/// One step of a script, with exactly one key. Expectations apply to what the server has sent since
+/// the last `send`; each step reads on where the step before it ended.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]

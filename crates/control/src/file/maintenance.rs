@@ -14,15 +14,16 @@ use crate::value::{
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Maintenance {
-    /// Whether it is on.
+    /// Whether the service is in maintenance.
     #[schemars(extend("default" = false))]
     pub(crate) enabled: Key<bool>,
-    /// The page, a file or several of different types. Default: the error page for 503.
+    /// The page that clients get: a file, or several of different types. Default: the error page
+    /// for 503.
     #[schemars(extend("examples" = ["maintenance.html"]))]
     pub(crate) page: Key<OneOrMore<FilePath>>,
-    /// Value of `Retry-After`. Left out if omitted.
+    /// Value of the `Retry-After` header. No header if omitted.
     #[schemars(extend("examples" = ["10m"]))]
     pub(crate) retry_after: Key<Time>,
-    /// Clients that are let in all the same, to see whether all is well again.
+    /// Addresses of clients that are served during maintenance, to test whether all is well again.
     pub(crate) allow: Key<OneOrMore<NetworkRange>>,
 }

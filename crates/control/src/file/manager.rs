@@ -10,8 +10,8 @@ use crate::value::{
 };
 
 /// How the policy `managed` computes weights, every `interval`: from each server's requests in
-/// flight, its new requests, the time of its health checks and its reported utilization, each
-/// relative to the others of the group and by its importance here. The scheme and the defaults are
+/// flight, new requests, health check time and reported utilization, each relative to the other
+/// servers of the group, and each with its importance set here. The scheme and the defaults are
 /// IBM's.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
@@ -19,7 +19,7 @@ pub(crate) struct Manager {
     /// Importance of requests or connections in flight.
     #[schemars(extend("default" = "50%"))]
     pub(crate) active: Key<Part>,
-    /// Importance of requests or connections that came since the last update.
+    /// Importance of requests or connections that were new since the last update.
     #[schemars(extend("default" = "50%"))]
     pub(crate) new: Key<Part>,
     /// Importance of the time that health checks take.
@@ -31,10 +31,10 @@ pub(crate) struct Manager {
     /// Time between updates of the weights.
     #[schemars(extend("default" = "2s"))]
     pub(crate) interval: Key<Time>,
-    /// Smoothing: each update moves a weight 1/smoothing of the way.
+    /// Smoothing: each update moves a weight 1/smoothing of the way to its new value; 1 is at once.
     #[schemars(extend("default" = 1.5))]
     pub(crate) smoothing: Key<Number<Smoothing>>,
-    /// How much all weights together have to change before they are applied.
+    /// Minimum change of all weights together; smaller changes are not applied.
     #[schemars(extend("default" = "5%"))]
     pub(crate) sensitivity: Key<Part>,
 }

@@ -19,113 +19,115 @@ use crate::value::{
     word::Word,
 };
 
-/// A route: all of its conditions have to match, of a list in a condition one value. Its action is
-/// one of `service`, `split`, `redirect`, `answer` and `deny`.
+/// A route: conditions and one action. Every condition has to match; of a list in a condition one
+/// value is enough. The action is one of `service`, `split`, `redirect`, `answer` and `deny`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Route {
     /// Routes with a higher priority are matched first; equal ones in the order of the file.
     #[schemars(extend("default" = 0))]
     pub(crate) priority: Key<Whole<0, 1_000_000>>,
-    /// The host of the request, without its port.
+    /// Condition: the host of the request, without its port.
     pub(crate) host: Key<OneOrMore<HostPattern>>,
-    /// The path, decoded and without `.` and `..`. With `/` at its end it is that path, also
-    /// without the slash, and all below it; without, that path alone. An expression has to match
-    /// all of it.
+    /// Condition: the path of the request, decoded and without `.` and `..`. `/api/` matches `/api`
+    /// and all below it, `/api` that path alone. A regular expression has to match the whole path.
     pub(crate) path: Key<OneOrMore<PathPattern>>,
-    /// The method.
+    /// Condition: the method.
     pub(crate) method: Key<OneOrMore<MethodName>>,
-    /// Headers by name, all of which have to be there.
+    /// Condition: headers by name, all of which have to be present and match.
     pub(crate) header: Key<Named<OneOrMore<ValuePattern>>>,
-    /// Query parameters by name, all of which have to be there.
+    /// Condition: query parameters by name, all of which have to be present and match.
     pub(crate) query: Key<Named<OneOrMore<ValuePattern>>>,
-    /// Cookies by name, all of which have to be there.
+    /// Condition: cookies by name, all of which have to be present and match.
     pub(crate) cookie: Key<Named<OneOrMore<ValuePattern>>>,
-    /// The address of the client.
+    /// Condition: the address of the client.
     pub(crate) source: Key<OneOrMore<NetworkRange>>,
-    /// A file with further addresses and networks of `source`, one a line; `#` begins a comment. It
-    /// is read again at a reload. With an empty file the route matches nobody.
+    /// A file with further addresses and networks of `source`, one on each line; `#` begins a
+    /// comment. A reload reads it again. With an empty file, and no `source`, the route matches no
+    /// client.
     pub(crate) source_file: Key<Text<FilePath>>,
-    /// The service that gets the request.
+    /// Action: the service that gets the request.
     pub(crate) service: Key<Text<Name>>,
-    /// Services that share the requests, with their weights.
+    /// Action: services that share the requests, with their weights.
     #[schemars(extend("examples" = [{ "web": 95, "canary": 5 }]))]
     pub(crate) split: Key<Named<Whole<0, 1000>>>,
-    /// Sends copies to another service as well, whose responses are discarded. No client waits for
-    /// a copy or sees its failure. The Host header is unchanged.
+    /// Mirroring: copies of the requests go to another service too, whose responses are discarded.
+    /// No client waits for a copy or sees it fail. The Host header is unchanged.
     pub(crate) mirror: Key<TextOr<Name, Mirror>>,
-    /// Stores responses and answers from memory: `true` for the defaults, or a table.
+    /// Caching of responses: `true` for the defaults, or a table.
     #[schemars(extend("default" = false))]
     pub(crate) cache: Key<TableOrSwitch<RouteCache>>,
-    /// CORS: which pages of other origins may read responses. Preflights are answered here; the
-    /// route has to match `OPTIONS`. CORS headers of servers are replaced. Responses of loadline's
-    /// own (401, 429, 502, 503) have them too; those to requests of no route (400, 404, 431) have
-    /// none.
+    /// CORS: pages of which other origins may read responses. loadline answers preflight requests,
+    /// so the route has to match `OPTIONS`. CORS headers of servers are replaced. Errors of
+    /// loadline itself (401, 429, 502, 503) have CORS headers too, but not those without a route
+    /// (400, 404, 431).
     pub(crate) cors: Key<Cors>,
-    /// Redirects the client. Parts of the URL that are not given stay as requested.
+    /// Action: redirects the client. Parts of the URL that are not given stay as requested.
     pub(crate) redirect: Key<Redirect>,
-    /// Sends a fixed response.
+    /// Action: sends a fixed response.
     pub(crate) answer: Key<FixedAnswer>,
-    /// Denies the request with this status.
+    /// Action: denies the request with this status.
     pub(crate) deny: Key<Whole<400, 599>>,
-    /// Priority class of these requests, where not all can be served. Default: the class of the
+    /// Priority class of these requests, when not all can be served. Default: the class of the
     /// service.
     pub(crate) class: Key<Text<Word<Class>>>,
-    /// Rate limit; requests above it get 429.
+    /// Rate limit of each client; requests above it get 429.
     pub(crate) limit: Key<Limit>,
-    /// Maximum size of a request body. A longer one gets 413. Default: that of the listener.
+    /// Maximum size of a request body. A larger one gets 413. Default: that of the listener.
     pub(crate) max_body: Key<Size<0, { 1 << 50 }>>,
-    /// Basic authentication: who may ask. `false` lets everybody in. Default: that of the listener.
+    /// Basic authentication; `false` switches it off. Default: that of the listener.
     pub(crate) basic_auth: Key<TableOrFalse<BasicAuth>>,
-    /// Tokens of JWT: which bearers may ask, instead of `basic_auth`. `false` lets everybody in.
-    /// Default: that of the listener.
+    /// JWT authentication, instead of `basic_auth`; `false` switches it off. Default: that of the
+    /// listener.
     pub(crate) jwt: Key<TableOrFalse<Jwt>>,
-    /// Forward authentication: a service says who may ask, instead of `basic_auth` and `jwt`.
-    /// `false` lets everybody in. Default: that of the listener.
+    /// Forward authentication by a service, instead of `basic_auth` and `jwt`; `false` switches it
+    /// off. Default: that of the listener.
     pub(crate) forward_auth: Key<TableOrFalse<ForwardAuth>>,
-    /// Changes the path on the way to a server. The query stays.
+    /// Changes the path of the request on its way to a server. The query stays.
     pub(crate) rewrite: Key<PathChange>,
-    /// Changes the headers of the request on the way to a server.
+    /// Changes headers of the request on its way to a server.
     pub(crate) request_headers: Key<HeaderEdits>,
-    /// Changes the headers of a server's response.
+    /// Changes headers of a server's response on its way to the client.
     pub(crate) answer_headers: Key<HeaderEdits>,
 }
 
-/// Which requests are copied, for which service.
+/// Mirroring of requests to another service.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["service"]))]
 pub(crate) struct Mirror {
     /// The service that gets the copies.
     pub(crate) service: Key<Text<Name>>,
-    /// The part of the requests that is copied, drawn at random.
+    /// Share of requests that are copied, drawn at random.
     #[schemars(extend("default" = "100%"))]
     pub(crate) share: Key<Share<0, { 100 * PERCENT }>>,
-    /// Maximum size of a copied body. Requests with a larger one are not copied, and counted.
+    /// Maximum size of a request body that is copied. Requests with a larger one are not copied,
+    /// but counted.
     #[schemars(extend("default" = "64KiB"))]
     pub(crate) body: Key<Size<0, { 16 << 20 }>>,
-    /// Maximum number of copies in flight; further ones are not made.
+    /// Maximum number of copies in flight; beyond it no copies are made.
     #[schemars(extend("default" = 100))]
     pub(crate) in_flight: Key<Whole<1, 100_000>>,
 }
 
-/// A redirect. The route does not match what came where its parts lead, so they make no loop; only
-/// what a `regex` or a `map` makes of a path may match again. With `prefix = "/"` and
-/// `to = "/docs/"` what is below `/docs` stays, unless it is led to another host.
+/// A redirect. A request that is already at the target does not match the route, so there is no
+/// loop, except where a `regex` or a `map` changes a path again and again. With `prefix = "/"` and
+/// `to = "/docs/"` requests below `/docs` are not redirected, unless the host changes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {
-    /// 301, 302, 303, 307 or 308.
+    /// Status code: 301, 302, 303, 307 or 308.
     #[schemars(extend("default" = 302))]
     pub(crate) status: Key<Whole<301, 308>>,
-    /// The scheme. Requests came by the one that `trusted_proxies` report for clients behind them.
+    /// The new scheme. The scheme of a request is the one that `trusted_proxies` report, if it came
+    /// through one.
     pub(crate) scheme: Key<Text<Word<Scheme>>>,
-    /// The host, with a port if need be.
+    /// The new host, with a port if needed.
     pub(crate) host: Key<Text<Host>>,
     /// Changes the path.
     pub(crate) rewrite: Key<PathChange>,
-    /// All of where to, with variables, instead of the parts. Where a map in it has no value the
-    /// route does not match.
+    /// The whole URL to redirect to, with variables, instead of `scheme`, `host` and `rewrite`. If
+    /// a map in it has no value, the route does not match.
     #[schemars(extend("examples" = ["https://example.com$path"]))]
     pub(crate) location: Key<Text<HeaderTemplate>>,
 }
@@ -144,32 +146,35 @@ pub(crate) struct FixedAnswer {
     /// The status.
     #[schemars(extend("default" = 200))]
     pub(crate) status: Key<Whole<200, 599>>,
-    /// Headers by name. `Content-Type` is plain text if omitted.
+    /// Headers by name. Default for `Content-Type`: plain text.
     pub(crate) headers: Key<Named<Text<HeaderTemplate>>>,
-    /// The body. It is left out with 204, 205 and 304, which have none.
+    /// The body. It is left out with the status 204, 205 or 304.
     pub(crate) body: Key<Text<Body>>,
 }
 
-/// Cross-origin resource sharing, as browsers understand it (the Fetch standard).
+/// Cross-origin resource sharing (CORS, the Fetch standard).
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["origins"]))]
 pub(crate) struct Cors {
-    /// Origins of these pages.
+    /// Allowed origins: those of pages that may read responses.
     pub(crate) origins: Key<OneOrMore<OriginPattern>>,
-    /// Methods that they may use beside GET, HEAD and POST.
+    /// Methods that these pages may use besides GET, HEAD and POST.
     #[schemars(extend("examples" = [["PUT", "DELETE"]]))]
     pub(crate) methods: Key<OneOrMore<MethodName>>,
-    /// Headers that they may send beside the simple ones. Default: all that they ask for.
+    /// Request headers that these pages may send besides the CORS-safelisted ones. Default: all
+    /// that a preflight asks for.
     #[schemars(extend("examples" = [["X-Token"]]))]
     pub(crate) headers: Key<OneOrMore<HeaderName>>,
-    /// Headers of responses that they may read beside the simple ones.
+    /// Response headers that these pages may read besides the CORS-safelisted ones.
     #[schemars(extend("examples" = [["X-Total"]]))]
     pub(crate) exposed: Key<OneOrMore<HeaderName>>,
-    /// Whether they may send cookies and read what comes then.
+    /// Whether these pages may send cookies and read the responses
+    /// (`Access-Control-Allow-Credentials`).
     #[schemars(extend("default" = false))]
     pub(crate) credentials: Key<bool>,
-    /// How long browsers remember the response to a preflight, in whole seconds.
+    /// How long browsers remember the response to a preflight (`Access-Control-Max-Age`), in whole
+    /// seconds.
     #[schemars(extend("default" = "5s"))]
     pub(crate) max_age: Key<Time>,
 }
@@ -179,16 +184,16 @@ pub(crate) struct Cors {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["rate"]))]
 pub(crate) struct Limit {
-    /// Requests per second of each client.
+    /// Maximum rate of requests of each client.
     pub(crate) rate: Key<PositiveRate>,
     /// Requests of a client that may come at once.
     #[schemars(extend("default" = 1))]
     pub(crate) burst: Key<Whole<1, 1_000_000>>,
-    /// The header whose values have a limit each.
+    /// The header whose values have a limit each, instead of client addresses.
     pub(crate) header: Key<Text<HeaderName>>,
-    /// The cookie whose values have a limit each; not together with `header`.
+    /// The cookie whose values have a limit each, instead of client addresses. Not with `header`.
     pub(crate) cookie: Key<Text<Name>>,
-    /// Maximum number of clients remembered at a time; 8 bytes each.
+    /// Maximum number of clients that are remembered at a time; 8 bytes each.
     #[schemars(extend("default" = 65536))]
     pub(crate) keys: Key<Whole<8, 16_777_216>>,
 }
@@ -199,17 +204,17 @@ pub(crate) struct Limit {
 pub(crate) struct PathChange {
     /// The new path.
     pub(crate) path: Key<Text<NewPath>>,
-    /// The prefix that is replaced, up to the border of a segment. The rest of the path stays as it
-    /// came, `%2F` too, unless it has `.` or `..`, or begins with `//`.
+    /// The prefix that is replaced, of whole segments. The rest of the path stays as it came, `%2F`
+    /// too, unless it has `.` or `..`, or begins with `//`.
     pub(crate) prefix: Key<Text<PathPrefix>>,
-    /// The expression of which the first match is replaced, in the path as routes see it: decoded,
+    /// The regular expression whose first match is replaced, in the path as routes see it: decoded,
     /// `%2F` too, and without `.`, `..` and empty segments.
     pub(crate) regex: Key<Text<Expression>>,
     /// The replacement; `$1` stands for a group of the expression, `${1}` where a letter, a digit
     /// or `_` follows, `$$` for a dollar sign.
     pub(crate) to: Key<Text<NewPath>>,
-    /// The map whose value is the new path; where it has none the path stays, and a redirect that
-    /// changes the path alone does not match.
+    /// The map whose value is the new path. If it has no value the path stays, and a redirect that
+    /// changes only the path does not match.
     pub(crate) map: Key<Text<Name>>,
 }
 
@@ -220,8 +225,8 @@ pub(crate) struct PathChange {
 pub(crate) struct HeaderEdits {
     /// Names of headers to remove.
     pub(crate) remove: Key<OneOrMore<HeaderName>>,
-    /// Headers to set, which replace all of their name.
+    /// Headers to set; they replace all headers of the same name.
     pub(crate) set: Key<Named<Text<HeaderTemplate>>>,
-    /// Headers to add to those of their name.
+    /// Headers to add, besides those of the same name.
     pub(crate) add: Key<Named<Text<HeaderTemplate>>>,
 }

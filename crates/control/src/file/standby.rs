@@ -6,28 +6,28 @@ use serde::Deserialize;
 
 use crate::value::{endpoint::Endpoint, label::FilePath, number::Whole, quantity::Within};
 
-/// Other balancers that know every connection of the active one. keepalived decides which one is
-/// active: `loadline l4 keepalived` prints its configuration. A change needs a restart.
+/// Standby balancers, which know every connection of the active one. keepalived decides which
+/// balancer is active: `loadline l4 keepalived` prints its configuration. A change needs a restart.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["bind", "peers", "key_file"]))]
 pub(crate) struct Standby {
-    /// Our UDP address for replication between the balancers: one that does not move at a failover.
+    /// UDP address of this balancer for replication, one that does not move at a failover.
     pub(crate) bind: Key<Text<Endpoint>>,
-    /// Addresses of the others, as each has it as its `bind`.
+    /// Addresses of the other balancers: the `bind` of each.
     pub(crate) peers: Key<Vec<At<Text<Endpoint>>>>,
-    /// The path of a file whose first line is the key that all of them share, 16 characters or
+    /// The path of a file whose first line is the key that all balancers share, of 16 characters or
     /// more. Datagrams are authenticated with it, not encrypted.
     pub(crate) key_file: Key<Text<FilePath>>,
-    /// The number of the virtual router (VRRP), the same on all of them and unique on the network.
+    /// Virtual router id (VRRP), the same on all balancers and unique on the network.
     #[schemars(extend("default" = 51))]
     pub(crate) router_id: Key<Whole<1, 255>>,
-    /// Priority (VRRP): the highest becomes active where none is. A balancer that comes back later
-    /// is standby.
+    /// VRRP priority: the balancer with the highest becomes active when none is. A balancer that
+    /// comes back does not preempt the active one.
     #[schemars(extend("default" = 100))]
     pub(crate) priority: Key<Whole<1, 254>>,
-    /// Time between advertisements of the active one (VRRP). After three times that it counts as
-    /// failed.
+    /// Advertisement interval of the active balancer (VRRP). After three intervals without one it
+    /// counts as failed.
     #[schemars(extend("default" = "1s"))]
     pub(crate) interval: Key<Text<Interval>>,
 }

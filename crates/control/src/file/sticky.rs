@@ -20,27 +20,28 @@ use crate::value::{
     { "required": ["cookie", "key"] }, { "required": ["hash"] }, { "required": ["header"] }
 ]))]
 pub(crate) struct Sticky {
-    /// The name of a cookie that the first response sets. For HTTP only.
+    /// The name of a session cookie, which the first response sets. For HTTP only.
     pub(crate) cookie: Key<Text<HeaderName>>,
-    /// Secret that the value of the cookie is derived with, 16 characters at least; the same on all
-    /// edges. The value does not reveal the server. Only with `cookie`.
+    /// Secret from which the values of the cookie are derived, at least 16 characters, the same on
+    /// all edges. A value does not reveal the server. Only with `cookie`.
     pub(crate) key: Key<Text<SessionKey>>,
-    /// How long browsers keep the cookie. Default: until they are closed. Only with `cookie`.
+    /// Lifetime of the cookie. Default: until the browser is closed. Only with `cookie`.
     pub(crate) ttl: Key<Time>,
-    /// The path the cookie is sent for. Only with `cookie`.
+    /// `Path` of the cookie. Only with `cookie`.
     #[schemars(extend("default" = "/"))]
     pub(crate) path: Key<Text<UrlPath>>,
-    /// Whether the cookie is sent over TLS only. Only with `cookie`.
+    /// `Secure` attribute of the cookie: it is sent over TLS only. Only with `cookie`.
     #[schemars(extend("default" = false))]
     pub(crate) secure: Key<bool>,
-    /// Whether the cookie is sent with cross-site requests. Only with `cookie`.
+    /// `SameSite` attribute: whether the cookie is sent with cross-site requests. Only with
+    /// `cookie`.
     #[schemars(extend("default" = "lax"))]
     pub(crate) same_site: Key<Text<Word<SameSite>>>,
-    /// What identifies a session.
+    /// Property of a request that identifies its session.
     pub(crate) hash: Key<Text<Word<HashKey>>>,
-    /// How long after its last packet a client keeps its server while servers change, at least
+    /// How long after its last packet a client keeps its server although servers change, at least
     /// `stale_timeout`. Only with `hash = "client-address"`, for listeners with `forward`.
     pub(crate) time: Key<Time>,
-    /// A header whose value identifies a session; the client's address where a request has none.
+    /// The header whose value identifies a session; without it the client's address does.
     pub(crate) header: Key<Text<HeaderName>>,
 }

@@ -12,8 +12,8 @@ use crate::value::label::{Name, ServerName};
 #[schemars(extend("required" = ["name", "service"]))]
 pub(crate) struct NamedService {
     /// The server name (SNI) of the client. `*.example.com` is every name below `example.com`; an
-    /// exact name takes precedence over it, and a longer one over a shorter.
+    /// exact name takes precedence, then the longest.
     pub(crate) name: Key<Text<ServerName>>,
-    /// The name of the service that gets the traffic.
+    /// The service that gets the connections.
     pub(crate) service: Key<Text<Name>>,
 }

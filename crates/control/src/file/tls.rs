@@ -14,39 +14,40 @@ use crate::value::{
     word::Word,
 };
 
-/// TLS towards clients.
+/// TLS of client connections.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("anyOf" = [{ "required": ["certificates"] }, { "required": ["acme"] }]))]
 pub(crate) struct ListenerTls {
-    /// Files with a key and its certificate chain, or tables that name them apart. The server name
-    /// (SNI) of the client selects one, the first where none matches; of several for that name the
-    /// first whose signatures the client can verify. At least one, or `acme`.
+    /// PEM files with a private key and its certificate chain, or tables with separate files. Of
+    /// those for the server name (SNI) of the client, the first is used whose signatures the client
+    /// can verify; if none is for that name, the first of all. At least one, unless there is
+    /// `acme`.
     pub(crate) certificates: Key<Vec<At<TextOr<FilePath, Certificate>>>>,
-    /// Certificates by ACME: the email address for the account with Let's Encrypt, or a table. They
-    /// go before those of `certificates`, which are shown until they are there.
+    /// Certificates by ACME: the email address for an account with Let's Encrypt, or a table. They
+    /// take precedence over `certificates`, which are used until ACME has issued.
     pub(crate) acme: Key<TextOr<Email, Acme>>,
-    /// CA certificates for client certificates. If omitted, none are requested.
+    /// CA certificates that verify client certificates. If omitted, clients are not asked for one.
     pub(crate) client_authorities: Key<Text<FilePath>>,
-    /// Whether a client without a certificate is rejected.
+    /// Whether clients without a certificate are rejected. Only with `client_authorities`.
     #[schemars(extend("default" = true))]
     pub(crate) client_required: Key<bool>,
-    /// Header in which servers get the subject of a client's certificate, as RFC 4514 writes it:
+    /// Header that tells servers the subject of the client's certificate in the form of RFC 4514:
     /// `CN=alice,O=Example`. A header of this name from a client never reaches a server.
     #[schemars(extend("examples" = ["X-Client-Subject"]))]
     pub(crate) client_subject_header: Key<Text<HeaderName>>,
-    /// Whether returning clients may resume their session without a full handshake.
+    /// Whether clients may resume their TLS session without a full handshake.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
     /// Whether returning clients of HTTP/3 may send requests with their first packet (0-RTT), which
-    /// saves a round trip. Whoever records that packet can send it again, so methods other than
-    /// GET, HEAD, OPTIONS and TRACE wait for the handshake, and the others reach servers with
-    /// `Early-Data: 1` (RFC 8470), to which a server may respond 425. Switch it on if no GET
-    /// changes anything. Not with `client_authorities`.
+    /// saves a round trip. An attacker can record that packet and send it again: switch it on only
+    /// if no GET changes anything. GET, HEAD, OPTIONS and TRACE reach servers with `Early-Data: 1`
+    /// (RFC 8470), to which a server may respond 425; other methods wait for the handshake. Not
+    /// with `client_authorities`.
     #[schemars(extend("default" = false))]
     pub(crate) early_data: Key<bool>,
-    /// HSTS (RFC 6797), for `https`: browsers that got a response use TLS only for this long. Each
-    /// response has the header, those of loadline itself included; it replaces that of a server.
+    /// HSTS (RFC 6797), for `https`: how long browsers use only TLS after a response, or a table.
+    /// All responses have the header, those of loadline itself too; it replaces that of a server.
     #[schemars(extend("examples" = ["365d"]))]
     pub(crate) hsts: Key<TextOr<AnyTime, Hsts>>,
     /// Minimum TLS version.
@@ -62,29 +63,29 @@ pub(crate) struct ListenerTls {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["max_age"]))]
 pub(crate) struct Hsts {
-    /// How long it is valid, counted from each response, in whole seconds; "0s" revokes it.
+    /// How long browsers use only TLS, from each response on, in whole seconds; "0s" revokes it.
     pub(crate) max_age: Key<TimeOrOff>,
-    /// Whether it applies to every name below the host as well.
+    /// Whether HSTS applies to all subdomains of the host too.
     #[schemars(extend("default" = false))]
     pub(crate) include_subdomains: Key<bool>,
-    /// Whether browsers may preload it before the first visit (hstspreload.org): that takes a year
-    /// at least and all names below, and is hard to revoke.
+    /// Whether browsers may preload HSTS before the first visit (hstspreload.org). This needs a
+    /// `max_age` of at least a year and `include_subdomains`, and is hard to revoke.
     #[schemars(extend("default" = false))]
     pub(crate) preload: Key<bool>,
 }
 
-/// TLS towards servers.
+/// TLS of server connections.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct ServerTls {
     /// CA certificates to trust instead of the system's.
     pub(crate) authorities: Key<Text<FilePath>>,
-    /// Whether servers' certificates are verified. Without it a man in the middle can read the
+    /// Whether certificates of servers are verified. If not, a man in the middle can read the
     /// traffic.
     #[schemars(extend("default" = true))]
     pub(crate) verify: Key<bool>,
-    /// Server name for SNI and verification. Default: that of each server as it is written, a host
-    /// name or an address; of servers that are listed elsewhere (`discover`) the address.
+    /// Server name for SNI and verification. Default: the host name or address of each server as
+    /// the file has it; with `discover` the address.
     pub(crate) name: Key<Text<Host>>,
     /// Client certificate for servers that request one.
     pub(crate) certificate: Key<TextOr<FilePath, Certificate>>,
@@ -96,15 +97,15 @@ pub(crate) struct ServerTls {
     pub(crate) suites: Key<Vec<Text<SuiteName>>>,
 }
 
-/// A certificate whose files are apart.
+/// A certificate in separate PEM files.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[schemars(extend("required" = ["chain"]))]
 pub(crate) struct Certificate {
-    /// The certificate, then the intermediate ones.
+    /// PEM file of the certificate chain: the certificate, then intermediate ones.
     pub(crate) chain: Key<Text<FilePath>>,
-    /// Its key. Default: the file of the chain.
+    /// PEM file of the private key. Default: the file of `chain`.
     pub(crate) key: Key<Text<FilePath>>,
-    /// An OCSP response (DER) to staple.
+    /// File of an OCSP response (DER) to staple.
     pub(crate) ocsp: Key<Text<FilePath>>,
 }

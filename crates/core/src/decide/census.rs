@@ -32,21 +32,21 @@ pub struct EnrolledServer {
     pub reason: Option<Arc<str>>,
 }
 
-/// How a server is.
+/// Condition of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Condition {
-    /// Its checks pass.
+    /// Health checks pass.
     Up,
-    /// Nothing has checked it; it counts as healthy.
+    /// Not checked yet, or no health checks; counts as healthy.
     #[default]
     Unchecked,
-    /// Its checks fail.
+    /// Health checks fail.
     Down,
-    /// Real requests failed on it; it is out for a while.
+    /// Ejected for some time because requests failed (outlier ejection).
     Ejected,
-    /// Its weight or the scaler of its group is zero.
+    /// Drained: its weight or the scaler of its group is 0.
     Drained,
 }
 

@@ -48,7 +48,7 @@ pub enum Setting {
     Scaler(Ratio),
     /// The weight of a server, 0 to 1000.
     Weight(SocketAddr, u32),
-    /// Whether a server takes part.
+    /// Mode of a server.
     Mode(SocketAddr, Mode),
     /// That it drains, and how long what is under way there may go on.
     Drain(SocketAddr, Duration),
@@ -56,16 +56,16 @@ pub enum Setting {
     Maintenance(bool),
 }
 
-/// Whether a server takes part.
+/// Mode of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// As the file says.
+    /// As configured in the file.
     Active,
-    /// It is given nothing more; the others take its part.
+    /// Gets no new requests; the other servers take its share.
     Drain,
-    /// As if it were down: the group's capacity shrinks.
+    /// As if it were down: the capacity of the group shrinks.
     Maintenance,
 }
 

@@ -4,37 +4,37 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-/// A certificate that an authority issues to this edge, there or not yet.
+/// A certificate by ACME, issued or not yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcmeCertificate {
-    /// The DNS name it is for.
+    /// DNS name of the certificate.
     pub name: String,
-    /// Its file, as in the metrics of certificates.
+    /// Path of the certificate file, as in the metrics of certificates.
     pub file: String,
-    /// Certificates that were issued since the start of the process.
+    /// Number of certificates issued since the start of the process.
     pub issued: u64,
-    /// Attempts that failed since the start of the process.
+    /// Number of failed attempts since the start of the process.
     pub failures: u64,
-    /// Why the last attempt failed; none where it did not.
+    /// Why the last attempt failed; null if it did not.
     pub fault: Option<String>,
-    /// When its authority is asked next, in seconds since 1970.
+    /// Time of the next attempt, in seconds since 1970.
     pub next_attempt_s: u64,
-    /// When the certificate was issued, in seconds since 1970, as far as this process knows; 0
-    /// where there is none.
+    /// Time at which the certificate was issued, in seconds since 1970, as far as this process
+    /// knows; 0 if there is none.
     pub issued_s: u64,
-    /// The edge of the cluster that asked for it.
+    /// The edge of the cluster that got the certificate; null if it is not known.
     pub issued_by: Option<String>,
-    /// The edge of the cluster that is asking the authority now.
+    /// The edge of the cluster that is getting a certificate now; null if none is.
     pub asking: Option<Asking>,
 }
 
-/// Which edge of a cluster asks an authority for a certificate.
+/// An edge of the cluster that is getting a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Asking {
-    /// Its name.
+    /// Name of the edge.
     pub edge: String,
-    /// Since when, in seconds since 1970 by its clock.
+    /// Start of the attempt, in seconds since 1970 by the clock of that edge.
     pub since_s: u64,
 }

@@ -7,116 +7,116 @@ use serde::{Deserialize, Serialize};
 use super::{Counters, Service, ServiceCounter, words::number};
 use crate::{cache::key_of_url, rules::QueryKey};
 
-/// What the cache holds.
+/// State of the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cache {
-    /// Responses that are stored.
+    /// Number of stored responses.
     pub objects: u64,
-    /// Memory that they take, all that is kept beside their bytes included.
+    /// Memory of stored responses, headers and bookkeeping included.
     pub bytes: u64,
-    /// Memory that bodies take which are coming in.
+    /// Memory of bodies that are being fetched.
     pub arriving_bytes: u64,
-    /// Memory that bodies take which are not stored any more, and still sent to clients.
+    /// Memory of bodies that are no longer stored but still being sent to clients.
     #[serde(default)]
     pub sending_bytes: u64,
-    /// Memory that all may take.
+    /// Memory limit of the cache.
     pub memory_bytes: u64,
-    /// Fetches under way.
+    /// Fetches in progress.
     pub fetches: u64,
-    /// Responses that had to leave for others since the start.
+    /// Responses evicted since the start.
     pub evicted: u64,
-    /// The second tier; none if there is none.
+    /// The cache on disk; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskCache>,
 }
 
-/// What the cache has on disk.
+/// State of the cache on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DiskCache {
-    /// Whether the directory is open, and the disk works.
+    /// Whether the directory is open and the disk works.
     pub up: bool,
-    /// Responses that are found there.
+    /// Number of responses on disk.
     pub objects: u64,
-    /// What its files take.
+    /// Size of the files.
     pub bytes: u64,
-    /// What they may take.
+    /// Maximum size of the files.
     pub size_bytes: u64,
-    /// Memory that the index takes.
+    /// Memory of the index.
     pub index_bytes: u64,
-    /// Bytes that wait to be written.
+    /// Bytes waiting to be written.
     pub queued_bytes: u64,
-    /// Purges that count for what is there.
+    /// Purges that apply to responses on disk.
     pub purges: u64,
-    /// Responses that were read since the start.
+    /// Responses read from disk since the start.
     pub hits: u64,
-    /// What they take on disk.
+    /// Their size on disk.
     pub read_bytes: u64,
-    /// Responses that were not read, since too many waited for the disk, or it took too long.
+    /// Responses not read because too many requests waited for the disk or it took too long.
     pub reads_refused: u64,
-    /// Responses that were written.
+    /// Responses written to disk.
     pub written: u64,
-    /// What they take on disk.
+    /// Their size on disk.
     pub written_bytes: u64,
-    /// Responses that were not written, since the disk does not keep up, fails, or they are too
+    /// Responses not written because the disk does not keep up or fails, or because they are too
     /// large.
     pub writes_refused: u64,
     /// Responses that the disk failed to write.
     pub writes_failed: u64,
-    /// Records that were not what was written, or could not be read.
+    /// Damaged records: they could not be read, or are not what was written.
     pub damaged: u64,
-    /// Segments whose room was needed.
+    /// Segments deleted to make room.
     pub reclaimed: u64,
 }
 
-/// A response that is stored.
+/// A stored response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CachedObject {
-    /// What was asked for.
+    /// URL of the response.
     pub url: String,
     /// The status code.
     pub status: u16,
     /// Length of the body.
     pub bytes: u64,
-    /// Requests that were answered with it.
+    /// Requests answered with this response.
     pub hits: u64,
-    /// Seconds since it was generated.
+    /// Age in seconds (as in the `Age` header).
     pub age_s: u64,
-    /// Seconds until it is stale, negative since it is.
+    /// Seconds until the response is stale; negative if it is stale.
     pub ttl_s: i64,
 }
 
-/// What is to be taken out of the cache: all that one of these names.
+/// A purge: exactly one of `url`, `prefix` and `tag`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Purge {
-    /// A whole URL, `https://example.com/path?query`.
+    /// A complete URL, `https://example.com/path?query`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The beginning of URLs.
+    /// A prefix of URLs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// A tag that servers gave them in `Cache-Tag` or `Surrogate-Key`.
+    /// A tag that servers give to responses in `Cache-Tag` or `Surrogate-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
-    /// Mark them stale instead: they may still be used as stale responses are, and are validated
-    /// rather than fetched anew.
+    /// Whether responses are marked stale instead of removed: they may still be served as stale
+    /// responses, and are revalidated instead of fetched anew.
     #[serde(default)]
     pub soft: bool,
 }
 
-/// What a purge has done.
+/// Result of a purge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Purged {
-    /// Responses that were taken out, or marked stale.
+    /// Number of responses removed, or marked stale.
     pub objects: u64,
-    /// Fetches that were under way, whose responses are not stored any more.
+    /// Number of fetches in progress whose responses will not be stored.
     pub fetches: u64,
-    /// Why the disk has not recorded it: then a restart could undo it there.
+    /// Why the purge was not recorded on disk, where a restart could undo it; absent if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<String>,
 }

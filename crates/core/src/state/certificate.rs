@@ -4,18 +4,18 @@ use alloc::{string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
-/// A certificate that is shown to clients or to servers.
+/// A certificate used towards clients or servers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Certificate {
-    /// The file it was read from.
+    /// Path of the file.
     pub file: String,
-    /// The DNS names it is for.
+    /// DNS names of the certificate.
     pub names: Vec<String>,
-    /// When it begins to be valid, in seconds since 1970.
+    /// Begin of validity, in seconds since 1970.
     pub not_before_s: i64,
-    /// When it ends, in seconds since 1970: the earliest end in its chain.
+    /// End of validity, in seconds since 1970: the earliest in the chain.
     pub not_after_s: i64,
-    /// Days until it ends; negative once it has.
+    /// Days until the end of validity; negative after it.
     pub days_left: f64,
 }

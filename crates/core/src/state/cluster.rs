@@ -6,105 +6,106 @@ use serde::{Deserialize, Serialize};
 
 use super::words::number;
 
-/// An edge of several, and its store.
+/// State of an edge in a cluster, and of the store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cluster {
-    /// The name of this edge.
+    /// Name of this edge.
     pub name: String,
-    /// The member of the store to which it is connected; none where it is to none.
+    /// The etcd member to which this edge is connected; null if it is not connected.
     pub endpoint: Option<String>,
-    /// Whether the store has this edge among the others.
+    /// Whether this edge is registered in the store.
     pub joined: bool,
-    /// How many edges the store has.
+    /// Number of edges registered in the store.
     pub edges: u64,
-    /// The name of the elected edge.
+    /// Name of the elected edge, which computes shares; null if there is none.
     pub elected: Option<String>,
-    /// The version of the published configuration that runs here; 0 where it is none.
+    /// Version of the published configuration that runs here; 0 if none does.
     pub configuration: u64,
-    /// The version that was published to all; 0 where none is.
+    /// Version that is published; 0 if there is none.
     pub published: u64,
-    /// Why that one does not run here.
+    /// Why the published version does not run here; null if it does.
     pub refused: Option<String>,
-    /// Versions that were refused.
+    /// Number of refused versions.
     pub refusals: u64,
-    /// Writes to the store; renewals of the lease are none.
+    /// Writes to the store, not counting renewals of the lease.
     pub writes: u64,
-    /// How capacity is shared; none where no group has a limit.
+    /// Sharing of capacity; null if no group has a limit.
     pub sharing: Option<Sharing>,
-    /// How health checks are shared; none where they are not.
+    /// Sharing of health checks; absent if they are not shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<SharedChecks>,
-    /// What is wrong with the store now.
+    /// Current fault of the store; null if there is none.
     pub fault: Option<ClusterFault>,
-    /// How often each kind of fault was met.
+    /// Number of faults by kind.
     pub faults: BTreeMap<String, u64>,
 }
 
-/// An edge's part in the health checks of its region.
+/// Health checks divided among the edges of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedChecks {
-    /// Edges among which they are divided; 0 while the store is away, and each checks all servers.
+    /// Number of edges that divide the checks; 0 while the store cannot be reached and each edge
+    /// checks all servers.
     pub edges: u64,
-    /// Servers of which this edge tells the others.
+    /// Number of servers that this edge checks for the others.
     pub servers: u64,
 }
 
-/// An edge's part in the sharing of capacity.
+/// Capacity shared among edges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sharing {
-    /// Whether it has a lease, so that its shares may be used; else it has its floor, or what it
-    /// keeps.
+    /// Whether this edge has a lease and may use its shares. If not, it uses its floor, or what it
+    /// had with `when_away = "keep"`.
     pub leased: bool,
     /// Whether this edge is the one that computes shares.
     pub elected: bool,
-    /// How many edges share.
+    /// Number of edges that share.
     pub edges: u64,
-    /// Tables of shares that this edge has written as the elected one.
+    /// Number of tables of shares that this edge has written as the elected one.
     pub allotments: u64,
-    /// Slices that this edge took of what was free, since it was short.
+    /// Number of slices of free capacity that this edge took because it ran short.
     pub slices: u64,
-    /// Seconds since shares were changed by anybody; none where that was not seen.
+    /// Seconds since any edge changed shares; null if no change was seen.
     pub allotted_s: Option<f64>,
-    /// Whether edges are configured differently, so that nobody moves shares.
+    /// Whether edges have different settings (`floor`, `max_edges`), so that no shares are changed.
     pub mismatch: bool,
-    /// Why nothing can be written now, though the store is connected.
+    /// Why nothing can be written although the store is connected; null if it can.
     pub fault: Option<ClusterFault>,
-    /// Those of which a group is shared.
+    /// Services with a shared group.
     pub services: Vec<SharedService>,
 }
 
-/// A service whose capacity is shared.
+/// A service with shared capacity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedService {
     /// Its name.
     pub name: String,
-    /// Requests per second that come to this edge, as the others are told.
+    /// Demand at this edge in requests per second, as told to the others.
     pub demand: f64,
-    /// Those with a limit.
+    /// Groups with a limit.
     pub groups: Vec<SharedGroup>,
 }
 
-/// A group whose capacity is shared.
+/// A group with shared capacity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedGroup {
     /// Its name.
     pub name: String,
-    /// The part of its capacity that this edge may use, 0 to 1.
+    /// Share of the group's capacity that this edge may use, 0 to 1.
     pub share: f64,
 }
 
-/// Why an edge goes on without the store, or without a part of it.
+/// A fault of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterFault {
-    /// Its kind, as in the metrics.
+    /// Kind of the fault, as in the metrics.
     pub kind: String,
-    /// What happened, for people.
+    /// Message for people.
     pub message: String,
 }
 

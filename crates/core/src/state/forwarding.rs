@@ -4,45 +4,45 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
-/// What packet forwarding does, counted since it was loaded.
+/// State of packet forwarding, with counters since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Forwarding {
-    /// The interface it is attached to.
+    /// Network interface.
     pub interface: String,
-    /// How it is attached: `native`, `generic` or `tcx`.
+    /// Mode of attachment: `native`, `generic` or `tcx`.
     pub mode: String,
-    /// Frames that came in, by what became of them.
+    /// Received frames by verdict.
     pub verdicts: BTreeMap<String, Traffic>,
-    /// TCP connections that began, with first packets that were sent again.
+    /// TCP connections opened, retransmitted first packets included.
     pub opened: u64,
-    /// What was measured between the last two looks.
+    /// Rates between the last two measurements.
     pub rates: ForwardingRates,
-    /// Where packets come in.
+    /// Addresses whose packets are forwarded.
     pub frontends: Vec<Frontend>,
-    /// Where they go, with servers that are about to leave.
+    /// Servers that get packets, including those that are leaving.
     pub servers: Vec<ForwardedServer>,
 }
 
-/// Packets and their bytes.
+/// Packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Traffic {
     /// Packets.
     pub packets: u64,
-    /// Bytes of their frames.
+    /// Bytes of the frames.
     pub bytes: u64,
 }
 
-/// What was measured of forwarding between two looks.
+/// Rates of packet forwarding between two measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardingRates {
-    /// Packets that were forwarded, per second.
+    /// Packets forwarded per second.
     pub packets_per_s: f64,
-    /// Kilobytes (1000 bytes) of frames that were forwarded, per second.
+    /// Kilobytes (1000 bytes) of frames forwarded per second.
     pub kilobytes_per_s: f64,
-    /// TCP connections that began, per second.
+    /// TCP connections opened per second.
     pub connections_per_s: f64,
 }
 
@@ -56,33 +56,33 @@ pub struct Frontend {
     pub protocol: String,
     /// `mac`, `nat` or `ipip`.
     pub method: String,
-    /// The service.
+    /// Name of the service.
     pub service: String,
 }
 
-/// A server that packets are forwarded to.
+/// A server that gets forwarded packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ForwardedServer {
-    /// Its address, with its port where NAT gives packets one.
+    /// Address of the server, with its port for `nat`.
     pub address: String,
-    /// The service that it is one of; none where services share it, as those by NAT do.
+    /// Service of the server; null for `nat`, where services share servers.
     pub service: Option<String>,
-    /// The number by which tables know it.
+    /// Number of the server in the tables.
     pub number: u16,
-    /// The link address of the next hop towards it; none while it is not known.
+    /// MAC address of the next hop; null until it is known.
     pub link: Option<String>,
     /// `up`, `down` or `leaving`.
     pub condition: String,
-    /// Packets it was sent.
+    /// Packets sent to the server.
     pub packets: u64,
-    /// Bytes of IP packets it was sent.
+    /// Bytes of IP packets sent to the server.
     pub bytes: u64,
-    /// TCP connections that began, with first packets that were sent again.
+    /// TCP connections opened, retransmitted first packets included.
     pub opened: u64,
-    /// FIN and RST that clients sent it.
+    /// FIN and RST packets from clients.
     pub closed: u64,
-    /// Ports of return addresses that are free towards it; none where it is no server of NAT.
+    /// Free ports of return addresses towards the server; null without `nat`.
     pub free_ports: Option<u64>,
 }
 
@@ -111,45 +111,45 @@ impl Forwarding {
     }
 }
 
-/// A flow or a NAT connection that is written down.
+/// A remembered flow or NAT connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flow {
-    /// Where it comes from.
+    /// Address and port of the client.
     pub client: String,
-    /// Where it goes.
+    /// Address and port that the client connects to.
     pub frontend: String,
     /// `tcp` or `udp`.
     pub protocol: String,
-    /// The service; empty where it is no more.
+    /// Name of the service; empty if the service was removed.
     pub service: String,
-    /// `mac`, `nat` or `ipip`; empty where the service is no more.
+    /// `mac`, `nat` or `ipip`; empty if the service was removed.
     pub method: String,
-    /// The server it is on.
+    /// Address of the server.
     pub server: String,
-    /// What NAT has lent it: from where its server sees it come.
+    /// Source address and port that the server sees (`nat`); absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lent: Option<String>,
-    /// Whether a NAT connection has ended, and only keeps its port for a while.
+    /// Whether the NAT connection has ended and only keeps its port for `fin_timeout`.
     pub closed: bool,
-    /// How long ago its last packet came, to a second or so.
+    /// Seconds since the last packet, to about a second.
     pub idle_s: f64,
 }
 
-/// Which flows somebody wants to see; all where nothing is said.
+/// Filter of flows; all flows if empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowFilter {
-    /// An address, or an address and a port.
+    /// Client: an address, or an address and a port.
     pub client: Option<String>,
-    /// The same of the server.
+    /// Server: an address, or an address and a port.
     pub server: Option<String>,
     /// The name of a service.
     pub service: Option<String>,
     /// `mac`, `nat` or `ipip`.
     pub method: Option<String>,
-    /// How many at most.
+    /// Maximum number of flows.
     pub limit: Option<usize>,
 }
 

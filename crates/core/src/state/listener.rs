@@ -9,37 +9,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::fleet::{self, Protocol};
 
-/// What comes in at a listener, counted since the start of the process.
+/// State of a listener, with counters since the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Listener {
-    /// Its address, as the file has it.
+    /// Address of the listener, as in the file.
     pub address: String,
-    /// What is spoken there: `http`, `https`, `tcp`, `tls` or `tls-passthrough`.
+    /// Protocol: `http`, `https`, `tcp`, `tls` or `tls-passthrough`.
     pub protocol: String,
-    /// The most connections at a time.
+    /// Maximum number of connections.
     pub max_connections: u32,
-    /// The most connections of one client at a time; no number if there is no limit.
+    /// Maximum number of connections of one client; null without a limit.
     #[serde(default)]
     pub max_connections_per_client: Option<u32>,
-    /// Connections that are open.
+    /// Open connections.
     pub open: u64,
-    /// Connections that were taken in.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Connections that were not, by the reason: `accept-failed` (mostly for want of file
-    /// descriptors), `proxy-header` (bad, cut or late), `client-limit` (its client had as many as
-    /// it may), `max-connections` (of HTTP/3, when there were as many as there may be).
+    /// Refused connections by reason: `accept-failed` (mostly no file descriptor left),
+    /// `proxy-header` (PROXY header bad, cut or late), `client-limit` (`max_connections_per_client`
+    /// reached), `max-connections` (`max_connections` reached, HTTP/3 only).
     pub refused: BTreeMap<String, u64>,
-    /// Times accepting stopped because there were as many connections as there may be. Those that
-    /// came then waited in the kernel.
+    /// Number of times that accepting stopped because `max_connections` was reached. New
+    /// connections then waited in the kernel's backlog.
     pub held: u64,
-    /// TLS handshakes that were completed.
+    /// Completed TLS handshakes.
     pub handshakes: u64,
-    /// TLS handshakes that failed: refused by either side, cut, or too slow.
+    /// Failed TLS handshakes: refused by either side, cut or too slow.
     pub handshakes_failed: u64,
-    /// Bytes that clients sent, TLS and frames included.
+    /// Bytes received from clients, TLS and framing included.
     pub received_bytes: u64,
-    /// Bytes that were sent to clients, TLS and frames included.
+    /// Bytes sent to clients, TLS and framing included.
     pub sent_bytes: u64,
 }
 

@@ -4,31 +4,31 @@ use alloc::{string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
-/// A balancer of several, of which one is active.
+/// State of standby: this balancer among several, of which one is active.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Standby {
-    /// What this balancer is.
+    /// Role of this balancer.
     pub role: Role,
-    /// Since how many seconds.
+    /// Seconds since the balancer took this role.
     pub role_s: f64,
-    /// Flows and connections of the active that have no place here: of an address or a return
-    /// address that the file does not have, or with a full table.
+    /// Flows and connections of the active balancer that could not be stored here: their address or
+    /// return address is not in this file, or the table is full.
     pub unplaced: u64,
-    /// Datagrams of strangers, or without the seal of the key.
+    /// Refused datagrams: from unknown addresses, or not authenticated with the key.
     pub refused: u64,
-    /// The other balancers, in the order of the file.
+    /// Other balancers, in the order of the file.
     pub peers: Vec<StandbyPeer>,
 }
 
-/// What a balancer is.
+/// Role of a balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// It has the addresses of the services, and packets come to it.
+    /// It has the service addresses and gets the packets.
     Active,
-    /// It waits to become active.
+    /// It is ready to become active.
     Standby,
 }
 
@@ -38,49 +38,52 @@ pub enum Role {
 pub struct StandbyPeer {
     /// Address and port.
     pub address: String,
-    /// How far it and this balancer know the same.
+    /// State of replication with this balancer.
     pub link: PeerLink,
-    /// Of the active: how long the oldest datagram has been without an answer. Of a standby: how
-    /// long nothing was heard of the active. None where they do not speak.
+    /// Replication lag in seconds. On the active balancer: age of the oldest unacknowledged
+    /// datagram. On a standby: time since the last datagram from the active one. Null if they do
+    /// not communicate.
     pub lag_s: Option<f64>,
-    /// Of the active: facts that the peer may not know as they are now. Of a standby: none.
+    /// On the active balancer: number of entries that the peer may not have in their current state.
+    /// On a standby: null.
     pub behind: Option<u64>,
-    /// What they have told each other since the start of the process.
+    /// Replication counters since the start of the process.
     pub counts: PeerCounts,
 }
 
-/// How far two balancers know the same.
+/// State of replication between two balancers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PeerLink {
-    /// Neither follows the other.
+    /// No replication between the two.
     Silent,
-    /// One is told everything.
+    /// Full synchronization in progress.
     Joining,
-    /// One knows everything, and is told what changes.
+    /// Synchronized; only changes are sent.
     Whole,
 }
 
-/// What was told, in all.
+/// Replication counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerCounts {
-    /// Facts told to it.
+    /// Entries sent to the peer.
     pub records_sent: u64,
-    /// Facts heard of it.
+    /// Entries received from the peer.
     pub records_received: u64,
-    /// Datagrams with facts told to it.
+    /// Datagrams with entries sent to the peer.
     pub datagrams_sent: u64,
-    /// Datagrams with facts heard of it.
+    /// Datagrams with entries received from the peer.
     pub datagrams_received: u64,
-    /// Datagrams with facts, of either, that were lost or came late; what they said is said again.
+    /// Datagrams with entries, in either direction, that were lost or late; their entries are sent
+    /// again.
     pub datagrams_lost: u64,
-    /// How often one was told everything.
+    /// Number of full synchronizations.
     pub resynchronizations: u64,
-    /// Bytes to it, with all headers from Ethernet on.
+    /// Bytes sent to the peer, all headers from Ethernet on included.
     pub bytes_sent: u64,
-    /// Bytes from it, with all headers from Ethernet on.
+    /// Bytes received from the peer, all headers from Ethernet on included.
     pub bytes_received: u64,
 }
 

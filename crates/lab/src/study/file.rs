@@ -13,39 +13,39 @@ use super::place::{ByRow, OneOrMore, Word};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct File {
-    /// What it is called, in a few words.
+    /// Title of the study.
     pub(crate) title: Option<At<String>>,
-    /// What it is about; empty lines part paragraphs.
+    /// Description; empty lines separate paragraphs.
     pub(crate) about: String,
-    /// The documents that published it.
+    /// Source documents of the published figures.
     pub(crate) sources: Vec<String>,
     /// What `--quick` changes for the study as a whole.
     pub(crate) quick: Quick,
-    /// Texts for placeholders.
+    /// Values of placeholders.
     pub(crate) values: Named<Word>,
-    /// Beyond what a run is invalid.
+    /// Limits beyond which a run is invalid.
     pub(crate) limits: Limits,
     /// Programs that have to be installed.
     pub(crate) tool: Named<ToolEntry>,
-    /// Variants; one called `loadline` where there is none.
+    /// Rows: variants of the study; one called `loadline` if there are none.
     pub(crate) row: Named<RowEntry>,
-    /// Machines.
+    /// Hosts: the machines of the lab.
     pub(crate) host: Named<HostEntry>,
-    /// What is between two of them.
+    /// Links between hosts.
     pub(crate) link: Vec<At<LinkEntry>>,
-    /// Files written to the run's folder before anything starts.
+    /// Files written to the folder of the run before anything starts.
     pub(crate) file: Vec<At<FileEntry>>,
     /// Commands run on the real machine before anything starts, such as making certificates.
     pub(crate) prepare: Vec<At<Prepare>>,
-    /// What runs on hosts from the beginning.
+    /// Programs that run on hosts from the start.
     pub(crate) program: Vec<At<ProgramEntry>>,
-    /// What is done, in this order.
+    /// Phases, in the order in which they run.
     pub(crate) phase: Vec<At<PhaseEntry>>,
-    /// What is taken from the measurements and what it is held against.
+    /// Figures: how they are computed, and their targets.
     pub(crate) figure: Vec<At<FigureEntry>>,
-    /// Published figures held against each other.
+    /// Consistency checks of published figures.
     pub(crate) check: Vec<At<CheckEntry>>,
-    /// Pictures of the report.
+    /// Plots of the report.
     pub(crate) plot: Vec<At<PlotEntry>>,
 }
 
@@ -53,21 +53,21 @@ pub(crate) struct File {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Quick {
-    /// So many times faster; `{speed}` is 1 without `--quick`.
+    /// Factor by which the study runs faster; `{speed}` is 1 without `--quick`.
     pub(crate) speed: Option<At<f64>>,
-    /// Replace those of `values`.
+    /// Values that replace those of `values`.
     pub(crate) values: Named<Word>,
 }
 
-/// Beyond what a run is invalid: it is kept, and not averaged in.
+/// Limits beyond which a run is invalid: it is kept, but counts in no figure.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Limits {
-    /// How late the router may be with 99 % of the packets.
+    /// Maximum lateness of the WAN router, 99th percentile over packets.
     pub(crate) lateness: Option<At<String>>,
-    /// How late it may be with 90 % of them; `lateness` if only that is given.
+    /// Maximum lateness of the WAN router, 90th percentile; `lateness` if only that is given.
     pub(crate) lateness_p90: Option<At<String>>,
-    /// The share of the machine's CPU that its host may take meanwhile.
+    /// Maximum CPU steal during a run, as a share of the machine's CPU.
     pub(crate) steal: Option<At<String>>,
 }
 
@@ -75,9 +75,9 @@ pub(crate) struct Limits {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ToolEntry {
-    /// The command that prints its version; its first word is looked for.
+    /// Command that prints the version; its first word is the program that has to be installed.
     pub(crate) version: Vec<String>,
-    /// How it is installed.
+    /// How to install it, for messages.
     pub(crate) install: Option<String>,
 }
 
@@ -85,68 +85,68 @@ pub(crate) struct ToolEntry {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RowEntry {
-    /// What the report calls it.
+    /// Title in the report.
     pub(crate) title: Option<String>,
-    /// The tool it shows; it is left out unless `--peer` names it, and never judged.
+    /// Peer: the tool of this row. The row is skipped unless `--peer` names it, and never judged.
     pub(crate) peer: Option<At<String>>,
-    /// Replace those of the study.
+    /// They replace those of the study.
     pub(crate) values: Named<Word>,
 }
 
-/// A machine.
+/// A host: a machine of the lab.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HostEntry {
-    /// Where it is; for reading only.
+    /// Region of the host, for readers only.
     pub(crate) region: Option<String>,
-    /// Its address; one of 10.0.0.0/8 is chosen if omitted.
+    /// Address; one of 10.0.0.0/8 is chosen if omitted.
     pub(crate) address: Option<At<String>>,
-    /// Further addresses, also ones that other hosts have: the nearest answers.
+    /// Further addresses. Several hosts may have the same one (anycast): packets go to the nearest.
     pub(crate) also: Vec<At<String>>,
-    /// Its address on an Ethernet with the length of the prefix; hosts of one network share one.
+    /// Address with prefix length on an Ethernet, which all hosts of that network share.
     pub(crate) ethernet: Option<At<String>>,
-    /// Whether it sends what comes for the addresses in `also` on to the nearest other host that
-    /// has them, unchanged, as a router does.
+    /// Whether packets for the addresses in `also` are forwarded unchanged to the nearest other
+    /// host that has them, as by a router.
     pub(crate) forwards: bool,
-    /// How many cores its programs may use at once.
+    /// Maximum number of cores that its programs use at a time.
     pub(crate) cores: Option<At<u32>>,
-    /// How much processor time they may have, where 100% is one core.
+    /// CPU limit of its programs; 100% is one core.
     pub(crate) cpu: Option<At<String>>,
-    /// The congestion control of its TCP; cubic if omitted.
+    /// TCP congestion control; cubic if omitted.
     pub(crate) congestion: Option<String>,
-    /// Segments that its TCP sends before the first acknowledgement.
+    /// TCP initial congestion window, in segments.
     pub(crate) initial_window: Option<u32>,
-    /// The largest window that its TCP advertises.
+    /// Maximum TCP window that the host advertises.
     pub(crate) window: Option<At<String>>,
-    /// Settings of the kernel for this host alone; names begin with `net.`.
+    /// Kernel settings (sysctl) of this host alone; names begin with `net.`.
     pub(crate) settings: BTreeMap<String, Word>,
-    /// What it can send.
+    /// Bandwidth for sending.
     pub(crate) up: Option<At<String>>,
-    /// What it can receive.
+    /// Bandwidth for receiving.
     pub(crate) down: Option<At<String>>,
-    /// The rows it is in; all where empty.
+    /// Rows that have it; all if empty.
     pub(crate) rows: Vec<At<String>>,
 }
 
-/// What is between two hosts. Directions are alike.
+/// A link between two hosts, the same in both directions.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LinkEntry {
     /// The two hosts, or a host and `*` for all others.
     pub(crate) between: Vec<At<String>>,
-    /// The round trip; half of it each way.
+    /// Round-trip time; half of it in each direction.
     pub(crate) rtt: Option<At<String>>,
-    /// Each way up to so much longer.
+    /// Jitter: maximum additional delay in each direction.
     pub(crate) jitter: Option<At<String>>,
-    /// Bits per second each way.
+    /// Bandwidth in each direction.
     pub(crate) rate: Option<At<String>>,
-    /// What waits for the rate before more is dropped.
+    /// Queue before `rate`, beyond which packets are dropped.
     pub(crate) queue: Option<At<String>>,
-    /// The share of packets that is lost.
+    /// Share of packets that are lost.
     pub(crate) loss: Option<At<String>>,
-    /// The share of packets that overtakes others.
+    /// Share of packets that overtake others.
     pub(crate) reorder: Option<At<String>>,
-    /// The rows it is in; all where empty.
+    /// Rows that have it; all if empty.
     pub(crate) rows: Vec<At<String>>,
 }
 
@@ -155,9 +155,9 @@ pub(crate) struct LinkEntry {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FileEntry {
     pub(crate) name: Option<At<String>>,
-    /// What it holds; placeholders are filled in.
+    /// Content of the file, with placeholders filled in.
     pub(crate) text: Option<At<String>>,
-    /// The file it is a copy of, from the folder of the study.
+    /// File to copy, relative to the folder of the study.
     pub(crate) from: Option<At<String>>,
     pub(crate) rows: Vec<At<String>>,
 }
@@ -170,7 +170,7 @@ pub(crate) struct Prepare {
     pub(crate) rows: Vec<At<String>>,
 }
 
-/// What runs on a host from the beginning.
+/// A program that runs on a host from the start.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ProgramEntry {
@@ -178,14 +178,14 @@ pub(crate) struct ProgramEntry {
     pub(crate) host: Option<At<String>>,
     /// The command and its arguments.
     pub(crate) run: Option<At<Vec<At<Word>>>>,
-    /// When it counts as started; at once if omitted.
+    /// Condition on which it counts as started; at once if omitted.
     pub(crate) ready: Option<At<ReadyEntry>>,
-    /// Only an action starts it.
+    /// Whether only an action starts it.
     pub(crate) on_demand: bool,
     pub(crate) rows: Vec<At<String>>,
 }
 
-/// When a program counts as started.
+/// Condition on which a program counts as started.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReadyEntry {
@@ -193,42 +193,42 @@ pub(crate) struct ReadyEntry {
     pub(crate) port: Option<At<Word>>,
     /// Its output has a line with this text.
     pub(crate) line: Option<At<String>>,
-    /// So long after its start, and after the others.
+    /// Time after its start, and after the other conditions.
     pub(crate) after: Option<At<String>>,
-    /// Given up after this; 10s if omitted.
+    /// Timeout; 10s if omitted.
     pub(crate) within: Option<At<String>>,
 }
 
-/// Something done, for every combination of `for`, so many times.
+/// A phase: it runs `repeat` times for every combination of `for`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PhaseEntry {
     pub(crate) name: Option<At<String>>,
-    /// Where `run` runs.
+    /// Host on which `run` runs.
     pub(crate) host: Option<At<String>>,
     /// The command that measures; a phase without one only acts.
     pub(crate) run: Option<At<Vec<At<Word>>>>,
-    /// Values that `run` is repeated for: the phase runs for each of them.
+    /// Variables and their values: the phase runs for each combination.
     #[serde(rename = "for")]
     pub(crate) sweep: Named<Vec<Word>>,
-    /// How often it runs for each of them.
+    /// Number of runs for each combination.
     pub(crate) repeat: Option<u32>,
-    /// Figures to take from an output that is no record, by name: a regular expression with one
+    /// Figures to take from an output that is not a record, by name: a regular expression with one
     /// group.
     pub(crate) measure: Named<String>,
-    /// Commands that run meanwhile; they are ended with `run`.
+    /// Commands that run in parallel; they are ended with `run`.
     pub(crate) beside: Vec<At<BesideEntry>>,
-    /// Done before.
+    /// Actions before `run`.
     pub(crate) before: Vec<At<ActionEntry>>,
-    /// Done meanwhile, each at its time.
+    /// Actions during `run`, each at its time.
     pub(crate) during: Vec<At<ActionEntry>>,
-    /// Done after.
+    /// Actions after `run`.
     pub(crate) after: Vec<At<ActionEntry>>,
-    /// Given up after this; 10m if omitted.
+    /// Timeout of `run`; 10m if omitted.
     pub(crate) timeout: Option<At<String>>,
-    /// Replace those of the study.
+    /// They replace those of the study.
     pub(crate) limits: Limits,
-    /// Tools that `run` needs beside the row's; it is skipped without them.
+    /// Tools that `run` needs besides the row's; without them it is skipped.
     pub(crate) needs: OneOrMore,
     pub(crate) rows: Vec<At<String>>,
     /// What `--quick` replaces.
@@ -255,11 +255,11 @@ pub(crate) struct BesideEntry {
     pub(crate) rows: Vec<At<String>>,
 }
 
-/// Something done to the lab: exactly one of the verbs.
+/// An action on the lab: exactly one of the keys below, besides `at` and details.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ActionEntry {
-    /// When, from the start of `run`; for `during` only.
+    /// Time from the start of `run`; for `during` only.
     pub(crate) at: Option<At<String>>,
     /// Starts programs.
     pub(crate) start: Option<At<OneOrMore>>,
@@ -272,11 +272,11 @@ pub(crate) struct ActionEntry {
     /// Sends a signal, for example HUP, to the programs in `to`.
     pub(crate) signal: Option<At<String>>,
     pub(crate) to: Option<At<OneOrMore>>,
-    /// Cuts hosts off: no packet comes or goes.
+    /// Cuts hosts off the network: no packet comes or goes.
     pub(crate) cut: Option<At<OneOrMore>>,
     /// Joins hosts that were cut off.
     pub(crate) join: Option<At<OneOrMore>>,
-    /// Changes the link between two hosts to what is beside it.
+    /// Changes the link between two hosts to the keys beside this one.
     pub(crate) link: Option<At<Vec<At<String>>>>,
     pub(crate) rtt: Option<At<String>>,
     pub(crate) jitter: Option<At<String>>,
@@ -284,7 +284,7 @@ pub(crate) struct ActionEntry {
     pub(crate) queue: Option<At<String>>,
     pub(crate) loss: Option<At<String>>,
     pub(crate) reorder: Option<At<String>>,
-    /// Waits.
+    /// Waits for this time.
     pub(crate) wait: Option<At<String>>,
     /// Runs a command to its end, on the host `on`.
     pub(crate) run: Option<At<Vec<At<Word>>>>,
@@ -292,17 +292,17 @@ pub(crate) struct ActionEntry {
     pub(crate) rows: Vec<At<String>>,
 }
 
-/// A figure: where it comes from, what was published, and the band that judges it.
+/// A figure: where it comes from, the published value, and the target.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FigureEntry {
-    /// What formulas call it.
+    /// Name in formulas.
     pub(crate) name: Option<At<String>>,
-    /// What the report calls it.
+    /// Title in the report.
     pub(crate) title: Option<String>,
     /// ms, s, /s, Mb/s, %, or anything else; times and rates are scaled by the speed.
     pub(crate) unit: String,
-    /// The phase it is taken from.
+    /// Phase that it is taken from.
     pub(crate) phase: Option<At<String>>,
     /// The values of the phase's `for`.
     pub(crate) at: Named<Word>,
@@ -310,36 +310,36 @@ pub(crate) struct FigureEntry {
     pub(crate) run: Option<u32>,
     /// The path in the record: `response.mean_ms`, `targets.0.time.p50_ms`.
     pub(crate) take: Option<At<String>>,
-    /// What is made of several: mean (if omitted), median, min, max, first, last, sum, count.
+    /// Aggregate of several runs: mean (if omitted), median, min, max, first, last, sum, count.
     pub(crate) of: Option<At<String>>,
-    /// The value of this variable of `for` at which the figure first reaches `reaches`.
+    /// Variable of `for`: the figure is its first value at which the measurement reaches `reaches`.
     pub(crate) along: Option<At<String>>,
-    /// See `along`: a number or a formula.
+    /// Value to reach (see `along`): a number or a formula.
     pub(crate) reaches: Option<At<Word>>,
     /// A formula over other figures.
     pub(crate) compute: Option<At<String>>,
-    /// What was published.
+    /// Published value.
     pub(crate) published: Option<At<ByRow<f64>>>,
-    /// Where: the document and the place in it.
+    /// Source of the published value: document and place in it.
     pub(crate) source: Option<String>,
-    /// As far from the published figure at most: `5%`.
+    /// Target: maximum difference from the published value, such as `5%`.
     pub(crate) within: Option<At<String>>,
-    /// A number or a formula.
+    /// Target: bound of the figure, a number or a formula.
     pub(crate) at_least: Option<At<Word>>,
-    /// A number or a formula.
+    /// Target: bound of the figure, a number or a formula.
     pub(crate) at_most: Option<At<Word>>,
-    /// Exactly this text.
+    /// Target: exactly this text.
     pub(crate) is: Option<At<String>>,
     /// Why it is not expected to be reproduced.
     pub(crate) not_reproduced: Option<String>,
-    /// Why the simulator says something else.
+    /// Why the simulator gives another value.
     pub(crate) simulation_differs: Option<String>,
     pub(crate) rows: Vec<At<String>>,
     /// What `--quick` replaces; an empty table judges nothing.
     pub(crate) quick: Option<Band>,
 }
 
-/// What a figure has to be, as in [`FigureEntry`].
+/// Target of a figure, as in [`FigureEntry`].
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Band {
@@ -349,23 +349,23 @@ pub(crate) struct Band {
     pub(crate) is: Option<At<String>>,
 }
 
-/// Published figures held against each other.
+/// Consistency checks of published figures.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CheckEntry {
-    /// What is worked out.
+    /// Title of the figure.
     pub(crate) title: Option<At<String>>,
-    /// From what: `80 / 14.45`.
+    /// Formula over published figures: `80 / 14.45`.
     pub(crate) compute: Option<At<String>>,
-    /// What the document prints.
+    /// Value that the document prints.
     pub(crate) printed: Option<At<f64>>,
     pub(crate) unit: String,
     pub(crate) source: String,
-    /// What follows from it.
+    /// Conclusion.
     pub(crate) note: String,
 }
 
-/// A picture of the report.
+/// A plot of the report.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PlotEntry {
@@ -373,15 +373,15 @@ pub(crate) struct PlotEntry {
     /// `curve`, `bars`, `series`, `time` or `beside`.
     pub(crate) kind: Option<At<String>>,
     pub(crate) phase: Option<At<String>>,
-    /// The variable of `for` along x (curve), or that groups the bars.
+    /// Variable of `for` on the x axis (curve), or by which bars are grouped.
     pub(crate) x: Option<At<String>>,
     pub(crate) x_title: Option<String>,
-    /// Paths in the records, each a line.
+    /// Paths in the records, each drawn as a line.
     pub(crate) take: OneOrMore,
     pub(crate) unit: String,
-    /// Figures by name, published beside measured (beside).
+    /// Names of figures to draw, published beside measured (beside).
     pub(crate) figures: Vec<At<String>>,
-    /// Values of `for` that are shown; all where empty.
+    /// Values of `for` that are shown; all if empty.
     pub(crate) at: BTreeMap<String, Word>,
     pub(crate) rows: Vec<At<String>>,
 }

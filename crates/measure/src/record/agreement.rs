@@ -4,17 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Reading;
 
-/// What the simulator says of a study, beside what the lab measured.
+/// Figures of a study in the simulator, beside those of the lab.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudySimulation {
-    /// Where the figures of the lab are from; empty where there are none.
+    /// Where the figures of the lab come from; empty if there are none.
     pub measured: String,
-    /// What the simulation drew everything random from.
+    /// Seed of the simulation.
     pub seed: u64,
-    /// Every figure that the lab or the simulator has.
+    /// Figures of the lab, the simulator or both.
     pub figures: Vec<SimulatedFigure>,
-    /// What was not simulated.
+    /// Phases that were not simulated.
     pub not_simulated: Vec<NotSimulated>,
 }
 
@@ -22,42 +22,42 @@ pub struct StudySimulation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedFigure {
-    /// As formulas call it.
+    /// Name of the figure in formulas.
     pub name: String,
-    /// As it is called.
+    /// Title of the figure in the report.
     pub title: String,
-    /// The row; empty for a figure over several rows.
+    /// Row (variant) of the study; empty for a figure over several rows.
     pub row: String,
-    /// Its unit; empty for a bare number.
+    /// Unit; empty for a bare number.
     pub unit: String,
-    /// What the lab measured.
+    /// Value that the lab measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Reading>,
-    /// What the simulator says.
+    /// Value of the simulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<Reading>,
-    /// How far apart both may be, in words.
+    /// Allowed difference of the two values, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub band: String,
     /// Whether they agree.
     pub agreement: Agreement,
-    /// Why they do not, or why there is only one of them.
+    /// Why the values differ, or why one of them is missing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// Whether lab and simulator agree.
+/// Whether the values of lab and simulator agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
-    /// They are within the band.
+    /// The difference is within `band`.
     Agrees,
-    /// They are not.
+    /// The difference is beyond `band`.
     Differs,
-    /// They are not, and the study says why.
+    /// The difference is beyond `band`, and the study explains why.
     Explained,
-    /// One of the two is missing.
+    /// One of the two values is missing.
     #[default]
     NotCompared,
 }
@@ -66,10 +66,10 @@ pub enum Agreement {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NotSimulated {
-    /// The row.
+    /// Row (variant) of the study.
     pub row: String,
-    /// The phase; empty where the whole row was not.
+    /// Phase of the study; empty if no phase of the row was simulated.
     pub phase: String,
-    /// Why.
+    /// Why it was not simulated.
     pub reason: String,
 }

@@ -5,54 +5,55 @@ use serde::{Deserialize, Serialize};
 use super::{Arrivals, Criterion, Fault, Latency, Series, number};
 use loadline_core::{time::Duration, units::Rate};
 
-/// A capacity search, whole.
+/// A capacity search: the load line and every trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapacityRecord {
-    /// What was loaded: a URL.
+    /// URL that was loaded.
     pub target: String,
-    /// When it began, in milliseconds since 1970-01-01 UTC; 0 in records of older versions.
+    /// Start of the search, in milliseconds since 1970-01-01 UTC; 0 in records of older versions.
     #[serde(default)]
     pub started_unix_ms: u64,
     /// The objective as it was judged, for example `p99<300ms, errors<1%`.
     pub objective: String,
-    /// How the planned instants of the trials lay.
+    /// Distribution of the planned send times in trials.
     pub arrivals: Arrivals,
-    /// What the seeds of all trials come from; the same seed gives the same plans.
+    /// Seed of the search, from which those of all trials are derived; the same seed gives the same
+    /// plans.
     pub seed: u64,
     /// How the search ended.
     pub verdict: Verdict,
-    /// The load line; none where none was found.
+    /// The load line; absent if none was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<LoadLine>,
-    /// The highest load that was accepted below every one that was refused.
+    /// The highest accepted load below all refused ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Bound>,
-    /// The lowest load that was refused: what was breached just above the load line.
+    /// The lowest refused load, with the criteria that it breached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Bound>,
-    /// How often each rate passed, of those that long trials were made at.
+    /// Rates at which long trials were made, with how many of them met the objective.
     #[serde(default)]
     pub tried: Vec<TestedRate>,
-    /// From one burst of late responses to the next, as trials near the load line showed it; none
-    /// where answers were not late in bursts. Trials last over several of it.
+    /// Time from one burst of late responses to the next, in seconds, measured near the load line;
+    /// absent if there are no such bursts. Trials last several such cycles.
     #[serde(default, rename = "cycle_s", skip_serializing_if = "Option::is_none")]
     #[serde(with = "number::some_secs")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub cycle: Option<Duration>,
-    /// The closed ladder, in the order it was climbed.
+    /// Closed-loop tests with a growing number of users, in the order of the tests.
     pub rungs: Vec<Rung>,
-    /// The scalability law fitted to the ladder; none with fewer than four sound rungs.
+    /// The universal scalability law fitted to `rungs`; absent with fewer than four usable rungs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scalability: Option<Scalability>,
-    /// Every open-loop trial, in the order they were made.
+    /// All open-loop trials, in the order of the tests.
     pub trials: Vec<Trial>,
-    /// Where the curve bends, a hint only: it depends on the range that was looked at.
+    /// The knee of the curve. Only a hint: it depends on the range of rates that was tested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<Knee>,
-    /// Response time against planned rate, of the longest valid trial at each rate.
+    /// Response time by planned rate, from the longest valid trial at each rate.
     pub curve: Series,
-    /// What else there is to know before the figures are used.
+    /// Remarks to read before the figures are used.
     pub notes: Vec<String>,
 }
 
@@ -61,19 +62,19 @@ pub struct CapacityRecord {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The load line was found: the objective holds over all long trials at it.
+    /// The load line was found: the objective holds over all long trials at that load together.
     Found,
-    /// The highest load that the search may try still meets the objective.
+    /// The highest load that the search may try meets the objective.
     AtLeast,
-    /// Not even the lowest load meets the objective.
+    /// The lowest load of the search breaches the objective.
     NoLoadMeets,
-    /// The objective held over the confirming runs of no load, at lower and lower ones.
+    /// Confirming runs breached the objective at every load that was tried, lower and lower ones.
     Unconfirmed,
-    /// The time was over before a load was confirmed.
+    /// The time limit of the search ended before a load was confirmed.
     OutOfTime,
-    /// The generator gave out before the service did.
+    /// The load generator reached its limit before the service did.
     GeneratorInvalid,
-    /// It was ended from outside.
+    /// The search was interrupted by a signal.
     Interrupted,
 }
 
@@ -81,143 +82,144 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadLine {
-    /// The load, by all long trials together.
+    /// The load line in requests per second, estimated from all long trials.
     #[serde(rename = "rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub rate: Rate,
-    /// The load of the confirming trials, a little below.
+    /// Load of the confirming trials in requests per second, a little below the load line.
     #[serde(rename = "confirmed_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub confirmed: Rate,
-    /// Where the load line lies with some confidence.
+    /// Confidence interval of the load line.
     pub interval: Interval,
-    /// The share of the load line that is to stay free, 0 to 1.
+    /// Share of the load line that is kept free as headroom, 0 to 1.
     pub headroom_share: f64,
-    /// The load line less the headroom: what to write into a configuration.
+    /// The load line minus the headroom: `max_rate` for the configuration.
     #[serde(rename = "max_rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub max_rate: Rate,
 }
 
-/// An interval and where it comes from.
+/// An interval of loads and the method that gives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
-    /// Its lower end.
+    /// Lower end, in requests per second.
     #[serde(rename = "low_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub low: Rate,
-    /// Its upper end.
+    /// Upper end, in requests per second.
     #[serde(rename = "high_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub high: Rate,
-    /// How it was made.
+    /// Method of the interval.
     pub method: IntervalMethod,
-    /// From how many trials.
+    /// Number of trials that it is estimated from.
     pub trials: u32,
 }
 
-/// How an interval round a load line was made.
+/// Method of the interval of a load line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalMethod {
-    /// 95 % confidence: where what the long trials spent of what the objective allows crosses it,
-    /// a power of the rate by quasi-likelihood, with the dispersion within and between the trials;
-    /// widened where need be to hold the confirmed load, and by the precision.
+    /// 95 % confidence interval by regression: over the long trials, the spent share of the
+    /// objective's allowance is fitted as a power of the rate (quasi-likelihood, with the
+    /// dispersion within and between trials); the load line is where it reaches 1. Widened to
+    /// contain the confirmed load if necessary, and by the precision.
     Regression95,
-    /// From the highest accepted to the lowest refused load, and the width of the goal more on
-    /// either side: the trials show no significant trend.
+    /// From the highest accepted to the lowest refused load, widened on both sides by the width
+    /// that the search aims at. Used if the trials show no significant trend.
     Bracket,
 }
 
-/// A load that was accepted or refused, and by which trials.
+/// A load that was accepted or refused, with the evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bound {
-    /// The load.
+    /// The load in requests per second.
     #[serde(rename = "rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub rate: Rate,
-    /// The time of the trials at it that met the objective.
+    /// Duration of the trials at this load that met the objective, in seconds.
     #[serde(rename = "met_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub met: Duration,
-    /// The time of those that did not.
+    /// Duration of the trials at this load that breached the objective, in seconds.
     #[serde(rename = "breached_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub breached: Duration,
-    /// What was measured in its last trial that decided as the bound does.
+    /// Criteria as measured in the last trial that agrees with the decision.
     pub criteria: Vec<Criterion>,
 }
 
-/// A rate that long trials were made at.
+/// A rate at which long trials were made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TestedRate {
-    /// The planned rate.
+    /// Planned rate in requests per second.
     #[serde(rename = "rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub rate: Rate,
-    /// How many long trials were made at it.
+    /// Number of long trials at this rate.
     pub trials: u32,
-    /// How many of them met the objective, each for itself.
+    /// Number of these trials that met the objective, each judged alone.
     pub passed: u32,
-    /// How long they lasted together.
+    /// Duration of these trials together, in seconds.
     #[serde(rename = "lasted_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub lasted: Duration,
-    /// What all of them spent together of what the objective allows, by the worst criterion: of
-    /// `p95<300ms` the share of requests that were late over 5 %. At most 1 where the objective
-    /// holds over all of them; none where it allows nothing.
+    /// Spent share of what the objective allows, over all these trials, of the worst criterion: for
+    /// `p95<300ms` the share of late requests divided by 5 %. At most 1 if the objective holds over
+    /// all of them; absent if the objective allows no failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent_share: Option<f64>,
 }
 
-/// A rung of the closed ladder.
+/// A closed-loop test with a fixed number of users.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rung {
-    /// Users at a time, without think time.
+    /// Concurrent users, without think time.
     pub users: u32,
     /// Successful answers per second.
     #[serde(rename = "throughput_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub throughput: Rate,
-    /// Their response times.
+    /// Response times of successful requests.
     pub response: Latency,
     /// Whether the objective was met.
     pub met: bool,
-    /// Throughput times mean response time over users, less one: 0 by Little's law.
+    /// `throughput * mean response time / users - 1`, which is 0 by Little's law.
     pub little_error: f64,
-    /// Whether Little's law is off by so much that the rung is left out of the fit.
+    /// Whether `little_error` is so large that the rung is left out of the fit.
     pub suspect: bool,
 }
 
 /// The universal scalability law X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)), Gunther
-/// 1993, by least squares over the sound rungs, no coefficient below zero.
+/// 1993, fitted by least squares to the usable rungs, with no coefficient below zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scalability {
-    /// The throughput of one user.
+    /// Throughput of one user, in requests per second.
     pub gamma_per_s: f64,
-    /// Contention: the part of the work that waits in turn.
+    /// Contention: the serial part of the work, 0 to 1.
     pub alpha: f64,
-    /// Coherence: the price of each pair of users.
+    /// Coherence (crosstalk): the cost of each pair of users.
     pub beta: f64,
-    /// The root mean square of the relative residuals.
+    /// Root mean square of the relative residuals of the fit.
     pub residual_share: f64,
-    /// Over so many rungs.
+    /// Number of rungs in the fit.
     pub rungs: u32,
-    /// The number of users with the most throughput; none where it only levels off.
+    /// Number of users with the highest throughput; absent if the throughput only levels off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_users: Option<f64>,
-    /// The most throughput the law allows, at `peak_users` or with users without end; none where
-    /// it is without bound.
+    /// Highest throughput by the law, in requests per second, at `peak_users` or with infinitely
+    /// many users; absent if it is unbounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_per_s: Option<f64>,
-    /// Whether that is so far above the best rung, or without bound, that it was not seen but
-    /// computed.
+    /// Whether the peak lies far beyond the best rung or is unbounded: it was computed, not
+    /// measured.
     pub extrapolated: bool,
 }
 
@@ -225,37 +227,37 @@ pub struct Scalability {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trial {
-    /// What it was made for.
+    /// Purpose of the trial.
     pub purpose: Purpose,
-    /// The planned rate.
+    /// Planned rate in requests per second.
     #[serde(rename = "rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub rate: Rate,
-    /// How long requests were planned.
+    /// Planned duration in seconds.
     #[serde(rename = "lasts_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub lasts: Duration,
-    /// Which plan of random arrivals.
+    /// Seed of the plan of random arrivals.
     pub seed: u64,
     /// Successful answers per second.
     #[serde(rename = "achieved_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub achieved: Rate,
-    /// Response times, from the planned instant.
+    /// Response times of successful requests, from the planned send time.
     pub response: Latency,
     /// Whether the objective was met.
     pub met: bool,
-    /// The worst measured value as a multiple of its limit, 1 at the edge of the objective; none
-    /// where the criteria give no such number.
+    /// The worst measured value divided by its limit; 1 is at the limit of the objective. Absent if
+    /// no criterion has such a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<f64>,
-    /// The criteria of the objective.
+    /// Criteria of the objective as measured.
     pub criteria: Vec<Criterion>,
-    /// What made it invalid; an invalid trial decides nothing.
+    /// Why the trial is invalid; empty if it is valid. An invalid trial decides nothing.
     pub faults: Vec<Fault>,
 }
 
-/// What a trial was made for.
+/// Purpose of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -270,23 +272,23 @@ pub enum Purpose {
     Confirmation,
 }
 
-/// Where a curve bends, by Kneedle (Satopaa, Albrecht, Irwin, Raghavan 2011) on mean response time
-/// against rate, both scaled to 0..1 over the range.
+/// The knee of a curve, by Kneedle (Satopaa, Albrecht, Irwin, Raghavan 2011) on mean response time
+/// by rate, both scaled to 0..1 over the range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knee {
-    /// The rate at the bend.
+    /// Rate at the knee, in requests per second.
     #[serde(rename = "rate_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub rate: Rate,
-    /// Where the range begins.
+    /// Lowest rate of the range.
     #[serde(rename = "from_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub from: Rate,
-    /// Where it ends.
+    /// Highest rate of the range.
     #[serde(rename = "to_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub to: Rate,
-    /// How far the curve hangs below its chord there, 0 to 1.
+    /// Distance of the curve below its chord at the knee, 0 to 1.
     pub depth: f64,
 }

@@ -2,39 +2,39 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A configuration that was checked.
+/// Errors and warnings of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckRecord {
-    /// The file.
+    /// Path of the file.
     pub file: String,
-    /// What was found, in the order of the file; nothing in one that is right.
+    /// Errors and warnings, in the order of the file; empty if there are none.
     pub problems: Vec<Problem>,
 }
 
-/// Something that is wrong, or probably not meant.
+/// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Problem {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// The line it stands on, from 1; 0 where it is about the file as a whole.
+    /// Line, from 1; 0 if the problem concerns the file as a whole.
     pub line: u64,
-    /// The column it begins at, from 1; 0 where it is about the file as a whole.
+    /// Column, from 1; 0 if the problem concerns the file as a whole.
     pub column: u64,
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// How to correct it.
     pub help: String,
 }
 
-/// How bad a problem is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The file is refused.
     Error,
-    /// The file is taken, and probably does not say what was meant.
+    /// The file is accepted, but probably does not say what was meant.
     Warning,
 }

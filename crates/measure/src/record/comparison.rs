@@ -4,25 +4,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::Interval;
 
-/// Two runs beside each other.
+/// Two load runs compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparisonRecord {
-    /// What is compared with.
+    /// The run to compare with (baseline).
     pub a: ComparedRun,
-    /// What is judged.
+    /// The run that is judged.
     pub b: ComparedRun,
-    /// How sure the intervals are: 0.95.
+    /// Confidence level of the intervals: 0.95.
     pub confidence: f64,
-    /// By what share a time or a rate may be worse.
+    /// Threshold of a regression: share by which a time or a rate may be worse.
     pub threshold: f64,
-    /// By what the share of errors may be higher, as a share of all requests.
+    /// Threshold of a regression: difference by which the share of errors may be higher.
     pub error_threshold: f64,
-    /// The figures.
+    /// Compared figures.
     pub figures: Vec<ComparedFigure>,
-    /// Why the comparison is to be read with care; empty where nothing speaks against it.
+    /// Warnings on the comparison; empty if there are none.
     pub warnings: Vec<String>,
-    /// Whether any figure is worse: see [`Finding::Worse`].
+    /// Whether any figure is a regression: see [`Finding::Worse`].
     pub regressed: bool,
 }
 
@@ -30,63 +30,63 @@ pub struct ComparisonRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedRun {
-    /// Its name: the file without its ending, or as it was given.
+    /// Name of the run: the one given, or that of the file without its extension.
     pub name: String,
-    /// What was asked.
+    /// URL or URLs that were loaded.
     pub target: String,
-    /// When it began, in milliseconds since 1970-01-01 UTC.
+    /// Start of the run, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// Whether the generator stood in its way.
+    /// Whether the run is valid: the load generator was not the bottleneck.
     pub valid: bool,
 }
 
-/// One figure of both runs.
+/// A figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComparedFigure {
-    /// Which: `rate`, `errors`, `mean`, `p50`, `p90`, `p99`, `max`; times are response times, the
-    /// mean that of successful requests, the others of all, one that failed as infinitely late.
+    /// Name: `rate`, `errors`, `mean`, `p50`, `p90`, `p99` or `max`. Times are response times;
+    /// `mean` is that of successful requests, the others count all requests, and a failed one as
+    /// infinitely late.
     pub name: String,
-    /// The unit of both: `per_s`, `share`, `ms`.
+    /// Unit: `per_s`, `share` or `ms`.
     pub unit: String,
-    /// In the first run.
+    /// Value in run `a`.
     pub a: Measured,
-    /// In the second run.
+    /// Value in run `b`.
     pub b: Measured,
-    /// How the second differs: `b / a`, of shares `b - a`. None where one of them is missing or
-    /// infinite.
+    /// Change: `b / a`, for shares `b - a`. Absent if one of the values is missing or infinite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Measured>,
-    /// What can be said of the change.
+    /// Verdict on the change.
     pub finding: Finding,
 }
 
-/// A figure, and where it lies as far as the run can tell.
+/// A figure with its confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// What was measured; absent where there was nothing to measure, null where it is the time of a
-    /// request that failed.
+    /// Measured value; absent if there was nothing to measure, null if it is the time of a failed
+    /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// Where the figure lies; none where the run is too short for one, and of a maximum.
+    /// Confidence interval; absent if the run is too short, and for a maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
 }
 
-/// What can be said of a change.
+/// Verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// The whole interval is for the better, by more than the threshold.
+    /// Better: the whole interval is better by more than the threshold.
     Better,
-    /// The whole interval is for the worse, by more than the threshold: a regression.
+    /// Regression: the whole interval is worse by more than the threshold.
     Worse,
-    /// The whole interval is within the threshold, to either side.
+    /// The same: the whole interval is within the threshold.
     Same,
-    /// The interval holds changes within the threshold and beyond it.
+    /// Unclear: the interval has changes within the threshold and beyond it.
     NotShown,
-    /// There is no interval to judge by.
+    /// Not judged: there is no interval.
     NotJudged,
 }

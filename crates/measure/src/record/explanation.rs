@@ -5,83 +5,83 @@ use serde::{Deserialize, Serialize};
 use super::number;
 use loadline_core::time::Duration;
 
-/// What happened to a request, and what its edge knew when it decided.
+/// One simulated request: what happened to it, and what its edge knew at each decision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplanationRecord {
-    /// Its number: from 1, in the order in which clients first wanted them.
+    /// Number of the request, from 1, in the order in which clients first sent them.
     pub request: u64,
-    /// Which of the runs of the scenario.
+    /// Seed of the run.
     pub seed: u64,
-    /// The source that it came from.
+    /// Source of the request in the traffic file.
     pub source: String,
-    /// The service that it asked.
+    /// Service that the request was for.
     pub service: String,
-    /// When its client first wanted it, since the start.
+    /// Time at which the client first sent it, in seconds since the start of the run.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
-    /// How long until its client was done with it.
+    /// Time until the client had the response or gave up, retries included, in milliseconds.
     #[serde(rename = "took_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub took: Duration,
-    /// What happened, in order.
+    /// Events in order.
     pub steps: Vec<ExplainedStep>,
 }
 
-/// Something that happened to a request.
+/// An event of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainedStep {
-    /// Since its client first wanted it.
+    /// Time since the client first sent the request, in milliseconds.
     #[serde(rename = "after_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub after: Duration,
-    /// What.
+    /// Description of the event.
     pub what: String,
-    /// The groups of its service just before, in the order in which they are filled; none where
-    /// nothing was decided.
+    /// Groups of the service just before the decision, in the order in which they are filled; empty
+    /// if nothing was decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<ExplainedGroup>,
 }
 
-/// A group as an edge saw it when it decided.
+/// A group as the edge saw it at a decision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainedGroup {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Round-trip time from the edge, in milliseconds; none if it is not known.
+    /// Round-trip time from the edge, in milliseconds; null if it is not known.
     pub distance_ms: Option<f64>,
-    /// Its servers that may be given requests.
+    /// Number of servers that can take requests.
     pub ready: u32,
-    /// Its servers.
+    /// Number of servers.
     pub servers: u32,
-    /// Requests under way with them, from this edge.
+    /// Requests in flight to the group from this edge.
     pub in_flight: u32,
-    /// The most that may be; none where nothing limits it.
+    /// Limit of requests in flight; null if there is none.
     pub max_in_flight: Option<u32>,
-    /// Requests that this edge gave it in the second before.
+    /// Requests that this edge sent to the group in the last second.
     pub last_second: u32,
-    /// What it may be given, in requests per second; none where nothing limits it.
+    /// Rate limit of the group in requests per second; null if there is none.
     pub max_rate_per_s: Option<f64>,
-    /// Whether the request was sent to it.
+    /// Whether the request was sent there.
     pub chosen: bool,
-    /// Of the group that was chosen: requests under way with each server, by its address.
+    /// Servers of the chosen group, by address; absent for other groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<ExplainedServer>,
 }
 
-/// A server as an edge saw it when it decided.
+/// A server as the edge saw it at a decision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExplainedServer {
-    /// Where it listens.
+    /// Address of the server.
     pub address: String,
-    /// Whether it may be given requests.
+    /// Whether the server can take requests.
     pub ready: bool,
-    /// Requests under way with it, from this edge.
+    /// Requests in flight to the server from this edge.
     pub in_flight: u32,
-    /// Whether the request was sent to it.
+    /// Whether the request was sent there.
     pub chosen: bool,
 }

@@ -1,27 +1,27 @@
-//! A formula of the source documents with its inputs and results.
+//! A formula with its inputs and results.
 
 use serde::{Deserialize, Serialize};
 
-/// A formula of the source documents with its inputs and results.
+/// A formula with its inputs and results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormulaRecord {
-    /// Its name: `bandwidth`, `ports`, `replication`, `fibre`, `queue` or `credits`.
+    /// Name of the formula: `bandwidth`, `ports`, `replication`, `fibre`, `queue` or `credits`.
     pub name: String,
-    /// The question that it answers.
+    /// The question that the formula answers.
     pub question: String,
-    /// The formula as its source writes it.
+    /// The formula in the form of its source.
     pub formula: String,
-    /// The document and the section that it comes from.
+    /// Source: document and section.
     pub source: String,
-    /// What it was worked out from.
+    /// Input values.
     pub inputs: Vec<Quantity>,
-    /// What came out.
+    /// Result values.
     pub results: Vec<FormulaResult>,
-    /// What is to be known of the results.
+    /// Remarks on the results.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// How the results change with one of the inputs.
+    /// Results for several values of one input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curve: Option<FormulaCurve>,
 }
@@ -30,11 +30,11 @@ pub struct FormulaRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantity {
-    /// What it is.
+    /// Name of the quantity.
     pub name: String,
-    /// How much.
+    /// Value.
     pub value: f64,
-    /// Of what: `Mb/s`, `ms`, `%`; empty for a bare number.
+    /// Unit: `Mb/s`, `ms`, `%`; empty for a bare number.
     pub unit: String,
 }
 
@@ -42,21 +42,21 @@ pub struct Quantity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormulaResult {
-    /// What came out.
+    /// Result values.
     #[serde(flatten)]
     pub quantity: Quantity,
-    /// The figure that the source prints for the same inputs, in the same unit.
+    /// Result that the source publishes for the same inputs, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
 }
 
-/// Results along one input.
+/// Results for several values of one input.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormulaCurve {
-    /// The columns; the first is the input, the last is what is drawn.
+    /// Columns: the first is the input, the last is drawn in plots.
     pub columns: Vec<Column>,
-    /// A value for each column.
+    /// Rows, with a value for each column.
     pub rows: Vec<Vec<f64>>,
 }
 
@@ -64,9 +64,9 @@ pub struct FormulaCurve {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Column {
-    /// What stands in it.
+    /// Heading of the column.
     pub name: String,
-    /// In which unit.
+    /// Unit of the column.
     pub unit: String,
 }
 

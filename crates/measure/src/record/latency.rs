@@ -5,68 +5,68 @@ use serde::{Deserialize, Serialize};
 use super::number;
 use loadline_core::{time::Duration, units::Rate};
 
-/// A distribution of times in short; all zero where nothing was recorded.
+/// Summary of a distribution of times; all zero if nothing was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latency {
-    /// How many.
+    /// Number of times.
     pub count: u64,
-    /// The shortest.
+    /// Minimum.
     #[serde(rename = "min_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub min: Duration,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     #[serde(rename = "mean_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub mean: Duration,
-    /// The standard deviation.
+    /// Standard deviation.
     #[serde(rename = "stddev_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub stddev: Duration,
-    /// Half are at most this.
+    /// Median (50th percentile).
     #[serde(rename = "p50_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub p50: Duration,
-    /// 90 % are at most this.
+    /// 90th percentile.
     #[serde(rename = "p90_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub p90: Duration,
-    /// 95 % are at most this.
+    /// 95th percentile.
     #[serde(rename = "p95_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub p95: Duration,
-    /// 99 % are at most this.
+    /// 99th percentile.
     #[serde(rename = "p99_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub p99: Duration,
-    /// 99.9 % are at most this.
+    /// 99.9th percentile.
     #[serde(rename = "p999_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub p999: Duration,
-    /// The longest.
+    /// Maximum.
     #[serde(rename = "max_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub max: Duration,
 }
 
-/// A whole distribution: bins in rising order, none of them empty.
+/// A distribution of times as a histogram: bins in ascending order, none of them empty.
 ///
-/// The bounds are those of an HdrHistogram of three significant digits, so that a time read from
-/// it is at most 0.1 % too long, and the spreads of two runs can be added bin by bin.
+/// The bounds are those of an HdrHistogram with three significant digits: a time read from it is at
+/// most 0.1 % too long, and the histograms of two runs can be added bin by bin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Spread(pub Vec<Bin>);
 
-/// A range of times, from the bin before it, and how many fell into it.
+/// A bin: times above the previous bin's `up_to_ms`, up to its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bin {
-    /// Every time in the bin is at most this.
+    /// Upper bound of the bin, in milliseconds.
     #[serde(rename = "up_to_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub up_to: Duration,
-    /// How many.
+    /// Number of times.
     pub count: u64,
 }
 
@@ -108,32 +108,32 @@ impl Spread {
     }
 }
 
-/// Percentiles of all requests, one that failed counting as infinitely late: what objectives are
-/// judged by. Null where a percentile falls among those that failed.
+/// Percentiles over all requests, by which objectives are judged; a failed request counts as
+/// infinitely late. Null if the percentile falls among failed requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Percentiles {
-    /// Half are at most this.
+    /// Median (50th percentile).
     #[serde(rename = "p50_ms", with = "number::ms_or_never")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p50: Duration,
-    /// 90 % are at most this.
+    /// 90th percentile.
     #[serde(rename = "p90_ms", with = "number::ms_or_never")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p90: Duration,
-    /// 95 % are at most this.
+    /// 95th percentile.
     #[serde(rename = "p95_ms", with = "number::ms_or_never")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p95: Duration,
-    /// 99 % are at most this.
+    /// 99th percentile.
     #[serde(rename = "p99_ms", with = "number::ms_or_never")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p99: Duration,
-    /// 99.9 % are at most this.
+    /// 99.9th percentile.
     #[serde(rename = "p999_ms", with = "number::ms_or_never")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub p999: Duration,
-    /// The longest; null as soon as one failed.
+    /// Maximum; null if any request failed.
     #[serde(rename = "max_ms", with = "number::ms_or_never")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub max: Duration,
@@ -159,13 +159,13 @@ impl Percentiles {
     }
 }
 
-/// Points of a curve: response time against rate, as the tutorials draw it.
+/// A curve of response time by rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Series {
-    /// What the curve shows.
+    /// Title of the curve.
     pub name: String,
-    /// Rate and the response time measured at it.
+    /// Points: rate, and response times at that rate.
     #[cfg_attr(feature = "schema", schemars(with = "Vec<(String, Latency)>"))]
     pub points: Vec<(Rate, Latency)>,
 }

@@ -12,94 +12,96 @@ use loadline_core::{
     units::{Count, Rate},
 };
 
-/// One load run, whole.
+/// A load run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadRecord {
-    /// What was asked: a URL, or several with their weights.
+    /// Target: a URL, or several with their weights.
     pub target: String,
-    /// What was spoken: `HTTP/1.1`, `HTTP/2`, `HTTP/1.1 over TLS 1.3`.
+    /// Protocol: `HTTP/1.1`, `HTTP/2`, `HTTP/1.1 over TLS 1.3`.
     pub protocol: String,
-    /// When the plan began, in milliseconds since 1970-01-01 UTC.
+    /// Start of the plan, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// How requests were planned.
+    /// Load model: closed loop or open loop.
     pub model: LoadModel,
-    /// What else was planned; none in records of older versions.
+    /// Other settings of the run; absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<LoadPlanRecord>>,
-    /// Where requests went of hosts that were given by their names; none in records of older
-    /// versions.
+    /// Addresses to which requests for host names went; absent in records of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<HostAddress>,
-    /// From the first planned instant to the last response, or to the last failure while the plan
-    /// went on. An open loop that was not interrupted lasts to the end of its plan at least: to
-    /// that of its duration, or at even distances to one after the last request.
+    /// Duration of the run in seconds: from the first planned send time to the last response, or to
+    /// the last failure while the plan went on. An open loop that is not interrupted lasts at least
+    /// to the end of its plan: that of its duration, or with even distances one distance after the
+    /// last request.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
-    /// Requests that were planned.
+    /// Number of planned requests.
     pub planned: u64,
-    /// What became of each of them; the sum is `planned`.
+    /// Planned requests by outcome; the sum is `planned`.
     pub outcomes: Outcomes,
-    /// Successful requests per second of the run.
+    /// Successful requests per second of the run, over `elapsed_s`.
     #[serde(rename = "achieved_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub achieved: Rate,
-    /// From the planned instant to the end of the response, successful requests only.
+    /// Response time: from the planned send time to the end of the response, successful requests
+    /// only.
     pub response: Latency,
-    /// As `response`, of all requests: what failed counts as infinitely late. None in records of
-    /// older versions.
+    /// Response time of all requests, with failed ones counted as infinitely late. Absent in
+    /// records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_of_all: Option<Percentiles>,
-    /// From the send (on a new connection: its connect) to the end of the response, successful
-    /// requests only.
+    /// Service time: from sending (on a new connection: from connecting) to the end of the
+    /// response, successful requests only.
     pub service: Latency,
-    /// From the planned instant to the send: how late the generator was.
+    /// Lag of the generator: from the planned send time to sending.
     pub lag: Latency,
-    /// The parts of the service time; a phase counts only the requests that went through it.
+    /// Phases of the service time; each counts only the requests that went through it.
     pub phases: Phases,
-    /// The three latencies whole.
+    /// Histograms of response time, service time and lag.
     pub spreads: Spreads,
-    /// How the run went, one after another.
+    /// Timeline of the run, interval by interval.
     pub moments: Vec<Moment>,
-    /// Bytes of responses, heads included.
+    /// Bytes of responses, headers included.
     pub bytes_read: u64,
-    /// Answers by status.
+    /// Responses by status code.
     #[serde(with = "number::by_status")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, u64>"))]
     pub statuses: BTreeMap<u16, u64>,
-    /// Answers by the value of the header that was asked for (for example which server answered).
+    /// Responses by the value of the header given with `--count-by`.
     pub by_header: BTreeMap<String, u64>,
-    /// Why TLS connections did not come about, in the words of the TLS library.
+    /// Failed TLS handshakes by reason, in the words of the TLS library.
     #[serde(default)]
     pub reasons: BTreeMap<String, u64>,
-    /// Connections that were opened.
+    /// Number of connections opened.
     pub connections: u64,
-    /// Kept connections found closed when a request was written to them, before a byte of an
-    /// answer came. Each such request was sent once more on a new connection and is counted in
-    /// `outcomes` by what became of it there.
+    /// Number of keep-alive connections that were closed by the server when a request was written
+    /// to them. Each such request was sent again on a new connection, and `outcomes` counts the
+    /// result of that.
     pub stale: u64,
-    /// Whether the run was ended before its plan was; `planned` holds what was due until then.
+    /// Whether the run was interrupted before the end of its plan; `planned` then counts the
+    /// requests due until that moment.
     pub interrupted: bool,
-    /// How the generator itself did.
+    /// Health of the load generator.
     pub generator: Generator,
-    /// The machines that sent it, where it was not this one alone. `generator` holds the worst of
-    /// them, and their faults by name.
+    /// Agents that sent the load from other machines; absent if there were none. `generator` has
+    /// the worst values of all agents, and faults with the agent's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentRecord>,
-    /// The objective of the run and whether it was met; none where none was given.
+    /// Objective of the run and whether it was met; absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveRecord>,
-    /// What the machine's resources did meanwhile; none where nobody watched.
+    /// Use of the machine's resources during the run; absent without `--watch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRecord>,
-    /// Where requests went and why, where the run was simulated.
+    /// Details of a simulated run: where requests went and why; absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Box<SimulationRecord>>,
 }
 
 impl LoadRecord {
-    /// Successful requests per second of the run.
+    /// Successful requests per second of the run, over `elapsed_s`.
     #[must_use]
     pub fn achieved_rate(&self) -> Rate {
         Count::new(self.outcomes.ok) / self.elapsed
@@ -151,31 +153,31 @@ impl LoadRecord {
     }
 }
 
-/// How requests were planned.
+/// Load model: closed loop or open loop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "loop", rename_all = "snake_case")]
 pub enum LoadModel {
-    /// So many users, each sending its next request after the response to the last.
+    /// Closed loop: each user sends its next request after the response to the last.
     Closed {
-        /// Users at a time.
+        /// Concurrent users.
         users: u32,
-        /// What a user waits between a response and its next request.
+        /// Think time between a response and the user's next request, in seconds.
         #[serde(rename = "think_s", with = "number::secs")]
         #[cfg_attr(feature = "schema", schemars(with = "f64"))]
         think: Duration,
     },
-    /// Requests at planned instants, whatever the responses do.
+    /// Open loop: requests are sent at planned times, whatever the responses do.
     Open {
-        /// Mean planned rate of the whole plan.
+        /// Mean planned rate of the whole plan, in requests per second.
         #[serde(rename = "rate_per_s", with = "number::per_s")]
         #[cfg_attr(feature = "schema", schemars(with = "f64"))]
         rate: Rate,
-        /// How the instants lie.
+        /// Distribution of the planned send times.
         arrivals: Arrivals,
-        /// Which of the plans with random arrivals.
+        /// Seed of random arrivals.
         seed: u64,
-        /// The stages of the plan; empty where the rate is the same throughout.
+        /// Stages of the plan; absent if the rate is constant.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         stages: Vec<Stage>,
     },
@@ -188,56 +190,56 @@ impl Default for LoadModel {
     }
 }
 
-/// How planned instants lie.
+/// Distribution of planned send times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At even distances.
+    /// Even distances.
     Constant,
-    /// Independent of each other: exponential distances.
+    /// Poisson arrivals: exponential distances.
     Poisson,
-    /// Distances uniform between zero and twice the mean.
+    /// Distances uniformly distributed between zero and twice the mean.
     Uniform,
-    /// At the instants that a file lists.
+    /// Times listed in a file.
     Listed,
 }
 
-/// Part of a plan.
+/// A stage of an open-loop plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stage {
-    /// The rate at its beginning.
+    /// Rate at the start of the stage, in requests per second.
     #[serde(rename = "from_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub from: Rate,
-    /// The rate at its end; in between it changes evenly.
+    /// Rate at the end of the stage, in requests per second; it changes linearly in between.
     #[serde(rename = "to_per_s", with = "number::per_s")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub to: Rate,
-    /// How long it lasts.
+    /// Duration of the stage in seconds.
     #[serde(rename = "lasts_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub lasts: Duration,
 }
 
-/// The parts of a service time, in their order.
+/// Phases of the service time, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Phases {
-    /// Looking the host's name up.
+    /// DNS lookup of the host name.
     pub dns: Latency,
-    /// Opening the TCP connection; over HTTP/3 the QUIC handshake, of which TLS is a part.
+    /// TCP connect; for HTTP/3 the QUIC handshake, TLS included.
     pub connect: Latency,
-    /// The TLS handshake over TCP.
+    /// TLS handshake over TCP.
     pub tls: Latency,
-    /// From the request's last byte sent to the response's first byte read.
+    /// From the last byte of the request sent to the first byte of the response.
     pub first_byte: Latency,
-    /// From the response's first byte to its last.
+    /// From the first to the last byte of the response.
     pub body: Latency,
 }
 
-/// The latencies of a run, whole.
+/// Histograms of the times of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spreads {
@@ -249,148 +251,149 @@ pub struct Spreads {
     pub lag: Spread,
 }
 
-/// What happened between one moment of a run and the one before it.
+/// One interval of the timeline, since the moment before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moment {
-    /// Since the start of the plan.
+    /// End of the interval, in seconds since the start of the plan.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
-    /// Requests that became due.
+    /// Requests that were due.
     pub planned: u64,
-    /// What became of those that ended.
+    /// Requests that ended, by outcome.
     pub outcomes: Outcomes,
-    /// Requests under way at this moment.
+    /// Requests in flight at the end of the interval.
     pub in_flight: u64,
-    /// Bytes of responses read.
+    /// Bytes of responses that were read.
     pub bytes_read: u64,
-    /// Response times of successful requests that ended: the mean.
+    /// Mean response time of successful requests that ended.
     #[serde(rename = "mean_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub mean: Duration,
-    /// Half of them are at most this.
+    /// Median of these response times.
     #[serde(rename = "p50_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub p50: Duration,
-    /// 99 % of them are at most this.
+    /// 99th percentile of these response times.
     #[serde(rename = "p99_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub p99: Duration,
-    /// The longest of them.
+    /// Maximum of these response times.
     #[serde(rename = "max_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub max: Duration,
-    /// How many of them took as long as the shortest limit of the objective or longer, to 1 % of
-    /// that; none without such a limit.
+    /// Number of these requests that took at least as long as the shortest time limit of the
+    /// objective, to 1 % of it; absent without such a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
 }
 
-/// How the generator of a run did.
+/// Health of the load generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Generator {
-    /// The generator's own CPU time as a share of one core over the run; 1 is saturated.
+    /// CPU time of the generator as a share of one core; 1 is saturated.
     pub cpu_share: f64,
-    /// Requests that went out in time, as a share of those planned; 1 in a closed loop.
+    /// Share of planned requests that were sent in time; 1 in a closed loop.
     pub sent_share: f64,
-    /// What makes the run invalid; empty in a valid one.
+    /// Reasons why the run is invalid; empty if it is valid.
     pub faults: Vec<Fault>,
 }
 
-/// A machine that sent a part of a run.
+/// An agent on another machine that sent a part of the load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentRecord {
-    /// As it was called on the command line.
+    /// Name of the agent on the command line.
     pub name: String,
-    /// Requests that were planned for it; with those of the others they sum to the run's.
+    /// Requests planned for this agent; the sum over all agents is `planned` of the run.
     pub planned: u64,
-    /// Requests that it sent.
+    /// Requests that the agent sent.
     pub sent: u64,
-    /// Requests that went out in time, as a share of those planned; 1 in a closed loop.
+    /// Share of planned requests that were sent in time; 1 in a closed loop.
     pub sent_share: f64,
-    /// Its CPU time as a share of one core over its part of the run.
+    /// CPU time of the agent as a share of one core.
     pub cpu_share: f64,
-    /// From the planned instant to the send: how late it was.
+    /// Lag of the agent: from the planned send time to sending.
     pub lag: Latency,
-    /// How far its beginning may have been from that of the run, to either side.
+    /// Maximum difference of its start from that of the run, in either direction, in milliseconds.
     #[serde(rename = "clock_error_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub clock_error: Duration,
-    /// Why it has no figures; none where it has.
+    /// Why the agent has no results; absent if it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
 }
 
-/// Why a run cannot be believed.
+/// A reason why a run is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fault {
-    /// What was seen, with its figures.
+    /// What was observed, with figures.
     pub what: String,
-    /// What to change.
+    /// What to change for a valid run.
     pub advice: String,
 }
 
-/// What was planned of a run beside its model.
+/// Settings of a run besides its load model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadPlanRecord {
-    /// The method of each request.
+    /// HTTP method of each request.
     pub method: String,
-    /// Bytes of the body of each request.
+    /// Size of the body of each request, in bytes.
     pub body_bytes: u64,
-    /// How long one request might take, connecting included.
+    /// Timeout of one request in milliseconds, connecting included.
     #[serde(rename = "timeout_ms", with = "number::ms")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub timeout: Duration,
-    /// Whether connections were kept from one request to the next.
+    /// Whether connections were reused (keep-alive).
     pub keepalive: bool,
-    /// The most connections to each address; none without a limit.
+    /// Maximum number of connections to each address; absent without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
-    /// Of an open loop the most requests under way at a time; none without a limit.
+    /// Open loop: maximum number of requests in flight; absent without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
 }
 
-/// The address that requests to a host went to.
+/// The address to which requests for a host name went.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostAddress {
-    /// The host by its name, with its port.
+    /// Host name with port.
     pub host: String,
-    /// The only one of its addresses that was connected to, with its port. Each agent chooses one.
+    /// The address that was used, with port; only one of the name's addresses is. Each agent
+    /// chooses one.
     pub address: String,
-    /// How many addresses the name has.
+    /// Number of addresses of the name.
     pub known: u64,
 }
 
-/// What became of the requests: each is in exactly one class.
+/// Requests by outcome; each is counted in exactly one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outcomes {
-    /// Answered with 1xx to 3xx.
+    /// Success: a response with status 1xx to 3xx.
     pub ok: u64,
-    /// Answered with 4xx.
+    /// A response with status 4xx.
     pub client_error: u64,
-    /// Answered with 5xx.
+    /// A response with status 5xx.
     pub server_error: u64,
-    /// The connection was refused or the address was not reachable.
+    /// Connection refused or address unreachable.
     pub connect_refused: u64,
-    /// The connection did not open in time.
+    /// Timeout of the connect.
     pub connect_timeout: u64,
-    /// No whole response in time.
+    /// Timeout before the response was complete.
     pub timeout: u64,
-    /// The connection was reset or closed before the response was whole.
+    /// Connection reset or closed before the response was complete.
     pub reset: u64,
-    /// The response was not valid HTTP.
+    /// Invalid HTTP response.
     pub bad_answer: u64,
-    /// Not sent: the generator was out of descriptors, ports or its in-flight limit.
+    /// Not sent: the generator had no file descriptor or port left, or reached its in-flight limit.
     pub dropped: u64,
-    /// Under way when the run was ended.
+    /// In flight when the run was interrupted.
     pub cut_off: u64,
 }
 

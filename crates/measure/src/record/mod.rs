@@ -59,13 +59,13 @@ pub use study::{
 /// The version of the schema of every record.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// A record as it stands in a file.
+/// One record in a file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Document {
-    /// The version of the schema it follows: [`SCHEMA_VERSION`].
+    /// Version of the schema of this record: [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// The version of loadline that wrote it.
+    /// Version of loadline that wrote the record.
     pub written_by: String,
     /// The record.
     #[serde(flatten)]
@@ -84,21 +84,21 @@ pub enum Record {
     Capacity(CapacityRecord),
     /// Series of single requests or pings.
     Probe(ProbeRecord),
-    /// What a machine's resources did meanwhile.
+    /// Use of a machine's resources over time.
     Resources(ResourceRecord),
     /// A formula with its inputs and results.
     Formula(FormulaRecord),
-    /// Two runs beside each other.
+    /// Two load runs compared.
     Comparison(ComparisonRecord),
-    /// A study: its runs and the verdicts on them.
+    /// A study: its runs, figures and verdicts.
     Study(StudyRecord),
-    /// A configuration that was checked.
+    /// Errors and warnings of a configuration.
     Check(CheckRecord),
-    /// How many servers are needed where.
+    /// Servers that each group needs for an objective.
     Plan(PlanRecord),
-    /// How policies do with the same requests.
+    /// Load-balancing policies compared on the same requests.
     Ranking(RankingRecord),
-    /// The way of a simulated request.
+    /// One simulated request, decision by decision.
     Explanation(ExplanationRecord),
 }
 

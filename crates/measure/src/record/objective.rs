@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a run met what was asked of it.
+/// An objective (SLO) and whether a run met it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectiveRecord {
-    /// As it was given, for example `p99<300ms, errors<0.1%`.
+    /// The objective as given, for example `p99<300ms, errors<0.1%`.
     pub text: String,
-    /// Its criteria, in the order they were given.
+    /// Criteria in the given order.
     pub criteria: Vec<Criterion>,
 }
 
@@ -16,15 +16,15 @@ pub struct ObjectiveRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Criterion {
-    /// As it was given, for example `p99<300ms`.
+    /// The criterion as given, for example `p99<300ms`.
     pub text: String,
-    /// What was measured, with its unit. Times are of all requests: `never (20 of 1000 failed)`
-    /// where a percentile falls among those that failed.
+    /// Measured value with its unit. Times count all requests: `never (20 of 1000 failed)` if a
+    /// percentile falls among failed requests.
     pub measured: String,
-    /// Whether it was met.
+    /// Whether the criterion was met.
     pub met: bool,
-    /// How far the verdict can be trusted, as a bound that holds with 95 % confidence, beginning
-    /// with `not sure` where it could as well be the other; empty where nothing can be said.
+    /// Bound of the measured value with 95 % confidence. It begins with `not sure` if the verdict
+    /// could as well be the opposite; absent if there is no bound.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confidence: String,
 }

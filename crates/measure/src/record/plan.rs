@@ -4,74 +4,75 @@ use serde::{Deserialize, Serialize};
 
 use super::{Latency, Outcomes};
 
-/// The fewest servers with which an objective holds, whatever of a list is lost.
+/// The fewest servers of each group with which an objective holds, whichever of the listed losses
+/// happens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanRecord {
-    /// The objective, as it was judged.
+    /// The objective.
     pub objective: String,
-    /// Whether the objective holds with the servers of `groups` in all runs of every case; else
-    /// more do not change that.
+    /// Whether the objective holds with the servers in `groups` in all runs of every case. If not,
+    /// more servers do not help.
     pub met: bool,
-    /// What is needed where, in the order of the file.
+    /// Servers needed in each group, in the order of the file.
     pub groups: Vec<PlannedGroup>,
-    /// What was lost, and how it went with these servers.
+    /// Losses that were tested, with the result for these servers.
     pub cases: Vec<PlannedCase>,
-    /// Which sizes were tried, until these were found.
+    /// Number of sizes that were tried.
     pub tried: u64,
-    /// Requests that were simulated.
+    /// Number of simulated requests.
     pub simulated: u64,
 }
 
-/// What a group needs.
+/// Servers that a group needs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedGroup {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Where it is.
+    /// Region of the group.
     pub region: String,
-    /// The servers that the configuration has.
+    /// Number of servers in the configuration.
     pub servers_now: u32,
-    /// The servers that it needs.
+    /// Number of servers that are needed.
     pub servers: u32,
-    /// What as many may be given, in requests per second; none where nothing limits their rate.
+    /// Rate limit of so many servers in requests per second; null if there is none.
     pub max_rate_per_s: Option<f64>,
-    /// What they may have in flight; none where nothing limits it.
+    /// Limit of requests in flight of so many servers; null if there is none.
     pub max_in_flight: Option<u64>,
-    /// The most that they are given, in requests per second: the mean over a run.
+    /// Highest load of the group in requests per second, as the mean over a run.
     pub load_per_s: f64,
-    /// The case in which that is.
+    /// Case with that highest load.
     pub load_in: String,
-    /// In how many runs the objective is breached with one server less here; none where there is
-    /// only one.
+    /// Number of runs that breach the objective with one server less; null if the group needs only
+    /// one.
     pub breached_with_one_less: Option<RunCount>,
 }
 
-/// What was lost, and how it went.
+/// A loss and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlannedCase {
-    /// What was lost.
+    /// The loss: what is out of service.
     pub name: String,
-    /// In how many runs the objective held, none of which was used to find the sizes.
+    /// Number of runs in which the objective held. None of these runs was used to find the sizes.
     pub held: RunCount,
-    /// Responses of the run of the traffic's own seed, successful requests only.
+    /// Response times of the run with the traffic file's seed, successful requests only.
     pub response: Latency,
-    /// What became of its requests.
+    /// Requests of that run by outcome.
     pub outcomes: Outcomes,
-    /// Its criteria as they were measured.
+    /// Criteria of the objective as measured in that run.
     pub measured: Vec<String>,
 }
 
-/// So many of so many runs.
+/// A number of runs out of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunCount {
-    /// How many.
+    /// Number of these runs.
     pub runs: u32,
-    /// Of how many.
+    /// Number of all runs.
     pub of: u32,
 }

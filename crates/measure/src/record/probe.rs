@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 use super::{Latency, Outcomes, Phases, number};
 use loadline_core::time::Duration;
 
-/// Series of single requests or pings.
+/// Series of single requests (`ttfb`) or pings, one for each target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeRecord {
-    /// What was measured.
+    /// Kind of probe.
     pub probe: ProbeKind,
-    /// When the first was sent, in milliseconds since 1970-01-01 UTC.
+    /// Time at which the first was sent, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// From the first that was sent to the end of the last.
+    /// Duration in seconds, from the first send to the end of the last request.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
-    /// What was planned between one send to a target and the next; 0 is one straight after the
-    /// other.
+    /// Planned time between two sends to a target, in seconds; 0 sends the next as soon as one
+    /// ends.
     #[serde(rename = "interval_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub interval: Duration,
-    /// Whether a connection was used again after a response.
+    /// Whether connections were reused (keep-alive).
     pub keepalive: bool,
-    /// How many were planned for each target.
+    /// Number of requests planned for each target.
     pub planned: u64,
-    /// Whether the series was ended before all were sent.
+    /// Whether the series was interrupted before all were sent.
     pub interrupted: bool,
-    /// The targets, in the order in which they took turns.
+    /// Targets, in the order in which they take turns.
     pub targets: Vec<ProbeTarget>,
 }
 
-/// What a series measures.
+/// Kind of probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeKind {
-    /// Round trips: ICMP echo, or the opening of a TCP connection.
+    /// Round-trip time: ICMP echo, or a TCP connect.
     #[default]
     Ping,
-    /// Time to the first byte of a response.
+    /// Time to the first byte of the response (TTFB).
     Ttfb,
 }
 
@@ -51,28 +51,28 @@ pub enum ProbeKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeTarget {
-    /// As it was asked for: a URL or a host.
+    /// The target as given: a URL or a host.
     pub target: String,
-    /// The address that was spoken to; empty where none was found.
+    /// Address that was used; empty if none was found.
     pub address: String,
-    /// What was spoken: `HTTP/2 over TLS 1.3`, `ICMP echo`, `TCP connect to port 80`.
+    /// Protocol: `HTTP/2 over TLS 1.3`, `ICMP echo`, `TCP connect to port 80`.
     pub protocol: String,
-    /// Why this and not what would be better, where that needs saying; of times to first byte, how
-    /// many look-ups of the name failed, and why.
+    /// Remark: why this protocol was used instead of a better one; for `ttfb`, how many DNS lookups
+    /// failed, and why. Absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What became of each; the sum is the number of samples.
+    /// Samples by outcome; the sum is the number of samples.
     pub outcomes: Outcomes,
-    /// Responses that came again after they were counted.
+    /// Duplicate responses.
     pub duplicates: u64,
-    /// Connections that were opened to send on; 0 for ICMP.
+    /// Number of connections opened; 0 for ICMP.
     pub connections: u64,
-    /// The times of those that ended well.
+    /// Times of successful samples.
     pub time: Latency,
-    /// The parts of these times, and the body that came after them; a phase counts only the
-    /// requests that went through it.
+    /// Phases of these times, and of the body after them; each counts only the requests that went
+    /// through it.
     pub phases: Phases,
-    /// Each of them.
+    /// All samples, in the order of their number.
     pub samples: Vec<ProbeSample>,
 }
 
@@ -80,21 +80,21 @@ pub struct ProbeTarget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeSample {
-    /// Counts from 1 for each target.
+    /// Number of the sample, from 1 for each target.
     pub number: u64,
-    /// When it was sent, since the first of all.
+    /// Send time, in seconds since the first send of all.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
-    /// What became of it.
+    /// Outcome of the sample.
     pub outcome: ProbeOutcome,
-    /// The status of the response; none where no HTTP response came.
+    /// Status code of the response; absent without an HTTP response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Whether it went over a connection that an earlier one had opened.
+    /// Whether a connection of an earlier sample was reused.
     pub reused: bool,
-    /// Ping: the round trip. Time to first byte: from before the look-up of the name to the first
-    /// byte of the response. None where no response came.
+    /// Ping: the round-trip time. `ttfb`: from before the DNS lookup to the first byte of the
+    /// response. Absent without a response.
     #[serde(
         default,
         rename = "time_ms",
@@ -103,7 +103,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub time: Option<Duration>,
-    /// Looking the host's name up.
+    /// DNS lookup of the host name.
     #[serde(
         default,
         rename = "dns_ms",
@@ -112,7 +112,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub dns: Option<Duration>,
-    /// Opening the TCP connection; over HTTP/3 the QUIC handshake, of which TLS is a part.
+    /// TCP connect; for HTTP/3 the QUIC handshake, TLS included.
     #[serde(
         default,
         rename = "connect_ms",
@@ -121,7 +121,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub connect: Option<Duration>,
-    /// The TLS handshake over TCP.
+    /// TLS handshake over TCP.
     #[serde(
         default,
         rename = "tls_ms",
@@ -130,7 +130,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub tls: Option<Duration>,
-    /// From the request's last byte sent to the response's first byte read.
+    /// From the last byte of the request sent to the first byte of the response.
     #[serde(
         default,
         rename = "first_byte_ms",
@@ -139,7 +139,7 @@ pub struct ProbeSample {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub first_byte: Option<Duration>,
-    /// From the response's first byte to its last; not part of the time to the first byte.
+    /// From the first to the last byte of the response; not part of `time_ms`.
     #[serde(
         default,
         rename = "body_ms",
@@ -150,31 +150,31 @@ pub struct ProbeSample {
     pub body: Option<Duration>,
 }
 
-/// The class a request or ping ended in; the names are those of [`Outcomes`].
+/// Outcome of a request or ping, named as in [`Outcomes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeOutcome {
-    /// Answered: an echo, an open connection, or a status 1xx to 3xx.
+    /// Success: an echo, an open connection, or a response with status 1xx to 3xx.
     #[default]
     Ok,
-    /// Answered with 4xx.
+    /// A response with status 4xx.
     ClientError,
-    /// Answered with 5xx.
+    /// A response with status 5xx.
     ServerError,
-    /// Refused, or the address was not reachable.
+    /// Connection refused or address unreachable.
     ConnectRefused,
-    /// The connection did not open in time.
+    /// Timeout of the connect.
     ConnectTimeout,
-    /// No response in time.
+    /// Timeout before the response.
     Timeout,
-    /// The connection was reset or closed before the response was whole.
+    /// Connection reset or closed before the response was complete.
     Reset,
-    /// The response was not valid.
+    /// Invalid response.
     BadAnswer,
-    /// Not sent: out of descriptors or ports here.
+    /// Not sent: this machine had no file descriptor or port left.
     Dropped,
-    /// Under way when the series was ended.
+    /// In flight when the series was interrupted.
     CutOff,
 }
 

@@ -5,50 +5,51 @@ use serde::{Deserialize, Serialize};
 use super::RunCount;
 use crate::statistics::Interval;
 
-/// Policies in the order of how they did, on the same requests with the same seeds.
+/// Load-balancing policies ranked on the same requests with the same seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankingRecord {
-    /// The objective; where there is one, policies are ranked by how many runs meet it, then by
-    /// p99.
+    /// The objective. With one, policies are ranked by the number of runs that meet it, then by
+    /// p99; null if none was given.
     pub objective: Option<String>,
-    /// How many seeds there were.
+    /// Number of seeds.
     pub seeds: u32,
-    /// The policies that the configuration has.
+    /// Policies of the configuration.
     pub configured: Vec<String>,
-    /// Best first.
+    /// Ranked policies, the best first.
     pub policies: Vec<RankedPolicy>,
-    /// Which are no worse than the first as far as these runs can tell, itself included.
+    /// Number of policies that these runs cannot tell from the first, the first included.
     pub alike: u32,
-    /// Why the first is first, in words.
+    /// Why the first policy is the best, in words.
     pub reason: String,
 }
 
-/// How one policy did: means over the seeds.
+/// Results of a policy: means over the seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankedPolicy {
-    /// Its name.
+    /// Name of the policy.
     pub policy: String,
-    /// In how many runs the objective was met; none without one.
+    /// Number of runs that met the objective; null without one.
     pub met: Option<RunCount>,
-    /// The median, in milliseconds, where a request that failed is late for ever; none where half
-    /// of them failed.
+    /// Median response time in milliseconds, failed requests counted as infinitely late; null if
+    /// half of the requests failed.
     pub p50_ms: Option<f64>,
-    /// As the median, of 99 %.
+    /// 99th percentile of the response time in milliseconds, as `p50_ms`.
     pub p99_ms: Option<f64>,
-    /// Where that lies with 95 % confidence; none where it is none.
+    /// 95 % confidence interval of `p99_ms`; null if `p99_ms` is.
     pub p99_interval: Option<Interval>,
-    /// Its p99 over that of the first, with the same seed: where the mean lies with 95 %
-    /// confidence; none for the first, and where one of them has none.
+    /// 95 % confidence interval of the mean quotient of its p99 and that of the first policy, seed
+    /// by seed; null for the first, and if one of the two has no p99.
     pub times_the_first: Option<Interval>,
-    /// The share of requests that failed.
+    /// Share of requests that failed, 0 to 1.
     pub failed: f64,
-    /// The share of requests that found every core of their server busy.
+    /// Share of requests that found every core of their server busy.
     pub found_busy: f64,
-    /// The share of requests that came to a server while it took half as long again, or more, as
-    /// the fastest of its group at its best.
+    /// Share of requests sent to a server while it was at least 1.5 times as slow as the fastest of
+    /// its group at its best.
     pub to_slow: f64,
-    /// Requests of the server that was given most, over the mean of its group; the worst group.
+    /// Imbalance of the worst group: requests of its busiest server divided by the mean of all its
+    /// servers.
     pub imbalance: f64,
 }

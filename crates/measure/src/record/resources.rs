@@ -10,142 +10,143 @@ use serde::{Deserialize, Serialize};
 use super::number;
 use loadline_core::time::Duration;
 
-/// What the machine's resources did on the time axis of a run, and which of them gave out.
+/// Use of a machine's resources over time, and which resource was exhausted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResourceRecord {
     /// What was watched: a command line, or processes.
     pub target: String,
-    /// When the watch began, in milliseconds since 1970-01-01 UTC.
+    /// Start, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// Time from one sample to the next; the last may be shorter.
+    /// Time between two samples, in seconds; the last one may be shorter.
     #[serde(rename = "interval_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub interval: Duration,
-    /// How long it was watched.
+    /// Duration in seconds.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
-    /// What does not change while a run lasts.
+    /// Properties of the machine.
     pub machine: Machine,
-    /// The processes that were watched, children included, in the order they were first seen.
+    /// Watched processes, their children included, in the order in which they were first seen.
     pub processes: Vec<Process>,
-    /// One after another.
+    /// Samples over time.
     pub samples: Vec<Sample>,
-    /// Which resource gave out first, and by what evidence.
+    /// Verdict: which resource was exhausted first, with the evidence.
     pub verdict: BottleneckVerdict,
-    /// What could not be read, and so was not judged.
+    /// Values that could not be read and so were not judged.
     pub not_seen: Vec<String>,
-    /// What watching cost: CPU time of the sampler as a share of one core.
+    /// CPU time of the watch itself as a share of one core.
     pub sampler_cpu_share: f64,
 }
 
-/// The parts of a machine that limit it.
+/// Properties of a machine that limit it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
-    /// Cores that are online.
+    /// Number of online CPU cores.
     pub cores: u32,
-    /// Ports that the kernel gives to outgoing connections.
+    /// Number of ephemeral ports for outgoing connections.
     pub ephemeral_ports: u64,
-    /// Interfaces with traffic or a limit, loopback included.
+    /// Network interfaces with traffic or a limit, loopback included.
     pub interfaces: Vec<Interface>,
 }
 
-/// A network interface and what is known of its limit in one direction.
+/// A network interface and its limits in each direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interface {
-    /// Its name; `lo` is the loopback.
+    /// Name of the interface; `lo` is the loopback.
     pub name: String,
-    /// The speed its driver reports; virtual interfaces report none, or one they cannot hold.
+    /// Speed that the driver reports; virtual interfaces report none, or one that they cannot
+    /// reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_bytes_per_s: Option<u64>,
-    /// The limit that was given for the run.
+    /// Limit given with `--net-limit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_bytes_per_s: Option<u64>,
 }
 
-/// A process that was watched.
+/// A watched process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// The name of its program, of at most 15 characters as the kernel keeps it.
+    /// Name of the program, at most 15 characters, from the kernel.
     pub name: String,
-    /// Its part in the run.
+    /// Role of the process in the run.
     pub role: Role,
-    /// First seen.
+    /// Time at which it was first seen, in seconds since the start.
     #[serde(rename = "from_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub from: Duration,
-    /// Last seen.
+    /// Time at which it was last seen, in seconds since the start.
     #[serde(rename = "until_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub until: Duration,
-    /// Whether it ended while it was watched.
+    /// Whether the process ended during the watch.
     pub ended: bool,
-    /// Descriptors it may open; none where it could not be read or is unlimited.
+    /// Limit of open file descriptors; absent if it could not be read or there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptor_limit: Option<u64>,
 }
 
-/// The part of a process in a run.
+/// Role of a process in a run.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It puts the load on.
+    /// Load generator.
     Generator,
-    /// It takes requests and passes them on.
+    /// Load balancer: takes requests and passes them on.
     LoadBalancer,
-    /// It answers requests.
+    /// Server: responds to requests.
     Server,
-    /// No part was named.
+    /// No role was given.
     #[default]
     Watched,
 }
 
-/// What happened between one instant and the one before it.
+/// One sample: use of resources since the sample before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
-    /// Since the watch began.
+    /// Time of the sample, in seconds since the start.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
-    /// All cores together.
+    /// CPU time of all cores together.
     pub cpu: Cpu,
-    /// Each core.
+    /// CPU time of each core.
     pub cores: Vec<Cpu>,
-    /// Threads that run or could run at this instant, on the whole machine.
+    /// Runnable threads on the whole machine at this moment.
     pub running: u64,
-    /// Mean length of the run queue over the last minute.
+    /// Load average over the last minute.
     pub load_1min: f64,
-    /// The watched processes that lived.
+    /// Watched processes that were running.
     pub processes: Vec<ProcessSample>,
-    /// Interfaces with traffic in this run.
+    /// Network interfaces with traffic in this run.
     pub interfaces: Vec<InterfaceSample>,
-    /// TCP over IPv4 and IPv6.
+    /// TCP sockets, IPv4 and IPv6.
     pub sockets: Sockets,
 }
 
-/// Where the time of a core, or of all, went: shares that sum to 1.
+/// Use of CPU time, of one core or of all, as shares that sum to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cpu {
-    /// Programs, niced ones included.
+    /// User programs, niced ones included.
     pub user: f64,
-    /// The kernel on behalf of programs, hardware interrupts included.
+    /// Kernel on behalf of programs, hardware interrupts included.
     pub system: f64,
-    /// The kernel's deferred work: most of all, packets.
+    /// Softirqs: deferred work of the kernel, mostly packets.
     pub softirq: f64,
-    /// Taken by the host: wanted, and given to another guest or withheld.
+    /// Steal: time that the host gave to another guest or withheld.
     pub steal: f64,
-    /// Nothing to do, or waiting for a disk.
+    /// Idle, or waiting for a disk.
     pub idle: f64,
 }
 
@@ -157,23 +158,23 @@ impl Cpu {
     }
 }
 
-/// One process in one sample.
+/// A process in one sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessSample {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Cores' worth of time in the program.
+    /// CPU time in user mode, in cores.
     pub user: f64,
-    /// Cores' worth of time in the kernel.
+    /// CPU time in the kernel, in cores.
     pub system: f64,
-    /// The busiest of its threads: a share of one core.
+    /// CPU time of its busiest thread, as a share of one core.
     pub busiest_thread: f64,
-    /// Threads at this instant.
+    /// Number of threads.
     pub threads: u64,
-    /// Memory that is resident.
+    /// Resident memory.
     pub rss_bytes: u64,
-    /// Descriptors open at this instant; none where they may not be counted.
+    /// Number of open file descriptors; absent if they could not be counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub descriptors: Option<u64>,
 }
@@ -186,21 +187,21 @@ impl ProcessSample {
     }
 }
 
-/// One interface in one sample, link headers included.
+/// A network interface in one sample, link headers included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterfaceSample {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Bytes in.
+    /// Bytes received per second.
     pub received_bytes_per_s: u64,
-    /// Bytes out.
+    /// Bytes sent per second.
     pub sent_bytes_per_s: u64,
-    /// Packets in.
+    /// Packets received per second.
     pub received_packets_per_s: u64,
-    /// Packets out.
+    /// Packets sent per second.
     pub sent_packets_per_s: u64,
-    /// Packets dropped in either direction, a count.
+    /// Number of packets dropped in either direction.
     pub dropped: u64,
 }
 
@@ -212,40 +213,40 @@ impl InterfaceSample {
     }
 }
 
-/// TCP in one sample: levels at its instant, events since the sample before it.
+/// TCP in one sample: levels at this moment, and events since the sample before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sockets {
-    /// Connections that are established or whose peer has closed.
+    /// Connections in ESTABLISHED or CLOSE_WAIT.
     pub established: u64,
-    /// Connections in TIME_WAIT, which keep their port for a minute.
+    /// Connections in TIME_WAIT; each keeps its port for a minute.
     pub time_wait: u64,
-    /// Connections that no process holds any more and that are not closed yet.
+    /// Orphaned connections: not closed yet, and no longer held by a process.
     pub orphaned: u64,
-    /// Memory of send and receive buffers.
+    /// Memory of send and receive buffers, in bytes.
     pub buffer_bytes: u64,
-    /// Ephemeral ports in use towards the busiest destination. They are counted as often as takes
-    /// 2 % of a core, which may be less than once a sample; in between the last count stands.
+    /// Ephemeral ports in use towards the busiest destination. Counting them is limited to 2 % of a
+    /// core, so that a sample may have the count of an earlier one.
     pub ports_in_use: u64,
-    /// Connections that wait in the longest listen queue, counted together with the ports.
+    /// Connections waiting in the longest listen queue, counted together with `ports_in_use`.
     pub longest_listen_queue: u64,
-    /// Connections refused or delayed because a listen queue was full, a count.
+    /// Number of connections refused or delayed because a listen queue was full.
     pub listen_overflows: u64,
-    /// Connections that a listener dropped for any reason, overflows included, a count.
+    /// Number of connections that a listener dropped for any reason, `listen_overflows` included.
     pub listen_drops: u64,
-    /// Segments sent, a count.
+    /// Number of segments sent.
     pub segments_sent: u64,
-    /// Segments sent again, a count.
+    /// Number of segments retransmitted.
     pub segments_resent: u64,
 }
 
-/// Which resources gave out.
+/// Which resources were exhausted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BottleneckVerdict {
-    /// In the order in which they gave out; empty where none did.
+    /// Exhausted resources, in the order of time; empty if there are none.
     pub bottlenecks: Vec<Bottleneck>,
-    /// How near the others came, and what limits the judgement.
+    /// Remarks: how close other resources came to their limit, and what limits the verdict.
     pub remarks: Vec<String>,
 }
 
@@ -257,51 +258,53 @@ impl BottleneckVerdict {
     }
 }
 
-/// A resource that gave out.
+/// An exhausted resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bottleneck {
-    /// Which.
+    /// Name of the resource.
     pub resource: Resource,
-    /// From when on, since the watch began.
+    /// Time since which it was exhausted, in seconds since the start.
     #[serde(rename = "since_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub since: Duration,
-    /// The figures that show it, a sentence each.
+    /// Evidence: sentences with figures.
     pub evidence: Vec<String>,
 }
 
-/// What can give out.
+/// A resource that can be exhausted.
 ///
-/// Declared from cause to effect: of two that give out together the earlier one is named first. A
-/// host that withholds its CPU fills the cores that are left, and full cores make queues grow.
+/// They are declared from cause to effect: of two that are exhausted together, the earlier one is
+/// named first. A host that withholds its CPU fills the cores that are left, and full cores make
+/// queues grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
-    /// CPU time that the host withholds: its other guests, or spent CPU credits.
+    /// Steal: CPU time that the host withholds for other guests or for want of CPU credits.
     Steal,
-    /// The open files a process may have.
+    /// Open file descriptors of a process.
     Descriptors,
     /// Ephemeral ports towards one destination.
     Ports,
-    /// Bytes per second of an interface.
+    /// Bandwidth of a network interface.
     Network,
-    /// CPU of what puts the load on: the run measures the generator.
+    /// CPU of the load generator: the run measures the generator, not the service.
     GeneratorCpu,
     /// CPU of the load balancer.
     LoadBalancerCpu,
     /// CPU of a server.
     ServerCpu,
-    /// CPU of a process without a named part.
+    /// CPU of a process without a role.
     WatchedCpu,
-    /// The kernel's packet work on a core.
+    /// Softirqs on a core: packet processing of the kernel.
     Softirq,
-    /// All cores, shared by several.
+    /// CPU of all cores together.
     MachineCpu,
-    /// A server's queue: it is idle, or out of our sight, and requests wait for it.
+    /// Queue of a server: requests wait although no resource of it that could be watched is
+    /// exhausted.
     ServerQueue,
-    /// The generator found itself at fault.
+    /// The load generator, by its own account.
     Generator,
 }
 

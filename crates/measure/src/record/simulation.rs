@@ -7,54 +7,53 @@ use serde::{Deserialize, Serialize};
 use super::{Latency, Outcomes, number};
 use loadline_core::time::Duration;
 
-/// What is known of a simulated run besides its load.
+/// Details of a simulated run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulationRecord {
-    /// Which of the runs of the scenario: the same number gives the same run.
+    /// Seed: the same number gives the same run.
     pub seed: u64,
     /// Regions of the edges.
     pub edges: Vec<String>,
-    /// Where requests came from.
+    /// Traffic sources.
     pub sources: Vec<SimulatedSource>,
-    /// Where they went, in the order of the file.
+    /// Groups that requests went to, in the order of the file.
     pub groups: Vec<SimulatedGroup>,
-    /// Why edges failed requests, attempts that clients repeated included.
+    /// Requests that edges failed, by reason; attempts that clients repeated are included.
     pub reasons: BTreeMap<String, u64>,
-    /// Requests that waited for capacity.
+    /// Requests that waited in a queue for capacity.
     pub queued: u64,
-    /// Further attempts of clients after a failure.
+    /// Retries of clients after a failure.
     pub client_retries: u64,
-    /// What happened to servers and groups.
+    /// Events of servers and groups.
     pub notices: Vec<SimulatedNotice>,
-    /// The caches of edges.
+    /// Caches of the edges.
     #[serde(default)]
     pub caches: Vec<SimulatedCache>,
-    /// Writes to the store through which edges share the capacity of groups; none where each has
-    /// all of it.
+    /// Writes to the store through which edges share capacity; absent if capacity is not shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_writes: Option<u64>,
-    /// Events that were simulated.
+    /// Number of simulated events.
     pub events: u64,
 }
 
-/// What became of the requests of one source.
+/// Results of one traffic source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedSource {
     /// Its name.
     pub name: String,
-    /// Region of the edge where its requests come in.
+    /// Region of the edge that takes its requests.
     pub edge: String,
-    /// The service that it asks.
+    /// Service that its requests are for.
     pub service: String,
-    /// What became of its requests.
+    /// Its requests by outcome.
     pub outcomes: Outcomes,
-    /// From the request to the end of the response, successful requests only.
+    /// Response time: from the request to the end of the response, successful requests only.
     pub response: Latency,
 }
 
-/// What a group was given.
+/// Results of a group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedGroup {
@@ -64,49 +63,48 @@ pub struct SimulatedGroup {
     pub name: String,
     /// Where it is.
     pub region: String,
-    /// Requests that it was given.
+    /// Requests sent to the group.
     pub requests: u64,
-    /// Of these, those that came because nearer groups were full or down.
+    /// Of `requests`: those that came because nearer groups were full or down.
     pub overflowed: u64,
-    /// The most requests that it was given between two points of the timeline, per second.
+    /// Highest rate of requests between two points of the timeline, per second.
     pub peak_per_s: f64,
-    /// Requests of the server that was given most, over the mean of all its servers; 0 where it was
-    /// given none.
+    /// Requests of the busiest server divided by the mean of all servers; 0 without requests.
     pub imbalance: f64,
     /// Requests that found every core of their server busy.
     #[serde(default)]
     pub found_busy: u64,
-    /// Requests that came to a server while it took half as long again, or more, as the fastest of
-    /// the group at its best.
+    /// Requests sent to a server while it was at least 1.5 times as slow as the fastest of the
+    /// group at its best.
     #[serde(default)]
     pub to_slow: u64,
-    /// How it went, one point after another.
+    /// Timeline.
     pub moments: Vec<GroupMoment>,
 }
 
-/// What a group was given between one point of the timeline and the one before it.
+/// A point of a group's timeline: values since the point before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupMoment {
-    /// Since the start.
+    /// Time in seconds since the start.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
     /// Requests per second.
     pub rate_per_s: f64,
-    /// What it may be given, in requests per second; none where nothing limits its rate.
+    /// Rate limit in requests per second; null if there is none.
     pub max_rate_per_s: Option<f64>,
-    /// Requests under way with its servers, over all edges.
+    /// Requests in flight to its servers, from all edges.
     pub in_flight: u64,
-    /// What may be under way; none where nothing limits it.
+    /// Limit of requests in flight; null if there is none.
     pub max_in_flight: Option<u64>,
 }
 
-/// Something that an edge noticed.
+/// An event that an edge noticed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedNotice {
-    /// When.
+    /// Time in seconds since the start.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
@@ -116,62 +114,62 @@ pub struct SimulatedNotice {
     pub service: String,
     /// The group.
     pub group: String,
-    /// What happened.
+    /// Description of the event.
     pub what: String,
 }
 
-/// What the cache of an edge did.
+/// Results of the cache of an edge.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedCache {
     /// Region of the edge.
     pub edge: String,
-    /// What it may take, in bytes.
+    /// Size limit of the cache, in bytes.
     pub size: u64,
-    /// Requests for what could be in it.
+    /// Cacheable requests.
     pub requests: u64,
-    /// Of these, those that it answered at once.
+    /// Of `requests`: cache hits, answered at once.
     pub hits: u64,
-    /// Of these, those that waited for what another one fetched.
+    /// Of `requests`: those that waited for another request's fetch (collapsed).
     pub collapsed: u64,
-    /// Of these, those that went on to the servers.
+    /// Of `requests`: those that were sent to servers (misses and revalidations).
     pub fetches: u64,
-    /// Of the fetches, those for what was in the cache and no longer fresh.
+    /// Of `fetches`: revalidations of stale objects.
     pub revalidations: u64,
-    /// Bytes of what was asked for.
+    /// Bytes of all requested objects.
     pub bytes: u64,
-    /// Bytes that came from servers; none for what was still in the cache.
+    /// Bytes fetched from servers; a revalidated object counts none.
     pub bytes_fetched: u64,
     /// `hits / requests`.
     pub hit_ratio: f64,
     /// `1 - bytes_fetched / bytes`.
     pub byte_hit_ratio: f64,
-    /// Objects in it at the end.
+    /// Objects in the cache at the end.
     pub objects: u64,
-    /// How it went, one point after another.
+    /// Timeline.
     pub moments: Vec<CacheMoment>,
 }
 
-/// What a cache did between one point of the timeline and the one before it.
+/// A point of a cache's timeline: values since the point before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheMoment {
-    /// Since the start.
+    /// Time in seconds since the start.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
-    /// Requests for what could be in it.
+    /// Cacheable requests.
     pub requests: u64,
-    /// Of these, those that it answered at once.
+    /// Of `requests`: cache hits, answered at once.
     pub hits: u64,
-    /// Of these, those that went on to the servers.
+    /// Of `requests`: those that were sent to servers (misses and revalidations).
     pub fetches: u64,
-    /// The same per second.
+    /// `fetches` per second.
     pub fetches_per_s: f64,
-    /// Bytes of what was asked for.
+    /// Bytes of all requested objects.
     pub bytes: u64,
-    /// Bytes that came from servers.
+    /// Bytes fetched from servers.
     pub bytes_fetched: u64,
-    /// Bytes that are in it.
+    /// Bytes in the cache at this moment.
     pub stored: u64,
 }

@@ -7,104 +7,104 @@ use serde::{Deserialize, Serialize};
 
 use super::{LoadRecord, Record, StudySimulation};
 
-/// What a study measured.
+/// Results of a study.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyRecord {
-    /// Which study.
+    /// Title of the study.
     pub title: String,
-    /// Whether every verdict is a pass.
+    /// Whether all verdicts pass.
     pub pass: bool,
-    /// The verdicts, in the order they were given.
+    /// Verdicts, in the order of the study.
     pub verdicts: Vec<StudyVerdict>,
-    /// The runs of a study that consists of load runs alone, in the order they were made.
+    /// Runs of a study that has only load runs (`loadline demo`), in order.
     #[serde(default)]
     pub runs: Vec<StudyRun>,
-    /// How it was made, where it was made in the lab.
+    /// Details of a study in the lab; absent for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lab: Option<Box<StudyLab>>,
 }
 
-/// A figure, its target, and whether one meets the other.
+/// A figure with its target, and whether it meets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyVerdict {
-    /// What was judged.
+    /// Name of the figure.
     pub name: String,
-    /// What was measured, with its unit.
+    /// Measured value with its unit.
     pub measured: String,
-    /// What was asked for, with its unit.
+    /// Target with its unit.
     pub target: String,
     /// Whether `measured` meets `target`.
     pub pass: bool,
 }
 
-/// One load run and its name in the study.
+/// A load run of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyRun {
-    /// For example "one region, 200/s".
+    /// Name of the run, for example "one region, 200/s".
     pub name: String,
-    /// What was measured.
+    /// Record of the load run.
     pub record: LoadRecord,
 }
 
-/// A study in the lab: what was done, under which conditions, and every figure.
+/// A study in the lab: its runs, their conditions and all figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyLab {
-    /// The name of the study's file, without its ending.
+    /// Name of the study's file, without its extension.
     pub name: String,
-    /// What it is about, a paragraph each.
+    /// Description of the study, one item for each paragraph.
     pub about: Vec<String>,
-    /// The documents that published it.
+    /// Source documents.
     pub sources: Vec<String>,
-    /// Whether it was shortened.
+    /// Whether the study was shortened (`--quick`).
     pub quick: bool,
-    /// So many times faster than published; figures are scaled back by it.
+    /// Speed compared with the published measurement; figures are scaled back by it.
     pub speed: f64,
-    /// What everything random was drawn from.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// When it began, in milliseconds since 1970-01-01 UTC.
+    /// Start, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub elapsed_s: f64,
-    /// The machine, its kernel and the versions of the programs, by name.
+    /// Machine, kernel and versions of programs, by name.
     pub environment: BTreeMap<String, String>,
-    /// The variants, those left out included.
+    /// Rows (variants) of the study, skipped ones included.
     pub rows: Vec<StudyRow>,
-    /// Round trips of the lab before the load, asked for and measured.
+    /// Round-trip times of the lab before the load, configured and measured.
     pub delays: Vec<StudyDelay>,
-    /// Every run, in the order they were made.
+    /// All runs, in order.
     pub phases: Vec<StudyPhase>,
-    /// Published beside measured.
+    /// Figures: published and measured values.
     pub figures: Vec<StudyFigure>,
-    /// Published figures held against each other.
+    /// Consistency checks of published figures.
     pub checks: Vec<StudyCheck>,
-    /// What is drawn.
+    /// Plots of the report.
     pub plots: Vec<StudyPlot>,
-    /// What the simulator says of it; none where it was not asked.
+    /// Simulation of the study; absent without `--sim`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulation: Option<Box<StudySimulation>>,
 }
 
-/// A variant of a study.
+/// A row (variant) of a study.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyRow {
-    /// As in the file.
+    /// Name of the row in the file.
     pub name: String,
     /// As it is called.
     pub title: String,
-    /// The tool it shows, where it is not loadline; such a row is not judged.
+    /// Peer: the tool of this row, if it is not loadline. Rows of peers are not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
-    /// Why it was left out; none where it was run.
+    /// Why the row was skipped; absent if it was run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 }
 
-/// The round trip between two hosts before the load.
+/// Round-trip time between two hosts before the load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyDelay {
@@ -112,17 +112,17 @@ pub struct StudyDelay {
     pub row: String,
     /// The two hosts.
     pub between: [String; 2],
-    /// As the file has it.
+    /// Configured round-trip time in milliseconds.
     pub asked_ms: f64,
-    /// The median of what was measured.
+    /// Measured median in milliseconds.
     pub p50_ms: f64,
-    /// 90 % of what was measured are at most this.
+    /// Measured 90th percentile in milliseconds.
     pub p90_ms: f64,
-    /// How many were measured.
+    /// Number of measurements.
     pub count: u64,
 }
 
-/// One run of one phase.
+/// A run of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyPhase {
@@ -130,178 +130,179 @@ pub struct StudyPhase {
     pub row: String,
     /// The phase.
     pub phase: String,
-    /// The values it ran for.
+    /// Values of the phase's `for` variables in this run.
     pub at: BTreeMap<String, String>,
-    /// Which of its repetitions, counted from 1.
+    /// Number of the repetition, from 1.
     pub repeat: u32,
-    /// When it began, in milliseconds since 1970-01-01 UTC.
+    /// Start, in milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub elapsed_s: f64,
-    /// The record that its command printed.
+    /// Record that the command printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Box<Record>>,
-    /// The records of the commands that ran beside it, by name.
+    /// Records of commands that ran in parallel (`beside`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<String, Record>,
-    /// Figures found in an output that is no record, by name.
+    /// Figures taken from an output that is not a record (`measure`), by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub readings: BTreeMap<String, Reading>,
-    /// The share of the machine's CPU that its host took meanwhile.
+    /// CPU steal during the run: share of the machine's CPU that its host took.
     pub steal_share: f64,
-    /// How late the router was with 99 % of the packets meanwhile; none where none was late.
+    /// Lateness of the WAN router with packets during the run: 99th percentile in milliseconds;
+    /// absent if none was late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness_p99_ms: Option<f64>,
-    /// What makes it invalid; empty in a valid one. An invalid run is in no figure.
+    /// Why the run is invalid; absent if it is valid. Invalid runs count in no figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// Why it gave nothing; none where it did.
+    /// Why the run has no result; absent if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// Whether it was not run at all, for want of a tool or since the study ended early; its
-    /// figures are not judged.
+    /// Whether the run was skipped, because a tool is missing or the study ended early. Its figures
+    /// are not judged.
     #[serde(default)]
     pub skipped: bool,
 }
 
-/// A figure that was found: a number or a word.
+/// Value of a figure: a number or a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Reading {
     /// A number.
     Number(f64),
-    /// Anything else.
+    /// A text.
     Text(String),
 }
 
-/// One figure of one row: published beside measured.
+/// A figure of a row: published and measured value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyFigure {
-    /// As formulas call it.
+    /// Name of the figure in formulas.
     pub name: String,
     /// As it is called.
     pub title: String,
-    /// The row; empty for a figure over several rows.
+    /// Row (variant) of the study; empty for a figure over several rows.
     pub row: String,
-    /// Its unit; empty for a bare number.
+    /// Unit; empty for a bare number.
     pub unit: String,
-    /// What was published.
+    /// Published value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
-    /// Where: the document and the place in it.
+    /// Source of the published value: document and place in it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// What was measured, scaled back to the speed of what was published.
+    /// Measured value, scaled back to the speed of the published measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Reading>,
-    /// How many runs are in it.
+    /// Number of runs in the figure.
     pub runs: u64,
-    /// How many were invalid and are not.
+    /// Number of invalid runs, which are left out.
     pub invalid: u64,
-    /// How many gave nothing; one is enough to fail a figure that is judged.
+    /// Number of runs without a result; one is enough to fail a figure that is judged.
     #[serde(default)]
     pub failed: u64,
-    /// What it has to be, in words; empty where it is only shown.
+    /// Target in words; absent if the figure is not judged.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target: String,
-    /// What can be said of it.
+    /// Verdict on the figure.
     pub finding: StudyFinding,
-    /// Why, where that needs saying.
+    /// Reason for the verdict; absent if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// What can be said of a figure.
+/// Verdict on a figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StudyFinding {
-    /// It is what it has to be.
+    /// The figure meets its target.
     Pass,
-    /// It is not.
+    /// The figure misses its target.
     Fail,
-    /// It is not expected to be, and `reason` says why.
+    /// The figure misses its target as expected; `reason` says why.
     NotReproduced,
-    /// It is shown and not judged.
+    /// The figure is not judged.
     #[default]
     Shown,
-    /// All its runs were invalid.
+    /// All runs of the figure were invalid.
     Invalid,
 }
 
-/// A published figure worked out from others that were published with it.
+/// A consistency check: a published figure computed from other published ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyCheck {
-    /// What is worked out.
+    /// Title of the figure.
     pub title: String,
-    /// From what.
+    /// Formula.
     pub formula: String,
-    /// What comes out.
+    /// Computed value.
     pub computed: f64,
-    /// What is printed.
+    /// Published value.
     pub printed: f64,
-    /// The unit of both.
+    /// Unit of both values.
     pub unit: String,
-    /// Where it is printed.
+    /// Source of the published value.
     pub source: String,
-    /// Whether both agree to the digits that are printed.
+    /// Whether both agree to the published digits.
     pub agrees: bool,
-    /// What follows from it.
+    /// Conclusion.
     pub note: String,
 }
 
-/// A picture of the report.
+/// A plot of the report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyPlot {
-    /// What it shows.
+    /// Title of the plot.
     pub title: String,
-    /// How it is drawn.
+    /// Kind of plot.
     pub kind: StudyPlotKind,
-    /// The phase it shows.
+    /// Phase whose runs are shown.
     pub phase: String,
-    /// The variable along x.
+    /// Variable on the x axis.
     pub x: String,
-    /// What the variable is, with its unit.
+    /// Title of the x axis, with its unit.
     pub x_title: String,
-    /// The quantity and its unit.
+    /// Title of the y axis, with its unit.
     pub unit: String,
-    /// The lines: a name and the points, scaled back to the speed of what was published.
+    /// Lines of the plot, scaled back to the speed of the published measurement.
     pub lines: Vec<StudyLine>,
-    /// The rows it shows.
+    /// Rows that are shown.
     pub rows: Vec<String>,
-    /// The values of the phase it shows; all where empty.
+    /// Values of the phase's `for` variables that are shown; all if empty.
     pub at: BTreeMap<String, String>,
 }
 
-/// How a picture is drawn.
+/// Kind of a plot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StudyPlotKind {
-    /// Lines over a variable of the phase.
+    /// Lines by a variable of the phase.
     #[default]
     Curve,
     /// Groups of bars, one group for each value of the variable.
     Bars,
-    /// Single requests by their number.
+    /// Single requests by number.
     Series,
-    /// A run and the machine over time.
+    /// A run and the use of the machine over time.
     Time,
-    /// Published figures beside measured ones.
+    /// Published and measured figures side by side.
     Beside,
 }
 
-/// A line of a picture, or a colour of its bars.
+/// A line of a plot, or one colour of its bars.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StudyLine {
-    /// Its name.
+    /// Name of the line.
     pub name: String,
-    /// What stands at x, and the value; none where nothing valid was measured.
+    /// Points: the x value, and the y value or null if nothing valid was measured.
     pub points: Vec<(String, Option<f64>)>,
 }
 

@@ -27,13 +27,13 @@ use distribution::{binomial_at_most, normal_quantile};
 pub use distribution::student_quantile;
 pub use times::{Times, bars};
 
-/// Where a figure lies with the stated confidence.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
-    /// It is at least this.
+    /// Lower bound.
     pub low: f64,
-    /// It is at most this; null where nothing bounds it, as a quotient by what may be zero.
+    /// Upper bound; null if there is none, as for a quotient whose divisor may be zero.
     #[serde(with = "number::bound")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,

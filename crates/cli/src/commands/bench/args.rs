@@ -29,9 +29,9 @@ use super::{
 /// Put load on a service and measure it
 ///
 /// Closed loop (--users): each user sends its next request after the response to the last, as siege
-/// does. Open loop (--rate, --stages, --arrivals FILE): requests go at planned instants whatever
-/// the responses do, as with httperf; response times count from the planned instant, so a stall
-/// shows in full.
+/// does. Open loop (--rate, --stages, --arrivals FILE): requests are sent at planned times whatever
+/// the responses do, as with httperf; response times count from the planned time, so a stall shows
+/// in full.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -51,35 +51,36 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Load")]
 struct LoadArgs {
-    /// Closed loop: so many users at a time
+    /// Closed loop: number of concurrent users
     #[arg(short = 'c', long, value_name = "N")]
     users: Option<u32>,
-    /// Closed loop: a user waits so long between a response and its next request [0s]
+    /// Closed loop: think time between a response and the user's next request [0s]
     #[arg(long, value_name = "TIME")]
     think: Option<Duration>,
-    /// Open loop: so many requests per second, `10` or `10/s` or `30/m`
+    /// Open loop: rate of requests, `10` or `10/s` or `30/m`
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<Rate>,
     /// Open loop: rates one after another, `10/s:60s, ..50/s:5m`; `..` ramps from the one before
     #[arg(long, value_name = "TEXT", value_parser = stages)]
     stages: Option<Stages>,
-    /// How the instants of an open loop lie: constant, poisson, uniform, or a FILE that lists them
-    /// in seconds since the start, one a line [constant]
+    /// Open loop: distribution of the planned send times: constant, poisson, uniform, or a FILE
+    /// that lists them in seconds since the start, one on each line [constant]
     #[arg(long, value_name = "KIND|FILE")]
     arrivals: Option<Arrivals>,
-    /// Which of the random plans; the same seed gives the same plan [1]
+    /// Seed of the random plan; the same seed gives the same plan [1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Open loop: drop, and count as dropped, what is due while so many are under way
+    /// Open loop: maximum number of requests in flight; what is due beyond it is counted as dropped
     #[arg(long, value_name = "N")]
     max_in_flight: Option<u32>,
-    /// So many requests: of each user with --users, otherwise in all
+    /// Number of requests: of each user with --users, otherwise in all
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
     requests: Option<u64>,
-    /// For so long, then wait for what is under way [10s, or to the end of --stages or the FILE]
+    /// Duration; requests then in flight are waited for [10s, or to the end of --stages or the
+    /// FILE]
     #[arg(short = 'd', long, value_name = "TIME")]
     duration: Option<Duration>,
-    /// How long one request may take, connecting included; 30s is siege's default too
+    /// Timeout of one request, connecting included; 30s is siege's default too
     #[arg(long, value_name = "TIME", default_value = "30s")]
     timeout: Duration,
 }
@@ -91,7 +92,7 @@ pub(super) struct OutputArgs {
     /// The objective, like `p99<300ms, errors<0.1%`; the exit code says whether it was met
     #[arg(long, value_name = "TEXT")]
     pub(super) slo: Option<Objective>,
-    /// How the result is printed
+    /// Format of the result
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     pub(super) format: Format,
     /// Print the record as JSON; short for --format json
@@ -100,10 +101,11 @@ pub(super) struct OutputArgs {
     /// Write the record as JSON to this file too
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
-    /// Watch these processes meanwhile, and say what ran out: `812`, `lb=812,server=12,nginx`
+    /// Watch these processes during the run, and say which resource ran out: `812`,
+    /// `lb=812,server=12,nginx`
     #[arg(long, value_name = "[ROLE=]PID|NAME")]
     pub(super) watch: Option<Subjects>,
-    /// With --watch: what an interface can carry, `180Mb/s` (all but lo) or `eth0=1Gb/s`
+    /// With --watch: bandwidth limit of an interface, `180Mb/s` (all but lo) or `eth0=1Gb/s`
     #[arg(long, value_name = "[NAME=]RATE", requires = "watch")]
     pub(super) net_limit: Vec<NetLimit>,
     /// No progress and no notices on the standard error

@@ -11,26 +11,27 @@ use crate::commands::switches::header;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct RequestArgs {
-    /// Where requests go; `http://` may be left out. Several are drawn in turn by their weights
+    /// URLs to request; `http://` may be left out. Of several, each request takes one by their
+    /// weights
     #[arg(value_name = "URL", help_heading = None)]
     urls: Vec<Target>,
-    /// How often each URL is drawn beside the others, in their order [1 each]
+    /// Weights of the URLs, in their order [1 each]
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     weights: Vec<u32>,
-    /// Take URLs from a file, one a line, a weight behind it where it is not 1 (siege -f)
+    /// Read URLs from a file, one on each line, followed by its weight if that is not 1 (siege -f)
     #[arg(short = 'f', long = "urls", value_name = "FILE")]
     #[arg(conflicts_with_all = ["urls", "weights"])]
     file: Option<PathBuf>,
     /// A header of the request; repeat for more
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The method [GET, with --body POST]
+    /// The HTTP method [GET, with --body POST]
     #[arg(short = 'X', long)]
     method: Option<String>,
     /// The body of each request; @FILE takes it from a file
     #[arg(long, visible_alias = "data", value_name = "TEXT|@FILE")]
     body: Option<String>,
-    /// Count answers by the value of this header, for example which server answered
+    /// Count responses by the value of this header, for example the name of the server
     #[arg(long, value_name = "HEADER")]
     count_by: Option<String>,
 }

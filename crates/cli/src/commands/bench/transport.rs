@@ -13,13 +13,13 @@ use crate::commands::switches::Switches;
 pub(crate) struct TransportArgs {
     #[command(flatten)]
     switches: Switches,
-    /// Go out from this address; repeat to widen the range of ports
+    /// Connect from this source address; repeat for more addresses, and so more ports
     #[arg(long = "source-address", value_name = "IP")]
     sources: Vec<IpAddr>,
-    /// Keep so many connections at most, and spread the requests over them [as many as needed]
+    /// Maximum number of connections, over which requests are spread [as many as needed]
     #[arg(long, value_name = "N", conflicts_with = "no_keepalive")]
     connections: Option<u32>,
-    /// A new connection for every request, as siege and httperf do
+    /// Open a new connection for every request, as siege and httperf do
     #[arg(long)]
     no_keepalive: bool,
 }

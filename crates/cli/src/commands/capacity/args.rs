@@ -17,19 +17,20 @@ use crate::commands::{
 
 /// Find the load line: the highest rate at which a service still meets its objective
 ///
-/// First a closed loop of 1, 2, 4 ... users shows the throughput. Then open-loop trials bracket the
-/// load line from both sides, short ones first, then long ones on either side of it, each over
-/// several of the slowest cycle that shows in the latencies. More of them confirm a load: it holds
-/// if the objective holds over all long trials at it together. After a breach the search waits
-/// until the service is at rest again. Some two minutes for thousands of requests per second, ten
-/// at most for 2 %; --precision 1% takes four times as long, --quick ends in half a minute and is
-/// as much less sure.
+/// First a closed loop of 1, 2, 4 ... users measures the throughput. Then open-loop trials bracket
+/// the load line from both sides: short ones first, then long ones, each of which lasts several of
+/// the slowest cycles in the latencies. Further trials confirm a load: it is accepted if the
+/// objective holds over all long trials at that load together. After a breach the search waits
+/// until the service is at rest again. It takes about two minutes for thousands of requests per
+/// second, and ten at most for 2 %; --precision 1% takes four times as long; --quick takes half a
+/// minute and is less precise.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     request: RequestArgs,
-    /// The objective, like `p99<300ms, errors<0.1%`; errors<1% is added where it names no errors
+    /// The objective, like `p99<300ms, errors<0.1%`; errors<1% is added if it has no limit of
+    /// errors
     #[arg(long, value_name = "TEXT", value_parser = objective)]
     slo: Objective,
     #[command(flatten)]
@@ -38,14 +39,14 @@ pub(crate) struct Args {
     transport: TransportArgs,
     #[command(flatten)]
     pub(super) with: With,
-    /// The share of the load line that stays free in what is to be written
+    /// Share of the load line that is kept free in max_rate
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = headroom)]
     #[arg(help_heading = "Result")]
     headroom: Ratio,
     /// Set max_rate in this configuration, keeping its comments
     #[arg(long, value_name = "FILE", requires = "group", help_heading = "Result")]
     write: Option<PathBuf>,
-    /// The group to set it of: its region, or SERVICE/REGION
+    /// The group whose max_rate is set: its region, or SERVICE/REGION
     #[arg(long, value_name = "NAME", requires = "write", help_heading = "Result")]
     group: Option<String>,
     /// Print the record as JSON
@@ -63,57 +64,59 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Search")]
 struct SearchArgs {
-    /// End within half a minute: trials of 1s, and an interval as wide as they leave it
+    /// End within half a minute: trials of 1s, and a wider interval
     #[arg(long)]
     quick: bool,
-    /// How the instants of trials lie
+    /// Distribution of the planned send times in trials
     #[arg(long, value_enum, default_value = "poisson")]
     arrivals: Kind,
-    /// Which of the random plans; the same seed gives the same plans
+    /// Seed of the random plans; the same seed gives the same plans
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How long a number of users is kept up; five times as long where more get no more [1500ms]
+    /// Duration of each closed-loop step; five times as long where more users bring no more
+    /// throughput [1500ms]
     #[arg(long, value_name = "TIME")]
     rung: Option<Duration>,
-    /// How long the first trials last [1s]
+    /// Duration of the first trials [1s]
     #[arg(long, value_name = "TIME")]
     first_trial: Option<Duration>,
-    /// How long the last ones last at most, where no slow cycle shows [10s]
+    /// Maximum duration of the last trials, if the latencies show no slow cycle [10s]
     #[arg(long, value_name = "TIME")]
     trial: Option<Duration>,
-    /// The least time of such trials near the load line before a load is confirmed [20s]
+    /// Minimum time of such trials near the load line before a load is confirmed [20s]
     #[arg(long, value_name = "TIME")]
     trial_sum: Option<Duration>,
-    /// How long each of the two confirming runs lasts at least [6s]
+    /// Minimum duration of each of the two confirming runs [6s]
     #[arg(long, value_name = "TIME")]
     confirm: Option<Duration>,
-    /// How far from the load line the result may be in 5 of 100 searches [2%; with --quick 4%]
+    /// Precision: in 95 of 100 searches the result is this close to the load line [2%; with --quick
+    /// 4%]
     #[arg(long, value_name = "SHARE", value_parser = precision)]
     precision: Option<Ratio>,
-    /// End by then, whatever the service does [10m for 2 %, 40m for 1 %; with --quick 30s]
+    /// Time limit of the search [10m for 2 %, 40m for 1 %; with --quick 30s]
     #[arg(long, value_name = "TIME")]
     within: Option<Duration>,
-    /// Try no higher rate than this
+    /// Highest rate to try
     #[arg(long, value_name = "RATE", default_value = "1000000/s")]
     max_rate: Rate,
-    /// Drop, and count as errors, what is due while so many requests are under way
+    /// Maximum number of requests in flight; what is due beyond it is dropped and counts as errors
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_in_flight: u32,
-    /// How long to wait for the service to come to rest after a breach
+    /// Maximum wait for the service to come to rest after a breach
     #[arg(long, value_name = "TIME", default_value = "30s")]
     cool_down: Duration,
-    /// How long one request may take, connecting included
+    /// Timeout of one request, connecting included
     #[arg(long, value_name = "TIME", default_value = "30s")]
     timeout: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
-    /// At even distances: kinder than users are
+    /// Even distances: easier on the service than real users
     Constant,
-    /// Independent of each other, as many users are
+    /// Independent arrivals, as from many users
     Poisson,
-    /// Distances uniform between zero and twice the mean
+    /// Distances uniformly distributed between zero and twice the mean
     Uniform,
 }
 

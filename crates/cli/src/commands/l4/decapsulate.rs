@@ -5,22 +5,22 @@ use std::{net::IpAddr, process::ExitCode};
 use crate::commands::{series, stop_signal::StopSignal, xdp_mode::XdpMode};
 use loadline_l4::Decapsulator;
 
-/// Take packets of `ipip` out of their tunnel, on a server whose kernel has none
+/// Decapsulate `ipip` packets on a server whose kernel has no tunnel module
 ///
-/// For a server without the modules ipip and ip6_tunnel: packets in a tunnel to one of these
-/// addresses are the kernel's as the client sent them. It goes on until it is interrupted or
-/// terminated, and takes CAP_BPF and CAP_NET_ADMIN, or root.
+/// For a server without the kernel modules ipip and ip6_tunnel: packets that arrive in a tunnel for
+/// one of these addresses are given to the kernel as the client sent them. Runs until SIGINT or
+/// SIGTERM; needs CAP_BPF and CAP_NET_ADMIN, or root.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The interface on which they come in
+    /// The network interface on which packets come in
     interface: String,
 
-    /// The service addresses, which this server has on a loopback; at most 64
+    /// The service addresses, which this server has on its loopback interface; at most 64
     #[arg(required = true, value_name = "ADDRESS")]
     addresses: Vec<IpAddr>,
 
-    /// How the program is attached to the interface
+    /// How the XDP or TCX program is attached to the interface
     #[arg(long, value_enum, value_name = "MODE", default_value_t = XdpMode::Auto)]
     xdp_mode: XdpMode,
 }

@@ -7,11 +7,10 @@ use serde::Deserialize;
 
 use crate::commands::{administration::Administration, series};
 
-/// List the flows and NAT connections that are written down
+/// List the remembered flows and NAT connections
 ///
-/// With `nat` that is every connection. With `mac` and `ipip` flows need not be written down while
-/// the servers of their service stay: those that are listed began, or were seen, while servers came
-/// or went.
+/// With `nat` these are all connections. With `mac` and `ipip` a flow is remembered only if it
+/// began or was seen while servers of its service were changing.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -19,27 +18,27 @@ pub(crate) struct Args {
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
-    /// Those of a client: its address, or address and port
+    /// Only those of this client: an address, or address and port
     #[arg(long, value_name = "ADDR")]
     client: Option<String>,
 
-    /// Those on a server: its address, or address and port
+    /// Only those on this server: an address, or address and port
     #[arg(long, value_name = "ADDR")]
     server: Option<String>,
 
-    /// Those of a service
+    /// Only those of this service
     #[arg(long, value_name = "NAME")]
     service: Option<String>,
 
-    /// Those by a method
+    /// Only those with this method
     #[arg(long, value_parser = ["mac", "nat", "ipip"])]
     method: Option<String>,
 
-    /// How many at most
+    /// Maximum number of entries
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     limit: usize,
 
-    /// Print them as JSON, as /api/flows gives them
+    /// Print JSON, as /api/flows has it
     #[arg(long)]
     json: bool,
 }

@@ -12,17 +12,17 @@ use loadline_l4::standby::VirtualRouter;
 
 use crate::commands::{print_errors, series};
 
-/// Print the configuration of keepalived for two balancers or more
+/// Print the configuration of keepalived for two or more balancers
 ///
-/// Each balancer has its own, made of its own file. VRRP alone decides who is active; loadline
-/// looks whether it has the addresses.
+/// Each balancer needs its own, from its own file. VRRP alone decides which balancer is active;
+/// loadline checks whether it has the addresses.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The configuration of loadline
+    /// The configuration file of loadline
     file: PathBuf,
 
-    /// The program that keepalived asks whether loadline lives; this one if omitted
+    /// The program with which keepalived checks that loadline runs [this one]
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use crate::commands::{administration::Administration, series};
 
 /// Show how many packets were forwarded and discarded, and why
 ///
-/// Counted since packet forwarding began; what is told per second is of the last one or two.
+/// Counts are since packet forwarding began; rates are of the last one or two seconds.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
-    /// Print it as JSON, as `forwarding` of /api/state has it
+    /// Print JSON, as `forwarding` in /api/state
     #[arg(long)]
     json: bool,
 }

@@ -10,7 +10,7 @@ use loadline_core::{
 
 use crate::commands::{administration::Administration, series, size};
 
-/// Show whether this balancer is active, and how far those that stand by follow
+/// Show whether this balancer is active or standby, and the state of replication
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ADDR", default_value = "127.0.0.1:9090")]
     place: Administration,
 
-    /// Print it as JSON, as `standby` in /api/state
+    /// Print JSON, as `standby` in /api/state
     #[arg(long)]
     json: bool,
 }

@@ -15,10 +15,10 @@ use super::{
     run::{code_of, measure, own_folder},
 };
 
-/// Answer the load balancer assignment's eight questions from measurements
+/// Answer the eight questions of the load balancer assignment from measurements
 ///
 /// Five machines in three regions behind a forwarding unit, in a lab on this machine: about two
-/// minutes, a fourth of it with --quick. Each answer stands beside that of the report which the
+/// minutes, a fourth of it with --quick. Each answer is printed beside that of the report that the
 /// study `policies` reproduces.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -26,10 +26,10 @@ pub(crate) struct Args {
     /// Five times faster than what was published; figures are scaled back
     #[arg(long)]
     quick: bool,
-    /// What everything random is drawn from
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder for everything [lab-runs/policies-SECONDS]
+    /// The folder for all results [lab-runs/policies-SECONDS]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the record as JSON instead of answers

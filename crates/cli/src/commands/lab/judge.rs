@@ -12,14 +12,15 @@ use loadline_measure::record::{Document, Record, StudyLab};
 
 use super::{find, folder, present, print, usage};
 
-/// Judge again what was measured, without running anything
+/// Judge measurements again, without running anything
 ///
-/// Figures, bands and pictures are those of the study as it is now, the measurements those of the
-/// folders. Rows may come from folders of their own; a row in several counts with all its runs.
+/// Figures, targets and pictures are those of the study as it is now; the measurements are those in
+/// the folders. Rows may be in different folders; a row in several folders counts with all its
+/// runs.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A name of `loadline lab list`, or a file
+    /// A study: a name from `loadline lab list`, or a file
     study: String,
     /// Folders of `loadline lab run`
     #[arg(required = true, value_name = "FOLDER")]
@@ -27,7 +28,7 @@ pub(crate) struct Args {
     /// Write the record and the report to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Write a page for docs/studies, its pictures beside it; what people wrote into it stays
+    /// Write a page for docs/studies, with its pictures beside it; text written by hand stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }

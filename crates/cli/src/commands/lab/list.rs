@@ -9,7 +9,7 @@ use loadline_lab::{
 
 use super::{find, print};
 
-/// List the studies with their rows, and the labs that run
+/// List the studies with their rows, and the running labs
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {}
@@ -56,4 +56,4 @@ const AFTER_HELP: &str = "\
 Example:
   loadline lab list
 
-Exit codes: 0 listed, 1 wrong usage, 2 it cannot be seen which labs run.";
+Exit codes: 0 listed, 1 wrong usage, 2 the running labs could not be listed.";

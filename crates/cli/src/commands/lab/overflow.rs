@@ -16,19 +16,19 @@ use super::{folder, print};
 use crate::commands::EXIT_VERDICT;
 use simulate::{Arrivals, Budgeted, Load, Run, simulate};
 
-/// How much of a rate budget is used before requests overflow
+/// Simulate how much of a rate budget is used before requests overflow
 ///
-/// Simulates budgets of 0.5 to 10,000 per second and 1.05 to 4 times as many requests that come
-/// evenly, at random or in batches, by the very decisions of `loadline serve`, and three regions
-/// one behind the other. Prints one verdict for each promise, told of the budget that comes
-/// nearest to breaking it.
+/// Simulates budgets of 0.5 to 10,000 per second under 1.05 to 4 times their load, with requests
+/// that come evenly, at random or in batches, and three regions that overflow into each other. The
+/// code that decides is that of `loadline serve`. Prints one verdict for each promise, with the
+/// budget that comes closest to breaking it.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Fewer budgets and fewer requests
     #[arg(long)]
     quick: bool,
-    /// What everything random is drawn from
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write a page for docs/studies

@@ -20,14 +20,14 @@ use crate::commands::{EXIT_VERDICT, report_error};
 /// Run a study and judge it
 ///
 /// Each row runs in a lab of its own. Published figures are printed beside the measured ones, with
-/// a verdict on each that has a band. The folder keeps the study as it was run, its files, what
-/// every program said, every record, and the report.
+/// a verdict on each that has a target. The folder keeps the study as it was run, its files, the
+/// output of every program, every record, and the report.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A name of `loadline lab list`, or a file
+    /// A study: a name from `loadline lab list`, or a file
     study: String,
-    /// Run the rows of this peer too; repeat for more, `all` for all of them
+    /// Run the rows of this peer (another tool) too; repeat for more, or `all`
     #[arg(long = "peer", value_name = "TOOL")]
     peers: Vec<String>,
     /// Run only this row; repeat for more
@@ -36,22 +36,22 @@ pub(crate) struct Args {
     /// Shortened, as the study says
     #[arg(long)]
     quick: bool,
-    /// What everything random is drawn from
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Run a row again, at most so often, if the machine stood in the way of any of its runs
+    /// Run a row again if the machine made any of its runs invalid, at most N times
     #[arg(long, value_name = "N", default_value_t = 1)]
     again: u32,
-    /// Simulate it too, from the same file, and print both beside each other
+    /// Simulate the study too, and print both results side by side
     #[arg(long)]
     sim: bool,
-    /// The folder for everything [lab-runs/STUDY-SECONDS]
+    /// The folder for all results [lab-runs/STUDY-SECONDS]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the record as JSON instead of tables and verdicts
     #[arg(long)]
     json: bool,
-    /// Write a page for docs/studies, its pictures beside it; what people wrote into it stays
+    /// Write a page for docs/studies, with its pictures beside it; text written by hand stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// No progress on the standard error

@@ -13,13 +13,13 @@ use loadline_lab::host::{RunningError, announced, running};
 
 use super::{print, usage};
 
-/// A shell on a host of a running lab
+/// Open a shell on a host of a running lab
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The host
     host: String,
-    /// Which lab, where several run
+    /// Name of the lab, if several run
     #[arg(long, value_name = "NAME")]
     lab: Option<String>,
     /// A command to run instead of a shell, after `--`
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[command(after_help = DOWN_HELP)]
 pub(crate) struct DownArgs {
-    /// Which, where several run
+    /// Name of the lab, if several run
     name: Option<String>,
     /// End all labs of this user
     #[arg(long, conflicts_with = "name")]

@@ -29,29 +29,30 @@ use crate::commands::EXIT_VERDICT;
 use scenario::Setting;
 use site::{Site, What};
 
-/// Simulate a study from its file, beside what the lab measured
+/// Simulate a study from its file, and compare with what the lab measured
 ///
-/// Nothing is started: test servers, edges and the generator of the study are models, and what
-/// decides in `loadline serve` decides here. What cannot be simulated is told with the reason.
+/// No program is started: test servers, edges and the load generator of the study are models; the
+/// code that decides is that of `loadline serve`. What cannot be simulated is listed with the
+/// reason.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Names of `loadline lab list`, or files
+    /// Studies: names from `loadline lab list`, or files
     #[arg(required = true, value_name = "STUDY")]
     studies: Vec<String>,
-    /// What the lab measured: a folder of `lab run`, or one with pages of `--markdown`
+    /// Measurements of the lab: a folder of `lab run`, or one with pages of `--markdown`
     #[arg(long, value_name = "FOLDER")]
     beside: Option<PathBuf>,
     /// Shortened, as the study says
     #[arg(long)]
     quick: bool,
-    /// What everything random is drawn from
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print the record of one study as JSON
+    /// Print the record as JSON; one study only
     #[arg(long)]
     json: bool,
-    /// Write a page for docs/studies; what people wrote into it stays
+    /// Write a page for docs/studies; text written by hand stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Write a page to this file, as HTML

@@ -7,14 +7,14 @@ use loadline_lab::study::{Held, Mode, RunError, Setup, Study, hold};
 
 use super::{find, print, until_signalled, usage};
 
-/// Start the hosts and programs of a study and hold them
+/// Start the hosts and programs of a study, without measuring
 ///
-/// Nothing is measured. It stays in the foreground until Ctrl-C or `loadline lab down`; meanwhile
-/// `loadline lab shell HOST` is a shell on a host.
+/// The lab runs until Ctrl-C or `loadline lab down`, in the foreground; meanwhile `loadline lab
+/// shell HOST` opens a shell on a host.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// A name of `loadline lab list`, or a file
+    /// A study: a name from `loadline lab list`, or a file
     study: String,
     /// The row whose programs are started [the first]
     #[arg(long, value_name = "NAME")]
@@ -22,10 +22,10 @@ pub(crate) struct Args {
     /// The faster and smaller form of the study
     #[arg(long)]
     quick: bool,
-    /// What everything random is drawn from
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder for files and logs [one for temporary files]
+    /// The folder for files and logs [a temporary one]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

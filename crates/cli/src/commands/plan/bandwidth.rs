@@ -11,10 +11,10 @@ use loadline_measure::{
 
 use super::{IBM, T2_MICRO};
 
-/// The network that so many messages per second need, and back
+/// The network bandwidth of a number of messages per second, and the reverse
 ///
-/// With --rate the bits per second; with --limit the messages per second that it lets through.
-/// Alone: the example of the performance study.
+/// With --rate prints the bits per second that messages need; with --limit the messages per second
+/// that fit. Without options: the example of the performance study.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
@@ -24,10 +24,10 @@ pub(super) struct Args {
     /// The size of a message [1KiB; with --limit 50kB]
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// What the network carries: how many messages are that?
+    /// Bandwidth of the network: prints how many messages per second fit
     #[arg(long, value_name = "BITS/S")]
     limit: Option<BitRate>,
-    /// Each message passes twice, in and out, as through a load balancer that forwards by NAT
+    /// Count each message twice, in and out, as through a load balancer with NAT
     #[arg(long)]
     nat: bool,
 }

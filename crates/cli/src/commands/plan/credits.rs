@@ -16,24 +16,24 @@ use super::T2_MICRO;
 
 /// How long a burstable processor's CPU credits last
 ///
-/// One credit is one core at 100 % for a minute. Alone: a t2.micro over the two tests of the post,
-/// which used 2 % and 7 % of its CPU for five minutes each.
+/// One credit is one core at 100 % for a minute. Without options: a t2.micro in the two tests of
+/// the post, which used 2 % and 7 % of its CPU for five minutes each.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// Stages of a share of all cores and how long it is asked for
+    /// Stages of load: a share of all cores, and for how long
     #[arg(long, value_name = "STAGES", default_value = "2%:5m, 7%:5m")]
     load: LoadCurve,
-    /// Cores
+    /// Number of cores
     #[arg(long, value_name = "N", default_value_t = 1)]
     cores: u64,
-    /// The share of each core that may be used for ever
+    /// Baseline: the share of each core that may be used without limit of time
     #[arg(long, value_name = "SHARE", default_value = "10%")]
     baseline: Ratio,
     /// Credits at the start [30 for each core, as at launch]
     #[arg(long, value_name = "N")]
     initial: Option<u64>,
-    /// Credits that the balance holds [what is earned in 24 hours]
+    /// Maximum balance of credits [those earned in 24 hours]
     #[arg(long, value_name = "N")]
     max: Option<u64>,
 }

@@ -14,16 +14,16 @@ use loadline_measure::{
 
 use super::LATENCY;
 
-/// The shortest round trip over a distance
+/// The shortest round-trip time over a distance in fibre
 ///
-/// Alone: the example of the document, Frankfurt to Council Bluffs.
+/// Without options: the example of the document, Frankfurt to Council Bluffs.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// How far apart the places are, along a straight line on the Earth
+    /// Distance of the two places on the surface of the Earth
     #[arg(long, value_name = "KM", default_value = "7500km")]
     distance: Distance,
-    /// A measured round trip, to compare
+    /// A measured round-trip time, for comparison
     #[arg(long, value_name = "TIME")]
     measured: Option<Duration>,
 }

@@ -11,29 +11,29 @@ use loadline_measure::{
 
 use super::IBM;
 
-/// Connections per second that a table of ports allows
+/// Connections per second that a range of ports allows
 ///
-/// Of a load balancer (--return-addresses, --fin-timeout), of a client (the other options), or
-/// both. Alone: the rows of the performance study.
+/// For a load balancer (--return-addresses, --fin-timeout), a client (the other options), or both.
+/// Without options: the rows of the performance study.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
     /// Load balancer: return addresses, each with 64510 ports [1]
     #[arg(long, value_name = "N")]
     return_addresses: Option<u64>,
-    /// Load balancer: how long a port is held after the connection was closed [30s]
+    /// Load balancer: how long a port is held after its connection has closed [30s]
     #[arg(long, value_name = "TIME")]
     fin_timeout: Option<Duration>,
     /// Client: the ephemeral ports [1024-65000]
     #[arg(long, value_name = "FIRST-LAST", value_parser = range)]
     range: Option<PortRange>,
-    /// Client: how long a port is held after the connection was closed [60s]
+    /// Client: how long a port is held after its connection has closed [60s]
     #[arg(long, value_name = "TIME")]
     time_wait: Option<Duration>,
-    /// Client: addresses that it connects from [1]
+    /// Client: source addresses [1]
     #[arg(long, value_name = "N")]
     source_addresses: Option<u64>,
-    /// Client: addresses and ports that it connects to; each has the whole range [1]
+    /// Client: destinations (address and port), each with the whole range of ports [1]
     #[arg(long, value_name = "N")]
     destinations: Option<u64>,
 }

@@ -16,25 +16,25 @@ use loadline_measure::{
 
 use super::{TUTORIAL, Worked};
 
-/// Waits and responses of c servers at a load, and the load line
+/// Waiting and response times of c servers at a load, and the load line
 ///
-/// One queue, first come, first served, before equal servers; arrivals independent of each other
-/// (Poisson). Says how long requests wait at --rate, and the highest rate that keeps --within.
-/// Alone: the server of the capacity tutorial.
+/// Models one first-come-first-served queue before equal servers, with Poisson arrivals. Prints how
+/// long requests wait at --rate, and the highest rate that keeps --within. Without options: the
+/// server of the capacity tutorial.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
-    /// Servers, or cores, that take a request each [1]
+    /// Number of servers or cores; each works on one request at a time [1]
     #[arg(short = 'c', long, value_name = "N", requires = "service")]
     servers: Option<u64>,
-    /// The mean time that a server takes for a request
+    /// Mean service time of a request
     #[arg(long, value_name = "TIME")]
     service: Option<Duration>,
-    /// The load
+    /// The load in requests per second
     #[arg(long, value_name = "RATE", requires = "service")]
     rate: Option<Rate>,
-    /// Standard deviation of the service times over their mean: 1 for exponential times (M/M/c),
-    /// 0 for constant ones (M/D/c), anything else for gamma ones (M/G/c) [1]
+    /// Coefficient of variation of the service times: 1 for exponential times (M/M/c), 0 for
+    /// constant ones (M/D/c), any other for gamma ones (M/G/c) [1]
     #[arg(long, value_name = "CV", requires = "service")]
     cv: Option<f64>,
     /// A bound on a percentile of the response time: gives the load line

@@ -11,9 +11,9 @@ use loadline_measure::{
 
 use super::IBM;
 
-/// The network that a backup load balancer's updates need
+/// The network bandwidth for updates of a backup load balancer
 ///
-/// Alone: the example of the performance study.
+/// Without options: the example of the performance study.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {

@@ -19,12 +19,12 @@ use loadline_sim::{
     scenario::{Fault, Selector, Trouble},
 };
 
-/// Simulate a configuration: what would become of this traffic
+/// Simulate a configuration under given traffic
 ///
-/// The code that decides in `serve` decides here, in virtual time: which group and server a request
-/// goes to, who waits, retries, health checks, ejection. Servers, clients and the ways between them
-/// are models; the traffic file says which. Without one, each service gets 70 % of its capacity, at
-/// random, for a minute. The same seed gives the same run, to the byte.
+/// The code that decides is that of `serve`, in virtual time: choice of group and server, queues,
+/// retries, health checks, ejection. Servers, clients and networks are models, described in the
+/// traffic file. Without one, each service gets 70 % of its capacity as random arrivals for a
+/// minute. The same seed gives the same run, to the byte.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -47,13 +47,13 @@ pub(super) struct Common {
     /// The configuration
     #[arg(required = true)]
     file: Option<PathBuf>,
-    /// The traffic file, or so many times the traffic: x1.5; both may be given
+    /// The traffic file, or a factor of the traffic such as x1.5; repeat to give both
     #[arg(long = "traffic", value_name = "FILE|xN")]
     pub(super) traffic: Vec<TrafficArg>,
-    /// Which of the runs; the traffic file says it otherwise
+    /// Seed of the run [that of the traffic file]
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
-    /// How long requests come; the traffic file says it otherwise
+    /// Duration of the traffic [that of the traffic file]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(super) duration: Option<Duration>,
     /// The objective, like `p99<300ms, errors<0.1%`; the exit code says whether it was met
@@ -74,23 +74,23 @@ impl Common {
     }
 }
 
-/// Simulate the same traffic with a change, beside itself without it
+/// Simulate the same traffic with and without a change
 #[derive(clap::Args)]
 #[command(after_help = WHAT_IF_HELP, group(clap::ArgGroup::new("change").multiple(true)))]
 pub(super) struct WhatIf {
     #[command(flatten)]
     pub(super) common: Common,
-    /// Servers that do not respond, and the edge of a region: region=, service=, group=, server=;
-    /// what is in the caches of edges: cache, or cache=REGION; or the store of the cluster: store
+    /// What fails: servers, with the edge of a region (region=, service=, group=, server=); the
+    /// contents of caches (cache, cache=REGION); or the store of the cluster (store)
     #[arg(long, value_name = "KEY=NAME,...", group = "change")]
     pub(super) lose: Vec<Losing>,
-    /// Servers that take so many times as long: server=10.0.0.1:80,factor=3
+    /// Servers that become slower by a factor: server=10.0.0.1:80,factor=3
     #[arg(long, value_name = "KEY=NAME,...,factor=N", group = "change")]
     pub(super) slow: Vec<Slowing>,
-    /// When it begins; a third of the duration if omitted
+    /// When the change begins [a third of the duration]
     #[arg(long, value_name = "TIME", requires = "change")]
     pub(super) at: Option<Duration>,
-    /// How long it lasts; to the end if omitted
+    /// How long the change lasts [to the end]
     #[arg(long = "for", value_name = "TIME", value_parser = some_time, requires = "change")]
     pub(super) lasts: Option<Duration>,
     #[command(flatten)]
@@ -109,30 +109,32 @@ impl WhatIf {
     }
 }
 
-/// Find how many servers each group needs for an objective, whatever of a list is lost
+/// Find how many servers each group needs to meet an objective, even after a loss
 ///
-/// Groups are made larger and smaller until none can lose a server; what a group may be given grows
-/// with its servers. Each loss holds for a whole run, and requests count when health checks have
-/// noticed it. Runs of other seeds prove what was found.
+/// Groups are made larger and smaller until no group can do with one server less; the limits of a
+/// group grow with its servers. Each loss (--survive) lasts for a whole run, and requests count
+/// once health checks have noticed it. Runs with other seeds confirm the result.
 #[derive(clap::Args)]
 #[command(after_help = PLAN_HELP)]
 pub(super) struct Plan {
     #[command(flatten)]
     pub(super) common: Common,
-    /// What may be lost, one at a time: any-region, any-group, any-server, nothing, or KEY=NAME,...
+    /// Losses to survive, one at a time: any-region, any-group, any-server, nothing, or
+    /// KEY=NAME,...
     #[arg(long, value_name = "WHAT", default_value = "any-region")]
     pub(super) survive: Vec<Surviving>,
     #[command(flatten)]
     pub(super) threads: Threads,
 }
 
-/// Show the way of one request, decision by decision, and what its edge knew at each
+/// Show one simulated request, decision by decision, with what its edge knew at each
 #[derive(clap::Args)]
 #[command(after_help = EXPLAIN_HELP)]
 pub(super) struct Explain {
     #[command(flatten)]
     pub(super) common: Common,
-    /// Its number, from 1 in the order in which clients first want them; or slowest, or failed
+    /// Number of the request, from 1 in the order in which clients first send them; or slowest, or
+    /// failed
     #[arg(long, value_name = "N", default_value = "slowest")]
     pub(super) request: RequestArg,
 }
@@ -161,15 +163,15 @@ impl FromStr for RequestArg {
 
 /// Rank every policy on the same requests, and say why one is first
 ///
-/// Each policy is run with the same seeds, in place of what the services of the configuration have.
-/// A request carries its work with it, so nothing differs but where it goes. Ranked by the p99 of
-/// all requests, or with --slo by how many runs meet the objective.
+/// Each policy runs with the same seeds, in place of the policies in the configuration. The work of
+/// a request does not depend on where it goes. Policies are ranked by the p99 of all requests, or
+/// with --slo by the number of runs that meet the objective.
 #[derive(clap::Args)]
 #[command(after_help = POLICIES_HELP)]
 pub(super) struct Policies {
     #[command(flatten)]
     pub(super) common: Common,
-    /// With how many seeds each is run
+    /// Number of seeds for each policy
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(super) seeds: u32,
@@ -179,7 +181,7 @@ pub(super) struct Policies {
 
 #[derive(clap::Args)]
 pub(super) struct Threads {
-    /// Runs at a time, which change nothing in the result; one on each core if omitted
+    /// Number of parallel runs; the result does not depend on it [one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<u16>>,
 }

@@ -9,20 +9,20 @@ use loadline_measure::record::{Document, LoadRecord, Record};
 
 use super::page;
 
-/// The forms a result is printed in.
+/// The formats of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// A page for people
+    /// Text for people
     Text,
-    /// The lines of siege
+    /// Output like siege's
     Siege,
-    /// The lines of httperf
+    /// Output like httperf's
     Httperf,
-    /// The record
+    /// The record as JSON
     Json,
-    /// A line for each moment of the run
+    /// CSV, a line for each interval of the run
     Csv,
-    /// The response times by percentile
+    /// Response times by percentile (HdrHistogram)
     Hdr,
 }
 
