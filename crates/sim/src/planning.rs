@@ -55,7 +55,10 @@ pub fn plan(question: &Question, threads: NonZero<u16>, progress: &mut dyn FnMut
     let mut search = Search::new(question, threads, progress);
     let now = search.now.clone();
     let held = search.grow(&now);
-    let Some(mut sizes) = held else { return search.finish(&times(&now, MOST), false) };
+    let Some(mut sizes) = held else {
+        let sizes = search.as_good_as_most(&now);
+        return search.finish(&sizes, false);
+    };
     search.trim(&mut sizes);
     let met = search.prove(&mut sizes);
     search.finish(&sizes, met)
@@ -112,6 +115,17 @@ impl<'a> Search<'a> {
         Some(times(now, high))
     }
 
+    /// All groups larger by the same factor, the least of doubled ones with which the objective
+    /// holds in as many runs of other seeds as with [`MOST`] times as many.
+    fn as_good_as_most(&mut self, now: &Sizes) -> Sizes {
+        let most = self.proved(&times(now, MOST));
+        let mut factor = 1.0;
+        while factor < MOST && self.proved(&times(now, factor)) < most {
+            factor *= 2.0;
+        }
+        times(now, factor)
+    }
+
     /// Makes each group smaller in turn, until none can be by a single server.
     fn trim(&mut self, sizes: &mut Sizes) {
         let mut part = 4;
@@ -144,28 +158,26 @@ impl<'a> Search<'a> {
 
     /// Adds servers where runs of other seeds need them, until all of those hold: twice as many
     /// each time that more of them do not. Where many bring nothing, chance decides and not the
-    /// servers: the sizes are left as they were. Whether all hold.
+    /// servers: what was added in vain is taken back. Whether all hold.
     fn prove(&mut self, sizes: &mut Sizes) -> bool {
         let (before, all) = (sizes.clone(), self.cases.len() as u32 * PROOFS);
         let enough = (before.iter().flatten().sum::<u32>() / 4).max(IN_VAIN);
-        let mut held = self.proved(sizes);
+        let (mut held, mut best) = (self.proved(sizes), before.clone());
         let (mut step, mut in_vain) = (1, 0);
-        while held < all {
-            let Some((more_held, more)) = self.larger(sizes, step) else { return false };
+        while held < all && in_vain < enough {
+            let Some((more_held, more)) = self.larger(sizes, step) else { break };
             *sizes = more;
             if more_held > held {
                 (held, in_vain) = (more_held, 0);
+                best.clone_from(sizes);
                 continue;
             }
             in_vain += step;
             step *= 2;
-            if in_vain >= enough {
-                *sizes = before;
-                return false;
-            }
         }
-        self.take_back(sizes, &before);
-        true
+        *sizes = best;
+        self.take_back(sizes, &before, held);
+        held == all
     }
 
     /// So many servers more in the group with which most runs of other seeds hold.
@@ -180,15 +192,14 @@ impl<'a> Search<'a> {
         tried.into_iter().rev().max_by_key(|(held, _)| *held)
     }
 
-    /// Takes back of what was added what all runs of other seeds hold without.
-    fn take_back(&mut self, sizes: &mut Sizes, before: &Sizes) {
-        let all = self.cases.len() as u32 * PROOFS;
+    /// Takes back of what was added what as many runs of other seeds hold without.
+    fn take_back(&mut self, sizes: &mut Sizes, before: &Sizes, held: u32) {
         for (service, group) in places(sizes) {
             let (mut low, mut high) = (before[service][group], sizes[service][group]);
             while low < high {
                 let middle = low.midpoint(high);
                 sizes[service][group] = middle;
-                match self.proved(sizes) == all {
+                match self.proved(sizes) >= held {
                     true => high = middle,
                     false => low = middle + 1,
                 }
