@@ -5,6 +5,7 @@ use std::{net::SocketAddr, sync::Arc};
 use loadline_core::{
     fleet::{Capacity, Fleet, Group, ServerAddress, Service},
     time::{Duration, Instant},
+    units::Rate,
 };
 
 use super::in_use;
@@ -140,18 +141,14 @@ pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
     std::iter::once(whole).chain(lost).collect()
 }
 
-/// Delays listed arrivals, stages and faults by this time. Until then open sources keep their first
-/// rate, and faults that hold from the beginning hold already.
+/// Delays listed arrivals, stages and faults by this time. Until then open sources have their first
+/// rate above 0, and faults that hold from the beginning hold already.
 fn delay(scenario: &mut Scenario, by: Duration) {
     for source in &mut scenario.sources {
         match &mut source.arrivals {
             Arrivals::Listed(times) => *times = times.iter().map(|time| *time + by).collect(),
             Arrivals::Open { stages, .. } => {
-                let first = stages.first().map(|stage| Stage {
-                    from: stage.from,
-                    to: stage.from,
-                    lasts: by,
-                });
+                let first = settling(stages, by);
                 *stages = first.into_iter().chain(stages.iter().copied()).collect();
             }
             Arrivals::Closed { .. } => {}
@@ -165,6 +162,14 @@ fn delay(scenario: &mut Scenario, by: Duration) {
     }
     scenario.warm_up = scenario.warm_up + by;
     scenario.lasts = scenario.lasts + by;
+}
+
+/// What comes for so long before the first of these stages: at the first rate above 0, since
+/// without health checks it takes requests to notice a loss.
+fn settling(stages: &[Stage], lasts: Duration) -> Option<Stage> {
+    let rates = || stages.iter().flat_map(|stage| [stage.from, stage.to]);
+    let above = rates().find(|rate| *rate > Rate::default());
+    above.or_else(|| rates().next()).map(|rate| Stage { from: rate, to: rate, lasts })
 }
 
 /// What a loss takes, and its name. A loss of the only edge's region takes its servers alone, since
@@ -201,3 +206,25 @@ const FIRST: Instant = Instant::from_nanos(1);
 
 /// Where nothing is checked, silence and errors are noticed by requests.
 const UNCHECKED: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_noticed_by_requests_before_traffic_that_begins_with_none() {
+        let second = Duration::from_secs(1);
+        let stage = |from, to| Stage {
+            from: Rate::per_sec(from),
+            to: Rate::per_sec(to),
+            lasts: second * 60,
+        };
+        let before = |stages: &[Stage]| settling(stages, second).map(|it| (it.from, it.to));
+        let at = |rate| Some((Rate::per_sec(rate), Rate::per_sec(rate)));
+        assert_eq!(before(&[stage(0, 100), stage(100, 300)]), at(100));
+        assert_eq!(before(&[stage(0, 0), stage(20, 300)]), at(20));
+        assert_eq!(before(&[stage(30, 10)]), at(30));
+        assert_eq!(before(&[stage(0, 0)]), at(0));
+        assert_eq!(before(&[]), None);
+    }
+}
