@@ -29,8 +29,10 @@
 mod confidence;
 mod judge;
 mod pressure;
+mod rest;
 mod spent;
 
+pub use rest::Rest;
 pub use spent::Spent;
 
 use core::{fmt, str::FromStr};
