@@ -118,11 +118,13 @@ impl Timetable {
     pub fn lasts(&self, until: Until) -> Duration {
         let curve = self.curve();
         match (&self.shape, until) {
-            (Shape::Listed(instants), Until::Requests(_)) => {
+            (Shape::Listed(instants), _) => {
                 let planned = self.planned(until) as usize;
-                instants[..planned].last().copied().unwrap_or_default()
+                match until {
+                    Until::Elapsed(span) if planned < instants.len() => span,
+                    _ => instants[..planned].last().copied().unwrap_or_default(),
+                }
             }
-            (Shape::Listed(_), Until::Elapsed(span)) => span,
             (_, Until::Requests(all)) => {
                 curve.due(ONE.saturating_mul(u128::from(all))).unwrap_or(curve.lasts())
             }
@@ -137,7 +139,9 @@ impl Timetable {
         let planned = self.planned(until);
         match (&self.shape, until) {
             (Shape::Steady(rate), _) => *rate,
-            (Shape::Listed(_), Until::Requests(_)) => {
+            (Shape::Listed(instants), _)
+                if matches!(until, Until::Requests(_)) || planned == instants.len() as u64 =>
+            {
                 Count::new(planned.saturating_sub(1)) / self.lasts(until)
             }
             _ => Count::new(planned) / self.lasts(until),
@@ -267,6 +271,15 @@ mod tests {
         assert_eq!((listed.planned(end), listed.planned(seconds(1))), (5, 3));
         assert_eq!(listed.mean_rate(end), Rate::milli_per_sec(1_600));
         assert_eq!(listed.peak_rate(), Rate::per_sec(3));
+    }
+
+    #[test]
+    fn a_list_that_is_over_before_its_time_lasts_to_its_last_instant() {
+        let instants = (0..=20).map(|n| Duration::from_millis(500 * n)).collect();
+        let listed = Timetable::listed(instants);
+        let lasts = [9, 10, 11, 60].map(|until| listed.lasts(seconds(until)));
+        assert_eq!(lasts, [9, 10, 10, 10].map(Duration::from_secs));
+        assert_eq!(listed.mean_rate(seconds(60)), Rate::per_sec(2));
     }
 
     #[test]
