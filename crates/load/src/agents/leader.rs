@@ -75,6 +75,8 @@ pub enum AgentError {
 /// The agents, each with a connection. Dropping the leader ends their runs.
 pub struct Leader {
     agents: Vec<Agent>,
+    /// The first agent that did not end when it was told, without which no run is what was asked.
+    gone: Option<String>,
 }
 
 /// An agent as its leader sees it.
@@ -97,7 +99,7 @@ impl Leader {
         for name in names {
             agents.push(Agent::connect(name, token, version).await?);
         }
-        Ok(Self { agents })
+        Ok(Self { agents, gone: None })
     }
 
     /// Whether each agent can be given a part of the limits of `plan`.
@@ -120,6 +122,9 @@ impl Leader {
         cancel: impl Future<Output = ()>,
     ) -> Result<LoadRecord, AgentError> {
         plan.check()?;
+        if let Some(gone) = &self.gone {
+            return Err(agent_error(gone, "it did not end the run before when it was told"));
+        }
         let parts = self.parts(plan)?;
         let idle = self.agents.split_off(parts as usize);
         let mut cancel = pin!(cancel);
@@ -134,6 +139,8 @@ impl Leader {
         let mut conduct = Conduct::new(self.agents.drain(..ahead.len()), &ahead, begin);
         conduct.watch(plan, progress, cancel).await;
         let (agents, record) = conduct.conclude(plan, &ahead);
+        let is_gone = |name: &&String| !agents.iter().any(|agent| agent.name == **name);
+        self.gone = record.agents.iter().map(|agent| &agent.name).find(is_gone).cloned();
         self.agents.splice(..0, agents);
         Ok(record)
     }
