@@ -159,6 +159,37 @@ fn a_site_that_verifies_clients_goes_on_to_do_so() {
 }
 
 #[test]
+fn sites_that_verify_clients_alike_go_on_to_do_so_whatever_else_they_say() {
+    let both = |one: &str, other: &str| {
+        let site = |name: &str, block: &str| {
+            format!("https://{name} {{\ntls {name}.pem a.key {{\n{block}\n}}\nrespond ok\n}}\n")
+        };
+        file(&(site("a.example", one) + &site("b.example", other)))
+    };
+    let told = |made: &Imported| {
+        let of_tls = made.remarks.iter().filter(|remark| remark.text.starts_with("tls"));
+        of_tls.map(|remark| remark.why.clone()).collect::<Vec<_>>()
+    };
+    let ca = "client_auth {\ntrusted_ca_cert_file ca.pem\n}";
+    let verified = "tls.client_authorities = \"ca.pem\"";
+    let newer = "tls.min_version = \"1.3\"";
+    let made = both(&format!("{ca}\nprotocols tls1.3"), &format!("protocols tls1.3\n{ca}"));
+    assert!(made.text.contains(verified) && made.text.contains(newer), "{}", made.text);
+    assert_eq!(told(&made), [""; 0]);
+    let made = both(&format!("{ca}\nprotocols tls1.3"), ca);
+    assert!(made.text.contains(verified) && !made.text.contains(newer), "{}", made.text);
+    assert_eq!(told(&made), ["all sites of a port have one least version of TLS"]);
+    let optional = "client_auth {\nmode verify_if_given\ntrusted_ca_cert_file ca.pem\n}";
+    let made = both(optional, ca);
+    assert!(made.text.contains(verified), "{}", made.text);
+    assert!(!made.text.contains("client_required"), "{}", made.text);
+    assert!(why(&made, "tls a.example").contains("has to have one"), "{:?}", made.remarks);
+    let made = both(optional, &optional.replace("ca.pem", "other.pem"));
+    assert!(!made.text.contains("client_required ="), "{}", made.text);
+    assert!(why(&made, "tls b.example").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
 fn how_often_a_request_is_sent_again_is_carried_over() {
     let proxy = |line: &str| site(&format!("reverse_proxy 10.0.0.1:80 {{\n{line}\n}}"));
     assert!(proxy("lb_retries 0").text.contains("retry.attempts = 0"));

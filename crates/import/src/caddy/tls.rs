@@ -72,10 +72,10 @@ fn clients(directive: &Directive) -> Result<Vec<(String, String)>, &'static str>
         }
     }
     let [file] = files.as_slice() else { return Err(CLIENTS) };
-    let mut keys = vec![("tls.client_authorities".to_owned(), text(file))];
+    let mut keys = vec![(AUTHORITIES.to_owned(), text(file))];
     match mode {
         "require_and_verify" => {}
-        "verify_if_given" => keys.push(("tls.client_required".to_owned(), "false".to_owned())),
+        "verify_if_given" => keys.push((REQUIRED.to_owned(), "false".to_owned())),
         _ => return Err(CLIENTS),
     }
     Ok(keys)
@@ -95,14 +95,27 @@ pub(super) fn settle(import: &Import<'_>, port: u16, table: &mut Table) {
     let here = import.tls.iter().filter(|(other, _)| *other == port);
     let sites: Vec<&Tls> = here.map(|(_, tls)| tls).collect();
     let Some(first) = sites.first() else { return };
-    if sites.iter().all(|site| site.keys == first.keys) {
-        first.keys.iter().for_each(|(key, value)| table.set(key, value.as_str()));
-        return;
+    let is_common = |pair: &&(String, String)| sites.iter().all(|site| site.keys.contains(pair));
+    let verifies = first.keys.iter().filter(is_common).any(|(key, _)| key == AUTHORITIES);
+    // Who has to have a certificate is nothing where none is verified.
+    let has_effect = |pair: &&(String, String)| verifies || pair.0 != REQUIRED;
+    for (key, value) in first.keys.iter().filter(is_common).filter(has_effect) {
+        table.set(key, value.as_str());
     }
-    for site in sites.into_iter().filter(|site| !site.keys.is_empty()) {
-        let is_guard = site.keys.iter().any(|(key, _)| key == "tls.client_authorities");
-        let why = "all sites of a port have one version of TLS and verify clients as one, or none";
-        let why = if is_guard { format!("{PROTECTED}: {why}") } else { why.to_owned() };
-        table.remark(import.lines.differs(import.files, site.at, &why));
+    for site in &sites {
+        for (key, _) in site.keys.iter().filter(|pair| !is_common(pair)).filter(has_effect) {
+            let why = match key.as_str() {
+                AUTHORITIES => format!("{PROTECTED}: all sites of a port {CLIENTS_ALIKE}"),
+                REQUIRED => format!("all sites of a port {CLIENTS_ALIKE}: each has to have one"),
+                _ => "all sites of a port have one least version of TLS".to_owned(),
+            };
+            table.remark(import.lines.differs(import.files, site.at, &why));
+        }
     }
 }
+
+/// The certificates of clients at the listener: by whom they are signed, and who has to have one.
+const AUTHORITIES: &str = "tls.client_authorities";
+const REQUIRED: &str = "tls.client_required";
+
+const CLIENTS_ALIKE: &str = "verify certificates of clients alike, or none does";
