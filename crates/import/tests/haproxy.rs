@@ -117,6 +117,16 @@ fn a_condition_on_a_header_with_a_value_that_is_not_known_is_told() {
 }
 
 #[test]
+fn what_a_frontend_allows_skips_no_rule_of_a_backend() {
+    let made = file(
+        "frontend f\n  mode http\n  bind :80\n  http-request allow if { path /y }\n  \
+         default_backend a\nbackend a\n  mode http\n  http-request del-header X-A\n  \
+         http-request deny if { hdr(X-A) a }\n  server s 10.0.0.1:80\n",
+    );
+    assert!(!made.text.contains("deny =") && made.remarks.is_empty(), "{:?}", made.remarks);
+}
+
+#[test]
 fn http3_is_spoken_where_haproxy_speaks_it() {
     let with = |bind: &str| {
         file(&format!(
@@ -129,6 +139,17 @@ fn http3_is_spoken_where_haproxy_speaks_it() {
     assert!(!made.text.contains("http3 =") && made.remarks.is_empty(), "{}", made.text);
     let made = with("bind quic4@:8443 ssl crt a.pem alpn h3");
     assert!(why(&made, "bind quic4@").contains("beside HTTPS"), "{:?}", made.remarks);
+    // Words that are lost are not the whole line, and the certificates are those of HTTPS.
+    let made = with("bind quic4@:443 ssl crt-list all.txt alpn h3 quic-cc-algo cubic");
+    assert!(!made.text.contains("http3 =") && made.lost == 0, "{:?}", made.remarks);
+    let told = why(&made, "bind quic4@");
+    assert!(told.contains("`quic-cc-algo`") && !told.contains("left out"), "{told}");
+    let made = file(
+        "frontend f\n  mode http\n  bind :443,quic4@:443 ssl crt a.pem\n  default_backend a\n\
+         backend a\n  mode http\n  server s 10.0.0.1:80\n",
+    );
+    assert!(!made.text.contains("http3 =") && made.remarks.is_empty(), "{}", made.text);
+    assert!(made.text.contains("bind = \":443\""), "{}", made.text);
 }
 
 #[test]
@@ -184,6 +205,13 @@ fn a_check_of_no_path_asks_for_the_root_and_that_is_told() {
         assert!(made.text.contains("health.http = \"/\""), "{}", made.text);
         assert!(why(&made, "option httpchk").contains("asks for `/`"), "{:?}", made.remarks);
     }
+}
+
+#[test]
+fn a_check_whose_path_is_a_variable_keeps_it() {
+    let made = backend("option httpchk GET \"${CHECK}\"\nserver s 10.0.0.1:80 check");
+    assert!(made.text.contains("health.http = \"${CHECK}\""), "{}", made.text);
+    assert_eq!(why(&made, "option httpchk"), "");
 }
 
 #[test]

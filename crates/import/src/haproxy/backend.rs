@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     model::{Service, Table},
-    write::{self, inline, text, text_with_variable},
+    write::{self, VARIABLE, inline, text, text_with_variable},
 };
 
 /// The secret that stands in the file until somebody writes another.
@@ -380,7 +380,7 @@ fn checks(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) {
         }
     }
     let mut differs = Vec::new();
-    if !path.starts_with('/') {
+    if !path.starts_with(['/', VARIABLE]) {
         differs.push(format!("the check asks for `/`, not for `{path}`"));
         path = "/";
     }

@@ -47,6 +47,11 @@ enum Given {
 pub(super) const CHANGED: &str = "an earlier rule changes the header that it asks for";
 
 impl Changed {
+    /// What the rules of a backend find: none of them is skipped for what was allowed before.
+    pub(super) fn in_backend(&self) -> Self {
+        Self { skips: false, ..self.clone() }
+    }
+
     /// Follows the action of an `http-request` rule, which holds by these terms.
     pub(super) fn follow(&mut self, action: &[Word], terms: &Result<Vec<Term>, String>) {
         let is_never = terms.as_ref().is_ok_and(Vec::is_empty);

@@ -70,7 +70,9 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
         if bind.addresses.is_empty() && bind.lost.is_empty() {
             continue;
         }
-        if bind.tls.as_ref().is_some_and(|tls| tls.certificates.is_empty()) {
+        // HTTP/3 alone is no listener: it has the certificates of HTTPS.
+        let is_listener = !bind.addresses.is_empty() || bind.quic.is_empty();
+        if is_listener && bind.tls.as_ref().is_some_and(|tls| tls.certificates.is_empty()) {
             let why = "there is no certificate for it: the listener is left out";
             let why = [bind.lost.join(", ").as_str(), why].join("; ");
             table.remark(import.lines.lost(import.files, line.at(), why.trim_start_matches("; ")));
@@ -78,7 +80,7 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
         }
         if !bind.lost.is_empty() {
             let why = bind.lost.join(", ");
-            let remark = match bind.addresses.is_empty() {
+            let remark = match bind.addresses.is_empty() && is_listener {
                 true => import.lines.lost(import.files, line.at(), &why),
                 false => import.lines.differs(import.files, line.at(), &why),
             };
@@ -355,7 +357,7 @@ fn to_service(
         let mut table = Table::default();
         if proxy.section.kind() == "backend" {
             let mut acls = import.acls(proxy);
-            acls.changed = changed.clone();
+            acls.changed = changed.in_backend();
             steps = requests(import, proxy, context, &mut acls, &mut table);
             tell_changed_paths(import, proxy, is_changed, &mut table);
         }
