@@ -157,6 +157,42 @@ fn a_server_at_a_unix_socket_stays_one() {
 }
 
 #[test]
+fn two_sockets_whose_names_look_alike_are_two_services() {
+    let made = server(
+        "location /a/ {\nproxy_pass http://unix:/run/app/web.sock;\n}\n\
+         location /b/ {\nproxy_pass http://unix:/run/app-web.sock;\n}",
+    );
+    for socket in ["    \"unix:/run/app/web.sock\",", "    \"unix:/run/app-web.sock\","] {
+        assert!(has(&made, socket), "{socket}: {}", made.text);
+    }
+    for name in ["unix--run-app-web.sock", "unix--run-app-web.sock-2"] {
+        assert!(has(&made, &format!("service = \"{name}\"")), "{name}: {}", made.text);
+    }
+    assert!(!made.text.contains("with other settings"), "{}", made.text);
+}
+
+#[test]
+fn upstreams_of_http_and_of_stream_are_not_mixed_up() {
+    let http = |server: &str| {
+        format!(
+            "http {{\nupstream app {{\nserver {server};\n}}\nserver {{\nlisten 80;\n\
+             location / {{\nproxy_pass http://app;\n}}\n}}\n}}\n"
+        )
+    };
+    let stream = "stream {\nupstream app {\nserver 10.0.0.2:5432;\n}\n\
+                  server {\nlisten 5432;\nproxy_pass app;\n}\n}\n";
+    let made = file(&(http("10.0.0.1:0") + stream));
+    assert!(made.text.contains("\"10.0.0.2:5432\"") && has(&made, "service = \"app\""));
+    for text in [http("10.0.0.1:80") + stream, stream.to_owned() + &http("10.0.0.1:80")] {
+        let made = file(&text);
+        for line in ["service = \"app\"", "service = \"app-2\"", "[service.app]", "[service.app-2]"]
+        {
+            assert!(has(&made, line), "{line}: {}", made.text);
+        }
+    }
+}
+
+#[test]
 fn an_upstream_that_is_lost_is_no_name_of_a_host() {
     let made = file(
         "upstream app {\nserver 10.0.0.1:0;\n}\n\
@@ -268,6 +304,8 @@ fn http3_is_spoken_where_nginx_speaks_it() {
     let made = site("listen 443 quic reuseport;\nhttp3 on;");
     assert!(!made.text.contains("http3 =") && made.remarks.is_empty(), "{}", made.text);
     assert!(has(&site("listen 443 quic;\nhttp3 off;"), "http3 = false"));
+    let made = server("listen 443 quic;\nreturn 204;");
+    assert!(why(&made, "listen 443 quic").contains("beside HTTPS"), "{:?}", made.remarks);
 }
 
 #[test]
@@ -327,6 +365,18 @@ fn where_there_are_no_files_the_named_location_responds() {
     let made = server("location / {\ntry_files /x @a;\n}\nlocation @a {\ntry_files /x @a;\n}");
     assert!(made.text.contains("deny = 404"), "{}", made.text);
     assert!(why(&made, "try_files").contains("no `root`"), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_body_may_be_as_long_as_where_the_named_location_is_named() {
+    let app =
+        |lines: &str| format!("location @app {{\n{lines}\nproxy_pass http://10.0.0.1:80;\n}}");
+    let outer = "location / {\nclient_max_body_size 20m;\ntry_files /none @app;\n}";
+    let made = server(&format!("{outer}\n{}", app("")));
+    assert!(has(&made, "max_body = \"20MiB\""), "{}", made.text);
+    let made = server(&format!("{outer}\n{}", app("client_max_body_size 5m;")));
+    assert!(has(&made, "max_body = \"20MiB\"") && !made.text.contains("5MiB"), "{}", made.text);
+    assert!(why(&made, "client_max_body_size 5m").contains("try_files"), "{:?}", made.remarks);
 }
 
 #[test]

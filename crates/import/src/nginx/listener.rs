@@ -136,11 +136,16 @@ fn listen(
     if own.is_empty() {
         add(addresses, ":80".to_owned(), index, &[]);
     }
+    let is_https = own.iter().any(|it| it.args().contains(&"ssl") && !it.args().contains(&"quic"));
     for directive in own {
         let args = directive.args();
         let options = args.get(1..).unwrap_or_default();
         if options.contains(&"quic") {
             // HTTP/3 is beside HTTPS.
+            if !is_https {
+                let why = "HTTP/3 is spoken beside HTTPS: the server has no `listen` with `ssl`";
+                table.remark(import.lines.lost(import.files, directive.at(), why));
+            }
             continue;
         }
         match values::listen(directive.arg(0)) {

@@ -185,8 +185,8 @@ pub(super) fn content(
         && let Some(named) = named::of(site, scope)
     {
         // Headers are those of the named location.
-        let is_kept = |step: &Step| matches!(step.act, Act::Edit(Edit::Always(..)));
-        steps.extend(edits.into_iter().filter(is_kept));
+        let is_limit = |step: &Step| matches!(step.act, Act::Edit(Edit::Always(..)));
+        steps.extend(edits.into_iter().filter(|step| is_limit(step) || limits_body(step)));
         steps.extend(named::steps(import, site, scope, named, table));
         return steps;
     }
@@ -289,6 +289,11 @@ fn edits(
         edit(directive.at(), Edit::Key("cache", "true".to_owned()));
     }
     steps
+}
+
+/// Whether a step says how long a body may be.
+pub(super) fn limits_body(step: &Step) -> bool {
+    matches!(step.act, Act::Edit(Edit::Key("max_body", _)))
 }
 
 fn limit(import: &Import<'_>, directive: &Directive) -> Result<(String, &'static str), String> {
@@ -505,10 +510,7 @@ fn store_service(import: &mut Import<'_>, folder: &str, store: String, said: Tab
         return there.name.clone();
     }
     let last = folder.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let mut name = format!("files-{}", crate::service_name(last));
-    while import.made.services.iter().any(|service| service.name == name) {
-        name.push_str("-2");
-    }
+    let name = upstream::free_name(import, format!("files-{}", crate::service_name(last)));
     let mut service = Service { name: name.clone(), table: said, ..Service::default() };
     service.group.set("store", store);
     import.made.services.push(service);

@@ -110,7 +110,11 @@ pub(crate) fn import(
             "http" => http(&mut import, directive.block()),
             // How connections are waited for is nobody's affair here.
             "events" => {}
-            "stream" => stream::stream(&mut import, directive.block()),
+            "stream" => {
+                import.forget_upstreams();
+                stream::stream(&mut import, directive.block());
+                import.forget_upstreams();
+            }
             "worker_processes" if directive.arg(0).parse::<u64>().is_ok() => {
                 import.made.edge.set("threads", directive.arg(0));
             }
@@ -162,6 +166,13 @@ fn zone(import: &mut Import<'_>, directive: &Directive) {
 }
 
 impl Import<'_> {
+    /// Names of upstreams are of `http` or of `stream` alone.
+    fn forget_upstreams(&mut self) {
+        self.upstreams.clear();
+        self.lost_upstreams.clear();
+        self.targets.clear();
+    }
+
     /// Remarks a directive that has no counterpart, unless nothing is lost without it.
     fn lose(&mut self, directive: &Directive, table: &mut Table) {
         if !reasons::is_needless(directive.name()) {

@@ -44,5 +44,11 @@ pub(super) fn steps(
     let mut steps = location::rewrites(import, site, &inner, Some(location), table);
     let is_rewritten = steps.iter().any(|step| matches!(step.act, Act::Edit(_)));
     steps.extend(location::content(import, site, &inner, "", is_rewritten, table));
+    // nginx compares the length of a body before it goes on to the named location.
+    steps.retain(|step| !location::limits_body(step));
+    if let Some(most) = location.block().iter().find(|it| it.name() == "client_max_body_size") {
+        let why = "the limit of bodies is that of the location with `try_files`";
+        table.remark(import.lines.differs(import.files, most.at(), why));
+    }
     steps
 }

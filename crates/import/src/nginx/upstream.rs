@@ -11,7 +11,8 @@ pub(super) const NO_SERVER: &str = "it has no server with an address and a port,
 
 /// Writes the service of an `upstream` block, unless it has no server that can be one.
 pub(super) fn upstream(import: &mut Import<'_>, block: &Directive) {
-    let mut service = Service { name: crate::service_name(block.arg(0)), ..Service::default() };
+    let name = free_name(import, crate::service_name(block.arg(0)));
+    let mut service = Service { name, ..Service::default() };
     service.table.set("policy", text("round-robin"));
     for directive in block.block() {
         match directive.name() {
@@ -211,7 +212,8 @@ impl Target {
 /// A service for what `proxy_pass` names, with the settings of the place where it does.
 #[derive(Debug)]
 pub(super) struct Known {
-    target: String,
+    host: String,
+    tls: bool,
     said: Table,
     service: String,
 }
@@ -224,14 +226,12 @@ pub(super) fn service(
     target: &Target,
     said: Table,
 ) -> Option<String> {
-    let suffix = if target.tls { "-https" } else { "" };
-    let mut name = format!("{}{suffix}", crate::service_name(&target.host));
-    let same = |it: &&Known| it.target == name;
-    let is_first = !import.targets.iter().any(|it| same(&it));
+    let same = |it: &&Known| it.host == target.host && it.tls == target.tls;
     let there = import.targets.iter().filter(same).find(|it| it.said.keys == said.keys);
     if let Some(there) = there {
         return Some(there.service.clone());
     }
+    let first = import.targets.iter().find(same).map(|it| it.service.clone());
     if import.lost_upstreams.contains(&target.host) {
         return None;
     }
@@ -246,29 +246,37 @@ pub(super) fn service(
         }
     };
     said.keys.iter().for_each(|(key, value)| made.table.set(key, value.as_str()));
-    let known = name.clone();
+    let host = upstream.map_or_else(|| crate::service_name(&target.host), |it| it.name.clone());
+    let mut name = if target.tls { format!("{host}-https") } else { host };
     // The block itself became a service that nobody has said anything about yet.
     let written = import.made.services.iter_mut().find(|it| it.name == name);
-    if let Some(there) = written.filter(|_| is_first && upstream.is_some() && !target.tls) {
+    if let Some(there) = written.filter(|_| first.is_none() && upstream.is_some() && !target.tls) {
         *there = made;
     } else {
         made.table.remarks.clear();
-        if !is_first {
-            made.table.remark(format!("The servers of `{name}`, with other settings."));
+        if let Some(first) = first {
+            made.table.remark(format!("The servers of `{first}`, with other settings."));
         }
         let is_limited = made.servers.iter().any(|it| it.get("max_in_flight").is_some());
         if is_limited && upstream.is_some() {
             let why = "`max_conns` of its servers is counted for each service of them";
             made.table.remark(import.lines.differs(import.files, directive.at(), why));
         }
-        while import.made.services.iter().any(|it| it.name == name) {
-            name.push_str("-2");
-        }
+        name = free_name(import, name);
         made.name.clone_from(&name);
         import.made.services.push(made);
     }
-    import.targets.push(Known { target: known, said, service: name.clone() });
+    let (host, tls) = (target.host.clone(), target.tls);
+    import.targets.push(Known { host, tls, said, service: name.clone() });
     Some(name)
+}
+
+/// A name like this that no service has yet.
+pub(super) fn free_name(import: &Import<'_>, mut name: String) -> String {
+    while import.made.services.iter().any(|it| it.name == name) {
+        name.push_str("-2");
+    }
+    name
 }
 
 /// What is said of the service of a target where it is named.
