@@ -145,7 +145,7 @@ fn a_redirect_says_where_to() {
     assert!(told.starts_with("HTTP/1.1 308 Permanent Redirect\r\n"), "{told}");
     assert!(told.contains("Location: https://x/new/a?b=c\r\n"), "{told}");
     let smuggled = proxy.get("/old/%0d%0aSet-Cookie:%20a=b");
-    assert!(smuggled.contains("/new/%0D%0ASet-Cookie:%20a=b\r\n"), "{smuggled}");
+    assert!(smuggled.contains("/new/%0d%0aSet-Cookie:%20a=b\r\n"), "{smuggled}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What may be lost, one thing at a time.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{iter, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     fleet::{Capacity, Fleet, Group, ServerAddress, Service},
@@ -127,29 +127,32 @@ fn of_kinds(scenario: &Scenario, of: (&Service, &Group)) -> Vec<Loss> {
 /// have long noticed: what a loss costs until then, no capacity prevents.
 pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
     let settled = scenario.edges.first().map_or(Duration::ZERO, |fleet| noticed(fleet) * 2);
+    let are_checked = scenario.edges.iter().flat_map(|fleet| &fleet.services).all(is_checked);
     let lost = losses.iter().map(|loss| {
         let mut scenario = scenario.clone();
         let at = FIRST;
         let what = Trouble::Outage(OutageKind::Unreachable);
         let (name, lost) = lost(&scenario, loss);
         let faults = lost.into_iter().map(|whom| Fault { at, lasts: None, what, whom });
-        delay(&mut scenario, settled);
+        delay(&mut scenario, settled, are_checked);
         scenario.faults.extend(faults);
         Case { name: format!("without {name}"), scenario }
     });
     let whole = Case { name: "nothing lost".to_owned(), scenario: scenario.clone() };
-    std::iter::once(whole).chain(lost).collect()
+    iter::once(whole).chain(lost).collect()
 }
 
-/// Delays listed arrivals, stages and faults by this time. Until then open sources have their first
-/// rate above 0, and faults that hold from the beginning hold already.
-fn delay(scenario: &mut Scenario, by: Duration) {
+/// Delays listed arrivals, stages and faults by this time. Until then faults that hold from the
+/// beginning hold already, and open sources ask nothing if the services `are_checked`: a request
+/// that a lost server leaves unanswered would come again in the middle of what is counted.
+fn delay(scenario: &mut Scenario, by: Duration, are_checked: bool) {
     for source in &mut scenario.sources {
         match &mut source.arrivals {
             Arrivals::Listed(times) => *times = times.iter().map(|time| *time + by).collect(),
             Arrivals::Open { stages, .. } => {
-                let first = settling(stages, by);
-                *stages = first.into_iter().chain(stages.iter().copied()).collect();
+                let rate = if are_checked { Rate::default() } else { settling(stages) };
+                let first = Stage { from: rate, to: rate, lasts: by };
+                *stages = iter::once(first).chain(stages.iter().copied()).collect();
             }
             Arrivals::Closed { .. } => {}
         }
@@ -164,12 +167,14 @@ fn delay(scenario: &mut Scenario, by: Duration) {
     scenario.lasts = scenario.lasts + by;
 }
 
-/// What comes for so long before the first of these stages: at the first rate above 0, since
-/// without health checks it takes requests to notice a loss.
-fn settling(stages: &[Stage], lasts: Duration) -> Option<Stage> {
-    let rates = || stages.iter().flat_map(|stage| [stage.from, stage.to]);
-    let above = rates().find(|rate| *rate > Rate::default());
-    above.or_else(|| rates().next()).map(|rate| Stage { from: rate, to: rate, lasts })
+/// The first rate above 0: without health checks it takes requests to notice a loss.
+fn settling(stages: &[Stage]) -> Rate {
+    let mut rates = stages.iter().flat_map(|stage| [stage.from, stage.to]);
+    rates.find(|rate| *rate > Rate::default()).unwrap_or_default()
+}
+
+fn is_checked(service: &Service) -> bool {
+    service.health.is_some()
 }
 
 /// What a loss takes, and its name. A loss of the only edge's region takes its servers alone, since
@@ -219,12 +224,13 @@ mod tests {
             to: Rate::per_sec(to),
             lasts: second * 60,
         };
-        let before = |stages: &[Stage]| settling(stages, second).map(|it| (it.from, it.to));
-        let at = |rate| Some((Rate::per_sec(rate), Rate::per_sec(rate)));
-        assert_eq!(before(&[stage(0, 100), stage(100, 300)]), at(100));
-        assert_eq!(before(&[stage(0, 0), stage(20, 300)]), at(20));
-        assert_eq!(before(&[stage(30, 10)]), at(30));
-        assert_eq!(before(&[stage(0, 0)]), at(0));
-        assert_eq!(before(&[]), None);
+        for (stages, rate) in [
+            (&[stage(0, 100), stage(100, 300)][..], 100),
+            (&[stage(0, 0), stage(20, 300)], 20),
+            (&[stage(30, 10)], 30),
+            (&[stage(0, 0)], 0),
+        ] {
+            assert_eq!(settling(stages), Rate::per_sec(rate), "{stages:?}");
+        }
     }
 }
