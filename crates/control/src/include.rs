@@ -112,7 +112,7 @@ fn include(pattern: &At<String>, path: &Path, parts: &mut Vec<Part>, problems: &
         Ok(Named::Files(_, files)) => files,
         Err(error) => {
             let message = format!("cannot read `{}`: {error}", place.display());
-            let help = "name a file, a folder, or files by a star: \"conf.d/*.toml\"";
+            let help = "name a file, a folder or a pattern with `*`: \"conf.d/*.toml\"";
             return problems.error(span, message, "here", help);
         }
     };

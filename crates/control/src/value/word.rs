@@ -54,18 +54,26 @@ impl Keyword<Configuration> for Challenge {
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
             ("http-01", Self::Http01, "A request to port 80 of the name (RFC 8555)."),
-            ("tls-alpn-01", Self::TlsAlpn01, "A TLS handshake with port 443 of it (RFC 8737)."),
+            (
+                "tls-alpn-01",
+                Self::TlsAlpn01,
+                "A TLS handshake with port 443 of the name (RFC 8737).",
+            ),
         ]
     }
 }
 
 impl Keyword<Configuration> for Storage {
-    const WHAT: &'static str = "a storage of certificates";
+    const WHAT: &'static str = "a certificate storage";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
             ("disk", Self::Disk, "The `state_dir` of this edge alone."),
-            ("cluster", Self::Cluster, "The store of `[cluster]`: one edge asks, all use it."),
+            (
+                "cluster",
+                Self::Cluster,
+                "The store of `[cluster]`: one edge gets them, all use them.",
+            ),
         ]
     }
 }
@@ -86,18 +94,18 @@ impl Keyword<Configuration> for Overflow {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("capacity", Self::Capacity, "Over the group's budget."),
+            ("capacity", Self::Capacity, "When the group is at its limit."),
             (
                 "soonest",
                 Self::Soonest,
-                "When the expected wait near exceeds the extra round trip far.",
+                "When the expected wait near exceeds the extra round trip to a farther group.",
             ),
         ]
     }
 }
 
 impl Keyword<Configuration> for Repeated {
-    const WHAT: &'static str = "an answer that is repeated elsewhere";
+    const WHAT: &'static str = "a response to retry";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![("5xx", Self::ServerErrors, "A status from 500 to 599.")]
@@ -116,12 +124,12 @@ impl Keyword<Configuration> for WhenFull {
 }
 
 impl Keyword<Configuration> for WhenAway {
-    const WHAT: &'static str = "a rule for edges without their store";
+    const WHAT: &'static str = "a rule for edges without the store";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("floor", Self::Floor, "Its `floor`: no group is given more than its capacity."),
-            ("keep", Self::Keep, "What it had, which others may be given once more."),
+            ("floor", Self::Floor, "Its `floor`: no group gets more than its capacity."),
+            ("keep", Self::Keep, "Its last share, which other edges may also be given."),
         ]
     }
 }
@@ -139,7 +147,7 @@ impl Keyword<Configuration> for compress::Algorithm {
 }
 
 impl Keyword<Configuration> for Then {
-    const WHAT: &'static str = "a rule for what the queue cannot take";
+    const WHAT: &'static str = "a rule for a full queue";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
@@ -155,31 +163,32 @@ impl Keyword<Configuration> for Spoken {
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         let proxied = [
             (Protocol::Http, "HTTP/1.0, HTTP/1.1 and HTTP/2 in clear."),
-            (Protocol::Https, "The same over TLS; needs `tls`."),
-            (Protocol::Tcp, "Anything over TCP: bytes both ways, one server a connection."),
-            (Protocol::Tls, "The same over TLS that ends here; needs `tls`."),
+            (Protocol::Https, "As `http`, over TLS; needs `tls`."),
+            (Protocol::Tcp, "TCP: bytes both ways, one server for each connection."),
+            (Protocol::Tls, "As `tcp`, over TLS that ends here; needs `tls`."),
             (
                 Protocol::TlsPassthrough,
-                "TLS that the servers end; only the server name is read, for `names`.",
+                "TLS that ends at the servers; only the server name is read, for `names`.",
             ),
         ];
         let proxied = proxied.map(|(word, meaning)| (word.name(), Self::Proxied(word), meaning));
-        let udp = ("udp", Self::Udp, "Datagrams, which are forwarded alone: needs `forward`.");
+        let udp = ("udp", Self::Udp, "UDP; only with `forward`.");
         proxied.into_iter().chain([udp]).collect()
     }
 }
 
 impl Keyword<Configuration> for Forward {
-    const WHAT: &'static str = "a way to the servers";
+    const WHAT: &'static str = "a forwarding method";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
-        let proxy = "Connections end here, and others begin to the servers.";
-        let mac = "Packets as they are, by the server's link address. Servers are on the same \
-                   network, have the service address on their loopback, and answer the client \
-                   themselves.";
-        let nat = "With addresses rewritten, from one of `l4.return_addresses`; answers come back \
-                   here. Servers need to know nothing of it.";
-        let ipip = "In a tunnel to servers on any network, which answer the client themselves.";
+        let proxy = "Client connections end here; loadline opens its own to servers.";
+        let mac = "Packets go unchanged to the server's MAC address (direct server return). \
+                   Servers are on the same network, have the service address on their loopback, \
+                   and respond to clients directly.";
+        let nat = "Addresses are rewritten, from one of `l4.return_addresses`; responses come back \
+                   here. Servers need no setup.";
+        let ipip = "Packets go through an IPIP tunnel to servers on any network, which respond to \
+                    clients directly.";
         vec![
             ("proxy", Self::Proxy, proxy),
             ("mac", Self::By(Method::Mac), mac),
@@ -193,32 +202,25 @@ impl Keyword<Configuration> for Detail {
     const WHAT: &'static str = "a level of detail";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
-        let groups = "None with a label `server`: for thousands of servers, each of which has a \
-                      dozen series.";
-        vec![
-            ("servers", Self::Servers, "All, those of each server among them."),
-            ("groups", Self::Groups, groups),
-        ]
+        let groups = "No series with a label `server`: for thousands of servers, each of which \
+                      has a dozen.";
+        vec![("servers", Self::Servers, "All series."), ("groups", Self::Groups, groups)]
     }
 }
 
 impl Keyword<Configuration> for XdpMode {
-    const WHAT: &'static str = "a way to attach";
+    const WHAT: &'static str = "an XDP mode";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("auto", Self::Auto, "The first of the others that works, in their order."),
-            (
-                "native",
-                Self::Native,
-                "In the driver, before the kernel makes anything of a packet.",
-            ),
+            ("auto", Self::Auto, "The first of native, generic and tcx that works."),
+            ("native", Self::Native, "In the network driver, before the kernel's network stack."),
             ("generic", Self::Generic, "In the network stack: with any driver, slower."),
             (
                 "tcx",
                 Self::Tcx,
-                "In traffic control, with packets as the kernel has them: large ones whole, and \
-                 those of virtual machines and containers without a checksum yet.",
+                "In traffic control: works with GSO packets and checksum offload, as in virtual \
+                 machines and containers.",
             ),
         ]
     }
@@ -230,19 +232,19 @@ impl Keyword<Configuration> for Class {
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
             ("high", Self::High, "Served before all others."),
-            ("normal", Self::Normal, "In between."),
-            ("low", Self::Low, "The first to be refused."),
+            ("normal", Self::Normal, "Between high and low."),
+            ("low", Self::Low, "Refused first."),
         ]
     }
 }
 
 impl Keyword<Configuration> for Found {
-    const WHAT: &'static str = "a capacity that is found";
+    const WHAT: &'static str = "`auto` or `none`";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
             ("auto", Self::Auto, "Requests in flight up to where more bring no more responses."),
-            ("none", Self::None, "Nothing is found: all requests are sent."),
+            ("none", Self::None, "No limit is found: all requests are sent."),
         ]
     }
 }
@@ -264,7 +266,7 @@ impl Keyword<Configuration> for CredentialSource {
 }
 
 impl Keyword<Configuration> for SameSite {
-    const WHAT: &'static str = "a rule for requests that other sites cause";
+    const WHAT: &'static str = "a SameSite value";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
@@ -311,7 +313,7 @@ impl Keyword<Configuration> for TlsVersion {
 }
 
 impl Keyword<Configuration> for LogField {
-    const WHAT: &'static str = "a field of lines";
+    const WHAT: &'static str = "a log field";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         let meaning = |field| match field {
@@ -359,15 +361,15 @@ impl Keyword<Configuration> for Algorithm {
 }
 
 impl Keyword<Configuration> for LogFormat {
-    const WHAT: &'static str = "a format of lines";
+    const WHAT: &'static str = "a log format";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("text", Self::Text, "Keyword between spaces, without any header."),
+            ("text", Self::Text, "Fields separated by spaces."),
             (
                 "combined",
                 Self::Combined,
-                "The Combined Log Format; behind it how the request ended, and its times.",
+                "The Combined Log Format, followed by the ending and times.",
             ),
             ("json", Self::Json, "An object of JSON."),
         ]
@@ -386,59 +388,55 @@ impl Keyword<Configuration> for Family {
             ),
             ("ipv4", Self::V4, "IPv4 alone."),
             ("ipv6", Self::V6, "IPv6 alone."),
-            ("all", Self::All, "Both, each a server of its own."),
+            ("all", Self::All, "Both; each address is a server."),
         ]
     }
 }
 
 impl Keyword<Configuration> for Forwarded {
-    const WHAT: &'static str = "a way to tell the client's address";
+    const WHAT: &'static str = "a forwarding header";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
             ("x-forwarded", Self::XForwarded, "`X-Forwarded-For`, `-Proto` and `-Host`."),
             ("rfc7239", Self::Rfc7239, "The `Forwarded` header of RFC 7239."),
-            ("off", Self::Off, "Nothing; what `trusted_proxies` say passes through."),
+            ("off", Self::Off, "None; headers of `trusted_proxies` pass through."),
         ]
     }
 }
 
 impl Keyword<Configuration> for MapKind {
-    const WHAT: &'static str = "how keys of a map are compared";
+    const WHAT: &'static str = "a kind of map";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("exact", Self::Exact, "What is looked up is the key."),
-            ("prefix", Self::Prefix, "It begins with the key; of several the longest."),
-            ("suffix", Self::Suffix, "It ends with the key; of several the longest."),
-            ("regex", Self::Regex, "The key is a regular expression; of several the first."),
+            ("exact", Self::Exact, "The text equals the key."),
+            ("prefix", Self::Prefix, "The text begins with the key; the longest key wins."),
+            ("suffix", Self::Suffix, "The text ends with the key; the longest key wins."),
+            ("regex", Self::Regex, "The key is a regular expression; the first match wins."),
         ]
     }
 }
 
 impl Keyword<Configuration> for QuicCongestion {
-    const WHAT: &'static str = "how HTTP/3 finds out how fast a network is";
+    const WHAT: &'static str = "a congestion control algorithm";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("bbr", Self::Bbr, "By the rate at which packets arrive: losses slow nothing down."),
-            (
-                "cubic",
-                Self::Cubic,
-                "By losses, as TCP does: slow where packets get lost by chance.",
-            ),
+            ("bbr", Self::Bbr, "BBR: by the delivery rate; losses do not slow it down."),
+            ("cubic", Self::Cubic, "CUBIC: by losses, as TCP; slow if packets are lost by chance."),
         ]
     }
 }
 
 impl Keyword<Configuration> for UnderscoreHeaders {
-    const WHAT: &'static str = "what becomes of header names with an underscore";
+    const WHAT: &'static str = "a rule for headers with an underscore";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("drop", Self::Drop, "They are left out, and seen by no rule."),
-            ("refuse", Self::Refuse, "A request that has one is answered 400."),
-            ("keep", Self::Keep, "They go on to the server."),
+            ("drop", Self::Drop, "They are dropped before any rule."),
+            ("refuse", Self::Refuse, "The request gets 400."),
+            ("keep", Self::Keep, "They are passed on."),
         ]
     }
 }

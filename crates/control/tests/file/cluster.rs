@@ -52,7 +52,7 @@ fn what_is_wrong_with_a_store_is_told_at_its_place() {
             "a `floor` of 20% for each of 10 edges is more than there is (10% at most",
         ),
         ("etcd = [\"https://e\"]\nmax_edges = 201", 9, "from 1 to 200"),
-        ("etcd = [\"https://e\"]\nwhen_away = \"all\"", 9, "a rule for edges without their store"),
+        ("etcd = [\"https://e\"]\nwhen_away = \"all\"", 9, "a rule for edges without the store"),
         (
             "etcd = [\"https://e\"]\nlease = \"8s\"\nelection_timeout = \"5s\"",
             10,

@@ -163,7 +163,7 @@ fn what_does_not_go_together_is_told_at_its_place() {
             11,
             "is bound by a listener above",
         ),
-        ("\"nat\"", "\"dsr\"", 8, "not a way to the servers"),
+        ("\"nat\"", "\"dsr\"", 8, "not a forwarding method"),
         ("\"nat\"", "\"proxy\"", 1, "no listener with `forward`"),
         ("100:80\"", "100:8080\"\nforward = \"mac\"", 6, "port 8080 here"),
         ("\"web\"", "\"wob\"", 9, "no service `wob`"),

@@ -130,19 +130,25 @@ impl ServiceCounter {
             Self::CacheStale => {
                 About::named("cache_stale", "Requests answered from the cache, stale")
             }
-            Self::CacheRevalidated => {
-                About::named("cache_revalidated", "Requests answered once validated")
-            }
+            Self::CacheRevalidated => About::named(
+                "cache_revalidated",
+                "Requests answered from the cache after revalidation",
+            ),
             Self::CacheCollapsed => {
-                About::named("cache_collapsed", "Requests answered by another fetch")
+                About::named("cache_collapsed", "Requests that shared the fetch of another request")
             }
-            Self::CacheMisses => About::named("cache_misses", "Requests the cache fetched for"),
-            Self::CacheBypassed => About::named("cache_bypassed", "Requests past the cache"),
+            Self::CacheMisses => {
+                About::named("cache_misses", "Cache misses: requests fetched from servers")
+            }
+            Self::CacheBypassed => {
+                About::named("cache_bypassed", "Requests that bypassed the cache")
+            }
             Self::CacheStored => About::named("cache_stored", "Responses that were stored"),
             Self::CacheBytes => About::named("cache_bytes", "Bytes sent to clients from the cache"),
-            Self::CacheMissBytes => {
-                About::named("cache_miss_bytes", "Bytes of cached routes from servers")
-            }
+            Self::CacheMissBytes => About::named(
+                "cache_miss_bytes",
+                "Bytes fetched from servers on routes with a cache",
+            ),
             Self::CompressedZstd => About::counted(
                 "compressed_zstd", "compressed_zstd_responses", "Responses compressed by zstd",
             ),
@@ -162,7 +168,7 @@ impl ServiceCounter {
             Self::CompressionOutput => About::counted(
                 "compression_output_bytes",
                 "compression_output_bytes",
-                "Bytes of the same bodies after that",
+                "Bytes of these response bodies after compression",
             ),
         }
     }

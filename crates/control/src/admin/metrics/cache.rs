@@ -23,7 +23,9 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     &DISK.gauge("cache_disk_bytes", "Bytes that the files of the cache on disk take", |it| {
         it.bytes as f64
     }),
-    &DISK.gauge("cache_disk_size_bytes", "Bytes that they may take", |it| it.size_bytes as f64),
+    &DISK.gauge("cache_disk_size_bytes", "Maximum size of the cache on disk", |it| {
+        it.size_bytes as f64
+    }),
     &DISK.gauge("cache_disk_index_bytes", "Memory for the index of the cache on disk", |it| {
         it.index_bytes as f64
     }),
@@ -34,7 +36,7 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     &DISK.counter("cache_disk_read_bytes", "Bytes of responses read from disk", |it| it.read_bytes),
     &DISK.counter(
         "cache_disk_reads_refused",
-        "Responses fetched instead, since too many waited for the disk or it was too slow",
+        "Responses fetched from servers because the disk was slow or too many waited for it",
         |it| it.reads_refused,
     ),
     &DISK.counter("cache_disk_writes", "Responses written to disk", |it| it.written),
@@ -49,12 +51,8 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     &DISK.counter("cache_disk_writes_failed", "Responses that the disk failed to write", |it| {
         it.writes_failed
     }),
-    &DISK.counter(
-        "cache_disk_damaged",
-        "Records on disk that were not what had been written, or could not be read",
-        |it| it.damaged,
-    ),
-    &DISK.counter("cache_disk_reclaimed", "Segments on disk whose room was needed", |it| {
+    &DISK.counter("cache_disk_damaged", "Damaged records on disk", |it| it.damaged),
+    &DISK.counter("cache_disk_reclaimed", "Segments on disk deleted to make room", |it| {
         it.reclaimed
     }),
 ];

@@ -8,7 +8,7 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     &CLUSTER.gauge("cluster_connected", "1 while the store of the cluster is connected", |it| {
         f64::from(it.endpoint.is_some())
     }),
-    &CLUSTER.gauge("cluster_joined", "1 while the store has this edge among the others", |it| {
+    &CLUSTER.gauge("cluster_joined", "1 while this edge is registered in the store", |it| {
         f64::from(it.joined)
     }),
     &CLUSTER.gauge("cluster_elected", "1 while this edge is the elected one", |it| {

@@ -38,7 +38,7 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     ),
     &GROUP.gauge(
         "capacity_found",
-        "1 while a discovered limit of requests in flight is active",
+        "1 while a limit of requests in flight found by loadline applies",
         |it| f64::from(it.limit_found),
     ),
     &GROUP.gauge_if_any(
@@ -51,7 +51,7 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
         "Mean utilization of the group as its servers report it",
         |it| it.load.utilization,
     ),
-    &GROUP.gauge("scaler_ratio", "Part of the capacity in use", |it| it.scaler),
+    &GROUP.gauge("scaler_ratio", "Factor of the capacity, 0 to 1", |it| it.scaler),
     &GROUP.gauge_if_any(
         "distance_seconds",
         "Round-trip time from this edge; no sample until measured",

@@ -12,7 +12,7 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     ),
     &STANDBY.gauge(
         "standby_unplaced",
-        "Flows and connections of the active that do not fit in the tables here",
+        "Flows and connections of the active balancer that do not fit in the tables here",
         |it| it.unplaced as f64,
     ),
     &STANDBY.counter(
@@ -20,7 +20,7 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
         "Datagrams from unknown senders or with bad authentication",
         |it| it.refused,
     ),
-    &PEER.gauge("standby_whole", "1 while the standby of the two is synchronized", |it| {
+    &PEER.gauge("standby_whole", "1 while the standby is synchronized", |it| {
         f64::from(it.link == PeerLink::Whole)
     }),
     &PEER.gauge_if_any(
