@@ -106,7 +106,7 @@ loadline plan FORMULA: compute a formula of the source documents
   ports        connections per second that a range of ports allows
   replication  the network bandwidth for updates of a backup load balancer
   fibre        the shortest round-trip time over a distance in fibre
-  queue        waiting and response times of c servers at a load, and the load line
+  queue        waiting and response times of c servers, and their load line
   credits      how long a burstable processor's CPU credits last
 
 `loadline plan FORMULA` without options computes the example of the document, and

@@ -239,7 +239,7 @@ impl Keyword<Configuration> for Class {
 }
 
 impl Keyword<Configuration> for Found {
-    const WHAT: &'static str = "`auto` or `none`";
+    const WHAT: &'static str = "a capacity";
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![

@@ -145,10 +145,9 @@ impl ServiceCounter {
             }
             Self::CacheStored => About::named("cache_stored", "Responses that were stored"),
             Self::CacheBytes => About::named("cache_bytes", "Bytes sent to clients from the cache"),
-            Self::CacheMissBytes => About::named(
-                "cache_miss_bytes",
-                "Bytes fetched from servers on routes with a cache",
-            ),
+            Self::CacheMissBytes => {
+                About::named("cache_miss_bytes", "Bytes sent to clients past the cache")
+            }
             Self::CompressedZstd => About::counted(
                 "compressed_zstd", "compressed_zstd_responses", "Responses compressed by zstd",
             ),
