@@ -319,20 +319,14 @@ impl AsyncWrite for Wire {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Secure(stream) => {
-                let written = Pin::new(&mut *stream).poll_write(cx, bytes);
-                written.map_err(|error| alert_before(error, stream, cx))
-            }
+            Self::Secure(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Secure(stream) => {
-                let flushed = Pin::new(&mut *stream).poll_flush(cx);
-                flushed.map_err(|error| alert_before(error, stream, cx))
-            }
+            Self::Secure(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -341,23 +335,6 @@ impl AsyncWrite for Wire {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Secure(stream) => Pin::new(stream).poll_shutdown(cx),
         }
-    }
-}
-
-/// The alert of TLS that came before the connection was closed, where one did: a write can meet the
-/// reset behind it before it is read. Else `error`.
-fn alert_before(
-    error: io::Error,
-    stream: &mut (impl AsyncRead + Unpin),
-    cx: &mut Context<'_>,
-) -> io::Error {
-    if !matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) {
-        return error;
-    }
-    let mut room = [0; 256];
-    match Pin::new(stream).poll_read(cx, &mut ReadBuf::new(&mut room)) {
-        Poll::Ready(Err(alert)) if alert.kind() == io::ErrorKind::InvalidData => alert,
-        _ => error,
     }
 }
 

@@ -7,8 +7,9 @@
 
 use std::{
     future::{Future as _, poll_fn},
+    io,
     pin::Pin,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -20,6 +21,7 @@ use h2::{
 use http::HeaderMap;
 use loadline_core::time::Instant;
 use loadline_linux::clock;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
     connect::Wire,
@@ -31,10 +33,57 @@ use crate::{
     tls,
 };
 
+/// A connection whose end is told by reading alone: before a reset that a write meets there may be
+/// an alert of TLS or a response to read.
+struct ReadToEnd(Wire);
+
 /// One connection. Clones share it; it is closed when the last is dropped and the last response is
 /// read.
 #[derive(Clone)]
 pub(crate) struct Http2Connection(SendRequest<Bytes>);
+
+impl ReadToEnd {
+    fn wire(self: Pin<&mut Self>) -> Pin<&mut Wire> {
+        Pin::new(&mut self.get_mut().0)
+    }
+}
+
+/// What was written, or would have been if the server had not closed the connection.
+fn unless_closed<T>(written: io::Result<T>, all: T) -> io::Result<T> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    match written {
+        Err(error) if matches!(error.kind(), BrokenPipe | ConnectionReset) => Ok(all),
+        written => written,
+    }
+}
+
+impl AsyncRead for ReadToEnd {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.wire().poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for ReadToEnd {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.wire().poll_write(cx, bytes).map(|written| unless_closed(written, bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire().poll_flush(cx).map(|flushed| unless_closed(flushed, ()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.wire().poll_shutdown(cx)
+    }
+}
 
 impl Http2Connection {
     /// A session over `wire`, on which nothing has been sent.
@@ -50,7 +99,8 @@ impl Http2Connection {
             .max_local_error_reset_streams(None)
             .max_concurrent_reset_streams(RESETS)
             .reset_stream_duration(LATE);
-        let (send, connection) = builder.handshake(wire).await.map_err(|error| failed(&error))?;
+        let (send, connection) =
+            builder.handshake(ReadToEnd(wire)).await.map_err(|error| failed(&error))?;
         // The requests under way see the connection's error as well.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self(send))
