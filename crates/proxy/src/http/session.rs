@@ -37,7 +37,7 @@ use crate::{
     },
     listener::handle::{ConnectionGuard, ListenerHandle},
     runtime::{timer::Timer, view::View, worker::Worker},
-    telemetry::access_log::{Line, Log, Times},
+    telemetry::access_log::{Line, Times},
     tls::{ClientTls, Tls, VALIDATION_PROTOCOL},
 };
 
@@ -68,7 +68,7 @@ pub(crate) struct Origin {
     pub(crate) listener: Arc<ListenerHandle>,
     address: SocketAddr,
     pub(crate) lines: ClientLines,
-    /// What its handshake has told, where somebody wants to know.
+    /// What its handshake has told; none in clear.
     tls: Option<Rc<ClientTls>>,
 }
 
@@ -269,19 +269,9 @@ impl Session {
         tracing::debug!(address = %self.origin.address, %error, "no TLS");
     }
 
-    /// Keeps what the handshake has told, if access log or servers are to know it.
+    /// Keeps what the handshake has told, for rules, servers and the access log.
     fn note_tls(&mut self) {
-        if self.client.socket.is_plain() {
-            return;
-        }
-        let Origin { worker, listener, .. } = &self.origin;
-        let view = worker.view_at(listener);
-        let logged = worker.shared.log.as_ref().is_some_and(Log::tells_tls);
-        let handed_on =
-            || view.listener_context(listener).is_some_and(|it| it.subject_header.is_some());
-        if logged || handed_on() {
-            self.origin.tls = self.client.socket.client_tls().map(Rc::new);
-        }
+        self.origin.tls = self.client.socket.client_tls().map(Rc::new);
     }
 
     /// Answers requests until the connection is to be closed: how.

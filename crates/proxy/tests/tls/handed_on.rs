@@ -4,12 +4,13 @@ use std::{
     fs,
     io::Write as _,
     net::{SocketAddr, TcpListener, TcpStream},
+    process::Command,
     thread,
 };
 
 use loadline_core::{
     fleet::{AccessLog, CacheLimits, ClientCheck, LogField, LogFormat, LogTarget},
-    rules::{Action, Caching, Conditions, Routes, Rule, Split},
+    rules::{Action, Caching, Conditions, HeaderEdits, Routes, Rule, Split, Template},
     time::Duration,
     units::Bytes,
 };
@@ -116,5 +117,38 @@ fn no_client_gets_the_cached_response_to_another_certificate() {
             assert_eq!(answer.matches("CN=").count(), usize::from(!told.is_empty()), "{answer}");
             assert_eq!(answer.matches("loadline; hit").count(), hits, "{told}: {answer}");
         }
+    }
+}
+
+#[test]
+fn variables_of_the_handshake_are_there_without_an_access_log_over_every_version() {
+    let authority = Authority::new();
+    let mut tls = with(vec![authority.sign(&["a.test"])]).unwrap();
+    let authorities = authority.file();
+    tls.clients = Some(ClientCheck { authorities, required: false, subject_header: None });
+    let mut fleet = fleet(echo(None), Some(tls));
+    let set = [
+        ("X-Client", "$client_certificate"),
+        ("X-Name", "$server_name"),
+        ("X-TLS", "$tls_version"),
+        ("X-Cipher", "$tls_cipher"),
+    ];
+    let set = set.map(|(name, value)| (name.to_owned(), Template::read(value).unwrap())).into();
+    fleet.listeners[0].routes = Routes::new(vec![Rule {
+        request: HeaderEdits { set, ..HeaderEdits::default() },
+        ..Rule::new(Conditions::default(), Action::Service(Split::all(0)))
+    }]);
+    let (_proxy, address) = start(fleet);
+    let alice = authority.sign(&["alice"]);
+    let url = format!("https://a.test:{}/", address.port());
+    let place = format!("a.test:{}:{}", address.port(), address.ip());
+    for version in ["--http1.1", "--http2"] {
+        let mut curl = Command::new("curl");
+        curl.args(["-sk", "--tlsv1.3", version, "--resolve", &place, "--cert", &alice.chain, &url]);
+        let told = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+        for line in ["X-Client: CN=alice\r", "X-Name: a.test\r", "X-TLS: TLSv1.3\r"] {
+            assert!(told.contains(line), "{version} {line}: {told}");
+        }
+        assert!(told.contains("X-Cipher: TLS13_"), "{version}: {told}");
     }
 }
