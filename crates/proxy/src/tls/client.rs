@@ -1,9 +1,10 @@
 //! What TLS has told of a client: the name it asked for, what both agreed on, who it proved to be.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use rustls::{ProtocolVersion, ServerConnection, pki_types::CertificateDer};
 use x509_parser::{
+    asn1_rs::{Any, Tag, ToDer as _},
     objects::{oid_registry, oid2abbrev},
     prelude::{FromDer as _, X509Certificate},
     x509::{AttributeTypeAndValue, X509Name},
@@ -87,19 +88,45 @@ fn written(name: &X509Name<'_>) -> String {
     out
 }
 
+/// A value that is no text, or is of a type without a short name, is written as its DER encoding
+/// (RFC 4514, 2.4).
 fn write_attribute(out: &mut String, attribute: &AttributeTypeAndValue<'_>) {
-    let kind = attribute.attr_type();
-    match oid2abbrev(kind, oid_registry()) {
-        Ok(short) => out.push_str(short),
-        Err(_) => out.push_str(&kind.to_id_string()),
+    let (kind, value) = (attribute.attr_type(), attribute.attr_value());
+    let short = oid2abbrev(kind, oid_registry()).ok();
+    match short {
+        Some(short) => out.push_str(short),
+        None => out.push_str(&kind.to_id_string()),
     }
     out.push('=');
-    match attribute.as_str() {
-        Ok(text) => write_value(out, text),
-        Err(_) => {
+    match short.and_then(|_| text(value)) {
+        Some(text) => write_value(out, &text),
+        None => {
             out.push('#');
-            attribute.as_slice().iter().for_each(|byte| write_byte(out, "", *byte));
+            // What was read can be written.
+            let encoded = value.to_der_vec().unwrap_or_default();
+            encoded.iter().for_each(|byte| write_byte(out, "", *byte));
         }
+    }
+}
+
+/// The text of a value in UTF-8; none where it is no text.
+fn text<'a>(value: &Any<'a>) -> Option<Cow<'a, str>> {
+    let bytes = value.as_bytes();
+    match value.tag() {
+        Tag::NumericString | Tag::PrintableString | Tag::Utf8String | Tag::Ia5String => {
+            str::from_utf8(bytes).ok().map(Cow::from)
+        }
+        // In fact Latin-1, as OpenSSL takes it too.
+        Tag::TeletexString | Tag::VisibleString => {
+            Some(bytes.iter().copied().map(char::from).collect())
+        }
+        Tag::BmpString => {
+            let (units, rest) = bytes.as_chunks::<2>();
+            let units = units.iter().map(|unit| u16::from_be_bytes(*unit));
+            let text: Result<String, _> = char::decode_utf16(units).collect();
+            text.ok().filter(|_| rest.is_empty()).map(Cow::from)
+        }
+        _ => None,
     }
 }
 
@@ -129,6 +156,7 @@ fn write_byte(out: &mut String, before: &str, byte: u8) {
 mod tests {
     use super::*;
     use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+    use x509_parser::asn1_rs::Oid;
 
     fn subject(parts: &[(DnType, &str)]) -> String {
         let mut params = CertificateParams::new([]).unwrap();
@@ -150,5 +178,22 @@ mod tests {
         let odd = [(DnType::CommonName, " a\r\nX-Admin: yes \u{e9}")];
         assert_eq!(subject(&odd), "CN=\\20a\\0D\\0AX-Admin: yes \\C3\\A9");
         assert_eq!(subject(&[]), "");
+    }
+
+    #[test]
+    fn a_value_in_another_encoding_is_utf8_and_one_that_is_no_text_is_its_der_in_hex() {
+        let check = |kind: &[u64], tag, value: &[u8], expected: &str| {
+            let (kind, value) = (Oid::from(kind).unwrap(), Any::from_tag_and_data(tag, value));
+            let mut out = String::new();
+            write_attribute(&mut out, &AttributeTypeAndValue::new(kind, value));
+            assert_eq!(out, expected);
+        };
+        let name = [2, 5, 4, 3];
+        check(&name, Tag::BmpString, b"\0M\0\xfc\0l\x20\xac", "CN=M\\C3\\BCl\\E2\\82\\AC");
+        check(&name, Tag::TeletexString, b"M\xfcller", "CN=M\\C3\\BCller");
+        check(&name, Tag::BmpString, b"\0a\0", "CN=#1E03006100");
+        check(&name, Tag::OctetString, b"\x01\xab", "CN=#040201AB");
+        let own = [1, 3, 6, 1, 4, 1, 32473, 9];
+        check(&own, Tag::Utf8String, b"a", "1.3.6.1.4.1.32473.9=#0C0161");
     }
 }
