@@ -6,7 +6,8 @@
 //!
 //! A file has changed when its device, inode, time or size has. What differs must look the same
 //! twice before it is told, so that nobody reads a file that is still being written; one that is
-//! missing is on its way to being replaced, and only a list that stays missing has changed.
+//! missing is on its way to being replaced, and only a list, or a file of an included folder, that
+//! stays missing has changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +26,7 @@ use super::cluster::InForce;
 pub(super) struct Follower {
     /// None where lists of servers alone are followed.
     configuration: Option<PathBuf>,
-    /// What the configuration includes, and the folders of that.
+    /// What the configuration included when it was last read, and the folders of that.
     included: Vec<PathBuf>,
     /// What the configuration names, where it was read last and could not be put in force.
     awaited: BTreeSet<PathBuf>,
@@ -75,7 +76,7 @@ impl Follower {
         move || {
             let Some(configuration) = &configuration else { return Marks::new() };
             let named = loadline_control::named(configuration, in_force.get().as_ref());
-            named.into_iter().map(|path| (path.clone(), mark_awaited(&path))).collect()
+            named.into_iter().map(|path| (path.clone(), mark(&path))).collect()
         }
     }
 
@@ -102,8 +103,11 @@ impl Follower {
         for (path, mark) in now.iter().filter(|(_, mark)| mark.is_some()) {
             self.read.entry(path.clone()).or_insert(*mark);
         }
-        now.extend(self.awaited.iter().map(|path| (path.clone(), mark_awaited(path))));
-        now.extend(marks(self.configuration.iter().chain(&self.included).cloned()));
+        now.extend(self.awaited.iter().map(|path| (path.clone(), mark(path))));
+        let listed = self.listed();
+        let gone = self.included.iter().filter(|path| !listed.contains(path));
+        now.extend(gone.map(|path| (path.clone(), None)));
+        now.extend(marks(self.configuration.iter().chain(&listed).cloned()));
         let is_settled = self.seen == now;
         self.seen = now;
         if !is_settled {
@@ -114,7 +118,9 @@ impl Follower {
         let changed: Vec<&PathBuf> = self.seen.iter().filter(differs).map(|it| it.0).collect();
         let what = match changed.as_slice() {
             [] => return None,
-            some if some.iter().any(|it| self.is_configuration(it)) => Changed::Configuration,
+            some if some.iter().any(|it| listed.contains(it) || self.is_configuration(it)) => {
+                Changed::Configuration
+            }
             some if some.iter().all(|it| lists.contains(it)) => Changed::Lists,
             _ => Changed::Named,
         };
@@ -125,6 +131,17 @@ impl Follower {
             self.seen = self.read.clone();
         }
         Some(what)
+    }
+
+    /// What the configuration includes now: files in a folder appear and go. As before while it is
+    /// missing itself, and where it includes nothing.
+    fn listed(&self) -> Vec<PathBuf> {
+        match &self.configuration {
+            Some(path) if path.is_dir() || (path.exists() && !self.included.is_empty()) => {
+                included(path)
+            }
+            _ => self.included.clone(),
+        }
     }
 
     fn is_configuration(&self, path: &PathBuf) -> bool {
@@ -143,16 +160,14 @@ fn marks(paths: impl IntoIterator<Item = PathBuf>) -> Marks {
     marks.filter(|(_, mark)| mark.is_some()).collect()
 }
 
+/// Of a folder only whether it is there: files in it come and go.
 fn mark(path: &Path) -> Option<Mark> {
     let data = fs::metadata(path).ok()?;
-    let modified = (data.mtime(), data.mtime_nsec());
-    Some(Mark { device: data.dev(), inode: data.ino(), modified, size: data.size() })
-}
-
-/// Of a folder only whether it is there: files in it come and go.
-fn mark_awaited(path: &Path) -> Option<Mark> {
-    let mark = mark(path)?;
-    Some(if path.is_dir() { Mark { modified: (0, 0), size: 0, ..mark } } else { mark })
+    let (modified, size) = match data.is_dir() {
+        true => ((0, 0), 0),
+        false => ((data.mtime(), data.mtime_nsec()), data.size()),
+    };
+    Some(Mark { device: data.dev(), inode: data.ino(), modified, size })
 }
 
 /// Lists of servers.
@@ -250,6 +265,48 @@ mod tests {
         assert_eq!(follower.look(&fleet), None);
         assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
         assert_eq!(follower.look(&fleet), None);
+    }
+
+    #[test]
+    fn a_file_that_is_not_included_comes_and_goes_in_a_folder_without_a_reload() {
+        let (directory, file, fleet) = site();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("include = [\"more\"]\n{text}")).unwrap();
+        let more = directory.path().join("more");
+        fs::create_dir(&more).unwrap();
+        fs::write(more.join("a.toml"), "# 1").unwrap();
+        for (configuration, folder) in [(&file, &more), (&more, &more)] {
+            let mut follower = Follower::new(Some(configuration));
+            assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+            for name in [".a.toml.swp", "4913", "a.toml~"] {
+                fs::write(folder.join(name), "").unwrap();
+                assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None), "{name}");
+                fs::remove_file(folder.join(name)).unwrap();
+                assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_appears_in_a_folder_or_goes_is_a_change_of_the_configuration() {
+        let (directory, file, fleet) = site();
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("include = [\"more/*.toml\"]\n{text}")).unwrap();
+        let more = directory.path().join("more");
+        fs::create_dir(&more).unwrap();
+        fs::write(more.join("a.toml"), "# 1").unwrap();
+        for configuration in [&file, &more] {
+            let mut follower = Follower::new(Some(configuration));
+            assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+            fs::write(more.join("b.toml"), "# 1").unwrap();
+            assert_eq!(follower.look(&fleet), None, "it may still be written");
+            assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+            assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+            fs::remove_file(more.join("b.toml")).unwrap();
+            assert_eq!(follower.look(&fleet), None, "it may be on its way to being replaced");
+            assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
+            assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
+        }
     }
 
     #[test]
