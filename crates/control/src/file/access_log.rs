@@ -18,7 +18,7 @@ use crate::value::{
 pub(crate) struct AccessLog {
     /// Destination: `stdout`; the path of a file, to which lines are appended, and which SIGUSR1
     /// and SIGHUP reopen; `syslog` for `/dev/log`; `syslog:PATH` for another Unix socket;
-    /// `syslog://ADDRESS` for UDP.
+    /// `syslog://ADDRESS` for UDP. Lines are as of syslog(3) on a socket and of RFC 5424 over UDP.
     pub(crate) to: Key<Text<LogPlace>>,
     /// Format of a line.
     #[schemars(extend("default" = "text"))]

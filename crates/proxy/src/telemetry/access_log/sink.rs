@@ -1,8 +1,9 @@
 //! Where lines go: the standard output, a file, or a syslog collector.
 //!
-//! Used by the thread of the log alone, so it may wait. A collector is sent one datagram a line in
-//! the format of RFC 5424, over a Unix socket or UDP (RFC 5426); its socket is made again after an
-//! error, as the collector may have been started again.
+//! Used by the thread of the log alone, so it may wait. A collector is sent one datagram a line: over
+//! UDP (RFC 5426) in the format of RFC 5424, and over a Unix socket as syslog(3) writes it, which is
+//! what journald and rsyslog read there. Its socket is made again after an error, as the collector
+//! may have been started again.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -144,14 +145,20 @@ impl Syslog {
         (lost, last)
     }
 
-    /// Makes the message of a line: `<PRI>1 TIME HOST APP PROCID MSGID - LINE`.
+    /// Makes the message of a line: `<PRI>1 TIME HOST APP PROCID MSGID - LINE`, for a collector of
+    /// this machine `<PRI>APP[PROCID]: LINE`, to which it adds time and host.
     fn compose(&mut self, now: u64, line: &[u8]) {
-        let Self { datagram, stamps, host, .. } = self;
+        let Self { collector, datagram, stamps, host, .. } = self;
         datagram.clear();
         // Writing into memory cannot fail.
-        let _ = write!(datagram, "<{PRIORITY}>1 ");
-        stamps.add(datagram, now);
-        let _ = write!(datagram, " {host} loadline {} access - ", process::id());
+        let _ = match collector {
+            Collector::Unix(_) => write!(datagram, "<{PRIORITY}>loadline[{}]: ", process::id()),
+            Collector::Udp(_) => {
+                let _ = write!(datagram, "<{PRIORITY}>1 ");
+                stamps.add(datagram, now);
+                write!(datagram, " {host} loadline {} access - ", process::id())
+            }
+        };
         datagram.extend_from_slice(&line[..line.len().min(LINE_MAX)]);
     }
 
@@ -243,9 +250,22 @@ mod tests {
             assert_eq!(sink.write(b"three\n"), 0);
             let mut buffer = [0; 1024];
             let count = collector.recv(&mut buffer).unwrap();
-            assert_eq!(received(&buffer[..count]).1, "three");
+            assert!(buffer[..count].ends_with(b": three"));
             fs::remove_file(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn a_collector_of_this_machine_gets_lines_as_syslog_3_writes_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let collector = UnixDatagram::bind(&path).unwrap();
+        let mut sink = Sink::open(&LogTarget::SyslogSocket(path.display().to_string())).unwrap();
+        assert_eq!(sink.write(b"one\n"), 0);
+        let mut buffer = [0; 1024];
+        let count = collector.recv(&mut buffer).unwrap();
+        let expected = format!("<134>loadline[{}]: one", process::id());
+        assert_eq!(std::str::from_utf8(&buffer[..count]), Ok(&*expected));
     }
 
     #[test]
