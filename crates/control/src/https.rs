@@ -1,6 +1,6 @@
 //! Requests of our own to others, a connection each: they are few.
 
-use std::{error::Error as StdError, fs, io, sync::Arc};
+use std::{error::Error as StdError, fs, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -17,7 +17,8 @@ use rustls::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
+    net::{TcpStream, lookup_host},
+    time::timeout,
 };
 use tokio_rustls::TlsConnector;
 
@@ -71,12 +72,26 @@ impl Client {
         let host = uri.host().ok_or("a URL without a host")?.trim_matches(['[', ']']).to_owned();
         let is_plain = uri.scheme_str() == Some("http");
         let port = uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
-        let socket = TcpStream::connect((&*host, port)).await?;
+        let addresses: Vec<SocketAddr> = lookup_host((&*host, port)).await?.collect();
+        let socket = connect(&addresses).await?;
         if is_plain {
             return over(socket, request, &uri).await;
         }
         over(self.0.connect(ServerName::try_from(host)?, socket).await?, request, &uri).await
     }
+}
+
+/// Connects to the first address that answers. Each but the last has a moment, since one whose
+/// packets are swallowed would take the time of all.
+async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let none = || io::Error::new(io::ErrorKind::NotFound, "a host without an address");
+    let (last, others) = addresses.split_last().ok_or_else(none)?;
+    for address in others {
+        if let Ok(Ok(socket)) = timeout(MOMENT, TcpStream::connect(address)).await {
+            return Ok(socket);
+        }
+    }
+    TcpStream::connect(last).await
 }
 
 async fn over<S, B>(stream: S, request: Request<B>, uri: &Uri) -> Result<Response<Bytes>, Anything>
@@ -108,3 +123,28 @@ const NAME: &str = concat!("loadline/", env!("CARGO_PKG_VERSION"));
 
 /// Far more than a chain of certificates or a set of keys has.
 const BODY_MAX: usize = 1 << 20;
+
+/// Longer than a connection takes to stand, as a rule.
+const MOMENT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpSocket};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_whose_packets_are_swallowed_gives_way_to_the_next() {
+        let full = TcpSocket::new_v4().unwrap();
+        full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        // Its queue has one place, and packets of further connections are dropped.
+        let full = full.listen(0).unwrap();
+        let swallowing = full.local_addr().unwrap();
+        let _first = TcpStream::connect(swallowing).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let answering = listener.local_addr().unwrap();
+        let addresses = [swallowing, answering];
+        let socket = timeout(10 * MOMENT, connect(&addresses)).await.unwrap().unwrap();
+        assert_eq!(socket.peer_addr().unwrap(), answering);
+    }
+}
