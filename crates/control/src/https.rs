@@ -72,13 +72,22 @@ impl Client {
         let host = uri.host().ok_or("a URL without a host")?.trim_matches(['[', ']']).to_owned();
         let is_plain = uri.scheme_str() == Some("http");
         let port = uri.port_u16().unwrap_or(if is_plain { 80 } else { 443 });
-        let addresses: Vec<SocketAddr> = lookup_host((&*host, port)).await?.collect();
-        let socket = connect(&addresses).await?;
+        let socket = connect(&by_turns(lookup_host((&*host, port)).await?)).await?;
         if is_plain {
             return over(socket, request, &uri).await;
         }
         over(self.0.connect(ServerName::try_from(host)?, socket).await?, request, &uri).await
     }
+}
+
+/// The addresses of both families by turns, since all of one may be out of reach.
+fn by_turns(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
+    let mut addresses = addresses.peekable();
+    let is_first_v6 = addresses.peek().is_some_and(SocketAddr::is_ipv6);
+    let (first, other): (Vec<_>, Vec<_>) =
+        addresses.partition(|address| address.is_ipv6() == is_first_v6);
+    let turns = 0..first.len().max(other.len());
+    turns.flat_map(|at| first.get(at).into_iter().chain(other.get(at))).copied().collect()
 }
 
 /// Connects to the first address that answers. Each but the last has a moment, since one whose
@@ -132,6 +141,19 @@ mod tests {
     use tokio::net::{TcpListener, TcpSocket};
 
     use super::*;
+
+    #[test]
+    fn both_families_are_tried_by_turns() {
+        let order = |addresses: &[&str]| -> Vec<String> {
+            let addresses = addresses.iter().map(|it| it.parse().unwrap());
+            by_turns(addresses).iter().map(ToString::to_string).collect()
+        };
+        let given = ["[::1]:1", "[::2]:1", "[::3]:1", "10.0.0.1:1", "10.0.0.2:1"];
+        let expected = ["[::1]:1", "10.0.0.1:1", "[::2]:1", "10.0.0.2:1", "[::3]:1"];
+        assert_eq!(order(&given), expected);
+        assert_eq!(order(&["10.0.0.1:1"]), ["10.0.0.1:1"]);
+        assert!(order(&[]).is_empty());
+    }
 
     #[tokio::test]
     async fn an_address_whose_packets_are_swallowed_gives_way_to_the_next() {
