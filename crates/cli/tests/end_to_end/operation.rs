@@ -3,8 +3,9 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
-    process::Stdio,
+    net::{TcpListener, TcpStream, UdpSocket},
+    os::fd::OwnedFd,
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -151,5 +152,20 @@ fn a_wrong_file_or_argument_ends_with_1_and_points_at_the_place() {
     for args in [&["serve"][..], &["serve", "--listen", ":0"], &["serve", "--nonsense"]] {
         assert_eq!(loadline(args).output().unwrap().status.code(), Some(1), "{args:?}");
     }
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_socket_unit_with_a_datagram_socket_does_not_stop_the_start() {
+    let worker = Process::fixed();
+    let path = file("sockets.toml", &config("127.0.0.1:0", &[&worker]));
+    let script = "export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\" 3<&0 0</dev/null";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_loadline"), "serve"]).arg(&path);
+    command.stdin(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap())).env("NO_COLOR", "1");
+    let proxy = Process::of_command(command);
+    assert_eq!(served_by(&proxy.address), worker.address);
+    let ended = proxy.terminate();
+    assert!(ended.log.contains("not a TCP socket that listens"), "{}", ended.log);
     fs::remove_file(path).unwrap();
 }

@@ -103,7 +103,9 @@ impl InheritedState {
         let count: RawFd = count.map_or(Ok(0), |it| it.parse()).context("LISTEN_FDS")?;
         for number in FIRST_FD..FIRST_FD + count {
             let socket = descriptor(number).with_context(|| format!("descriptor {number}"))?;
-            inherited_state.sockets.add(socket).with_context(|| format!("descriptor {number}"))?;
+            if let Err(error) = inherited_state.sockets.add(socket) {
+                tracing::warn!(descriptor = number, %error, "closed: not for a listener");
+            }
         }
         Ok(inherited_state)
     }
