@@ -35,11 +35,11 @@ impl Signer {
         format!("{{ \"kty\": \"OKP\", \"crv\": \"Ed25519\", \"kid\": \"{id}\", \"x\": \"{x}\" }}")
     }
 
-    /// A token that counts for an hour.
+    /// A token that counts for an hour, for the user who has the name of the key.
     fn token(&self) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let header = format!("{{\"alg\":\"EdDSA\",\"kid\":\"{}\"}}", self.id);
-        let payload = format!("{{\"exp\":{}}}", now + 3_600);
+        let payload = format!("{{\"exp\":{},\"sub\":\"{}\"}}", now + 3_600, self.id);
         let input = [header, payload].map(|part| BASE64_URL_SAFE_NO_PAD.encode(part)).join(".");
         let signature = self.pair.sign(input.as_bytes()).unwrap();
         format!("{input}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
@@ -200,6 +200,25 @@ fn keys_of_a_url_change_while_requests_run_and_none_of_them_fails() {
     assert_eq!(issuer.fetches(), 4);
     proxy.terminate();
     fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_log_names_nobody_whose_token_is_signed_by_a_key_that_the_issuer_does_not_have() {
+    let worker = Process::fixed();
+    let (signer, forger) = (Signer::new("alice"), Signer::new("root"));
+    let issuer = Publisher::of(&[&signer]);
+    let log = file("access.log", "");
+    let to = format!("[edge]\naccess_log = {{ to = {log:?}, format = \"combined\" }}\n");
+    let path = file("tokens.toml", &(to + &config(&issuer.url, &worker.address)));
+    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    assert_eq!((status(&proxy, &forger), status(&proxy, &signer)), ("401".into(), "200".into()));
+    proxy.terminate();
+    let lines = fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = lines.lines().collect();
+    assert!(lines[0].starts_with("127.0.0.1 - - ["), "{lines:?}");
+    assert!(lines[1].starts_with("127.0.0.1 - alice ["), "{lines:?}");
+    fs::remove_file(path).unwrap();
+    fs::remove_file(log).unwrap();
 }
 
 #[test]

@@ -76,12 +76,25 @@ impl Exchange<'_> {
         }
     }
 
-    async fn check_token(&self, pending: &Pending) -> Result<(), Box<Reply>> {
+    async fn check_token(&mut self, pending: &Pending) -> Result<(), Box<Reply>> {
+        // A token that is not verified may name anybody.
+        self.log_user(b"");
         let (tokens, all) = (&self.worker.tokens, &self.worker.shared.fetched_keys);
         match pending.verify(tokens, all).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(claims)) => {
+                let mut user = Vec::new();
+                claims.write("sub", &mut user);
+                self.log_user(&user);
+                Ok(())
+            }
             Ok(Err(refusal)) => Err(Box::new(Reply::refused(&pending.jwt, refusal))),
             Err(Away) => Err(Box::new(Reply::busy(Reason::TokenKeysAway))),
+        }
+    }
+
+    fn log_user(&mut self, user: &[u8]) {
+        if let Some(asked) = &mut self.request.asked {
+            asked.set_user(user);
         }
     }
 }

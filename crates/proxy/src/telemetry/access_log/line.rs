@@ -70,7 +70,8 @@ pub struct Came<'a> {
     pub request_id: &'a [u8],
     /// What the cache did: hit, stale, revalidated, collapsed, miss or bypass.
     pub cache: &'a str,
-    /// The user of basic authentication; with status 401 who the client said it was.
+    /// The user of basic authentication, with status 401 who the client said it was; or the subject
+    /// of a valid token.
     pub user: &'a [u8],
 }
 
@@ -158,6 +159,12 @@ impl Asked {
         self.add(4, host.unwrap_or_default());
         let has_id = settings.fields.contains(&LogField::RequestId);
         self.add(5, if has_id { id.text() } else { b"" });
+        self.add(6, user);
+    }
+
+    /// Names another user.
+    pub(crate) fn set_user(&mut self, user: &[u8]) {
+        self.bytes.truncate(self.ends[5]);
         self.add(6, user);
     }
 
