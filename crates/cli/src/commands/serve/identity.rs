@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 use loadline_control::Process;
 use loadline_core::fleet::{Fleet, LogTarget};
 use nix::errno::Errno;
-use nix::unistd::{Gid, Group, Uid, User, geteuid, initgroups, setgid, setuid};
+use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, initgroups, setgid, setuid};
 use rustix::fs::{Mode, OFlags};
 
 /// A user and a group of the machine.
@@ -18,6 +18,8 @@ pub(crate) struct Identity {
     name: std::ffi::CString,
     uid: Uid,
     gid: Gid,
+    /// Whether the file names the group.
+    is_group_named: bool,
 }
 
 /// Why nobody can go on as whom the file asks for.
@@ -59,7 +61,7 @@ impl Identity {
         }
         // A name that the machine knows has no zero byte in it.
         let name = std::ffi::CString::new(name.as_str()).unwrap_or_default();
-        Ok(Some(Self { name, uid: user.uid, gid }))
+        Ok(Some(Self { name, uid: user.uid, gid, is_group_named: process.group.is_some() }))
     }
 
     /// Sees to it that no thread started from now on can gain privileges by starting a program.
@@ -88,6 +90,9 @@ impl Identity {
     /// Becomes it, with its supplementary groups, for good.
     pub(super) fn assume(&self, fleet: &Fleet) -> anyhow::Result<()> {
         if geteuid() == self.uid {
+            if self.is_group_named && getegid() != self.gid {
+                tracing::warn!("edge.group has no effect: the process is edge.user from its start");
+            }
             return Ok(());
         }
         self.own_log(fleet)?;
