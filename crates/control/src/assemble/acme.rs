@@ -32,6 +32,7 @@ pub(super) fn acme(
     let storage = storage(table, file, problems);
     let issuer = Issuer { email, storage, ..issuer(table, takes_http(file), problems) };
     refuse_challenge(table, &given.span, (protocol, &issuer), file, problems);
+    warn_of_port(table, &given.span, file, problems);
     let names = names(table, &given.span, routes, problems);
     Some(Acme { names, issuer: Arc::new(issuer) })
 }
@@ -109,12 +110,31 @@ fn refuse_challenge(
     }
 }
 
+/// Warns of a challenge that nobody chose, whose requests come to a port without a listener.
+fn warn_of_port(table: &file::Acme, span: &Span, file: &File, problems: &mut Problems) {
+    let binds = in_clear(file).filter_map(|listener| listener.bind.get());
+    let is_on_80 = binds.flat_map(|bind| bind.iter()).any(|bind| bind.0.port() == 80);
+    if table.challenge.given() || !takes_http(file) || is_on_80 {
+        return;
+    }
+    let message = "`http-01` without a listener for HTTP on port 80";
+    let help = "add one: [[listener]] bind = \":80\"; or say challenge = \"http-01\" if port 80 is \
+                forwarded here, or \"tls-alpn-01\"";
+    problems.warning(span, message, "the authority asks at port 80", help);
+}
+
 /// Whether a listener takes HTTP in clear.
 fn takes_http(file: &File) -> bool {
-    file.listener.get().into_iter().flatten().any(|listener| {
-        let protocol = listener.value.protocol.get().map(|word| word.0.0);
+    in_clear(file).next().is_some()
+}
+
+/// The listeners that take HTTP in clear.
+fn in_clear(file: &File) -> impl Iterator<Item = &file::Listener> {
+    let listeners = file.listener.get().into_iter().flatten().map(|listener| &listener.value);
+    listeners.filter(|listener| {
+        let protocol = listener.protocol.get().map(|word| word.0.0);
         let is_http = protocol.is_none_or(|it| it == Spoken::Proxied(Protocol::Http));
-        is_http && !listener.value.forward.given()
+        is_http && !listener.forward.given()
     })
 }
 

@@ -38,6 +38,26 @@ fn an_email_address_will_do_where_routes_name_hosts() {
 }
 
 #[test]
+fn http_01_that_nobody_chose_is_warned_of_without_a_listener_on_port_80() {
+    let warnings = |challenge: &str, bind: &str| {
+        let in_clear = format!("[[listener]]\nbind = {bind}\nservice = \"web\"");
+        let acme = https(&format!("{{ names = [\"a.test\"]{challenge} }}"));
+        parse("acme.toml", &file(&acme, &in_clear)).expect("it is right").warnings
+    };
+    let told = warnings("", "\":8080\"");
+    assert!(told.iter().any(|it| it.message().contains("on port 80")), "{told:?}");
+    for (challenge, bind) in [
+        ("", "\":80\""),
+        ("", "[\":8080\", \":80\"]"),
+        (", challenge = \"http-01\"", "\":8080\""),
+        (", challenge = \"tls-alpn-01\"", "\":8080\""),
+    ] {
+        let told = warnings(challenge, bind);
+        assert!(!told.iter().any(|it| it.message().contains("on port 80")), "{bind}: {told:?}");
+    }
+}
+
+#[test]
 fn staging_and_other_authorities_are_kept_apart() {
     let staging = read(&https("{ names = [\"a.test\"], staging = true }"), "");
     assert!(staging.issuer.directory.contains("staging"));
