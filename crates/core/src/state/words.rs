@@ -107,6 +107,14 @@ impl Service {
         said
     }
 
+    /// Whether this group of it takes traffic after another, as too few of its servers are healthy.
+    #[must_use]
+    pub fn passes_over(&self, group: &Group) -> bool {
+        let mut others = self.groups.iter();
+        group.standing == GroupAvailability::Yields
+            && others.any(|other| other.standing == GroupAvailability::Open)
+    }
+
     /// The ways in which requests fail now by no fault of the client, each with its rate per
     /// second.
     pub fn failures(&self) -> impl Iterator<Item = (Ending, f64)> {
@@ -126,10 +134,12 @@ impl Group {
         self.fullness.is_some_and(|fullness| fullness >= 0.98)
     }
 
-    /// How many of its servers take part.
+    /// How many of its servers are out by no wish of the operator.
     #[must_use]
-    pub fn well(&self) -> usize {
-        self.servers.iter().filter(|server| server.is_well()).count()
+    pub fn down(&self) -> usize {
+        let is_down =
+            |server: &&Server| matches!(server.condition, Condition::Down | Condition::Ejected);
+        self.servers.iter().filter(is_down).count()
     }
 }
 
@@ -160,7 +170,12 @@ fn places(service: &Service) -> String {
 /// Which group traffic goes past, and why.
 fn passed_over(service: &Service) -> String {
     let distance = |group: &Group| group.distance_ms.unwrap_or(f64::INFINITY);
-    let behind = service.groups.iter().filter(|it| it.standing != GroupAvailability::Open);
+    let busy = service.groups.iter().find(|it| it.load.rate_per_s > 0.0);
+    let reached = busy.map_or(f64::INFINITY, distance);
+    let behind = service.groups.iter().filter(|it| {
+        let is_idle = it.load.rate_per_s == 0.0;
+        it.standing != GroupAvailability::Open && is_idle && distance(it) <= reached
+    });
     let behind = behind.min_by(|one, other| distance(one).total_cmp(&distance(other)));
     match (behind, service.groups.first()) {
         (Some(group), _) if group.standing == GroupAvailability::Yields => {
@@ -334,5 +349,20 @@ mod tests {
             ),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_group_that_has_the_traffic_itself_is_not_the_reason_why_it_goes_elsewhere() {
+        let yields = |it: Group| Group { standing: GroupAvailability::Yields, ..it };
+        let rates = Rates { requests_per_s: 40.0, ..Rates::default() };
+        let alone = service(vec![yields(group("here", 40.0, 80.0))], rates.clone());
+        assert_eq!(alone.sentence(), "40/s come in: all to here. 40/s of headroom left.");
+        assert!(!alone.passes_over(&alone.groups[0]), "there is no other");
+        let near = Group { distance_ms: Some(0.0), ..group("near", 40.0, 80.0) };
+        let far = Group { distance_ms: Some(30.0), ..yields(group("far", 0.0, 80.0)) };
+        let both = service(vec![near, far], rates);
+        let said = both.sentence();
+        assert!(said.starts_with("40/s come in: all to near. "), "{said}");
+        assert!(both.passes_over(&both.groups[1]));
     }
 }

@@ -110,7 +110,7 @@ fn picture(
             let arrow = format!("  ↓ {}/s overflow", number(group.overflow_per_s));
             lines.push(arrow.fg(OVERFLOW).into());
         }
-        lines.push(bar(group, scale, width));
+        lines.push(bar(service, group, scale, width));
         if with_servers {
             lines.extend(group.servers.iter().map(server));
         }
@@ -136,7 +136,7 @@ fn figures(service: &Service) -> Line<'static> {
 }
 
 /// Name, bar and figures of a group. On a narrow terminal the bar gives way.
-fn bar(group: &Group, scale: f64, width: usize) -> Line<'static> {
+fn bar(service: &Service, group: &Group, scale: f64, width: usize) -> Line<'static> {
     let measure = Measure::of(group);
     let name = format!("{:<14} ", cut(&group.name, 14));
     let figures = match measure.limit {
@@ -155,10 +155,17 @@ fn bar(group: &Group, scale: f64, width: usize) -> Line<'static> {
     match group.standing {
         GroupAvailability::Open if group.limit_found => spans.push("  limit found".red().bold()),
         GroupAvailability::Open => {}
-        GroupAvailability::Yields => spans.push("  yields".red().bold()),
+        GroupAvailability::Yields => spans.push(yields(service, group).red().bold()),
         GroupAvailability::Closed => spans.push("  out".red().bold()),
     }
     spans.into()
+}
+
+fn yields(service: &Service, group: &Group) -> String {
+    match service.passes_over(group) {
+        true => "  yields".to_owned(),
+        false => format!("  {} of {} down", group.down(), group.servers.len()),
+    }
 }
 
 /// The bar: what is its own, what came over from nearer groups, and the mark.
@@ -358,6 +365,20 @@ mod tests {
             text.contains("\nThis edge may use 40 % of us-central1; 75/s come to it.\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_group_yields_to_another_and_alone_has_servers_that_are_down() {
+        let mut watcher = watcher();
+        watcher.shows_servers = false;
+        let near = &mut watcher.state.services[0].groups[0];
+        near.standing = GroupAvailability::Yields;
+        near.servers[0].condition = Condition::Down;
+        let text = drawn(&mut watcher, 80, 20);
+        assert!(text.contains("50 of 50/s  yields\n"), "{text}");
+        watcher.state.services[0].groups.truncate(1);
+        let text = drawn(&mut watcher, 80, 20);
+        assert!(text.contains("50 of 50/s  1 of 1 down\n"), "{text}");
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn picture(service: &Service, cluster: Option<&Cluster>, samples: &[Sample]) -> 
                         "↓ " (number(group.overflow_per_s)) "/s overflow to " (group.name)
                     }
                 }
-                (bar(group, scale))
+                (bar(service, group, scale))
             }
             p class="faint span" { "The last five minutes" }
             div class="lines" {
@@ -91,7 +91,7 @@ fn picture(service: &Service, cluster: Option<&Cluster>, samples: &[Sample]) -> 
     }
 }
 
-fn bar(group: &Group, scale: f64) -> Markup {
+fn bar(service: &Service, group: &Group, scale: f64) -> Markup {
     let Measure { load, came, limit, unit } = Measure::of(group);
     // A tenth stays free, so that the load line of the largest group can be seen.
     let part = |value: f64| format!("{:.2}%", value / scale * 90.0);
@@ -103,7 +103,7 @@ fn bar(group: &Group, scale: f64) -> Markup {
             div class="name" {
                 span {
                     strong { (group.name) } " " span class="faint" { (distance(group)) }
-                    (standing(group))
+                    (standing(service, group))
                 }
                 span {
                     (part_of(limit, load)) (number(load)) (unit) " · " (told)
@@ -141,7 +141,7 @@ fn distance(group: &Group) -> String {
     }
 }
 
-fn standing(group: &Group) -> Markup {
+fn standing(service: &Service, group: &Group) -> Markup {
     match group.standing {
         GroupAvailability::Open if group.limit_found => html! {
             strong class="bad" { " full: more requests at a time bring no more responses" }
@@ -149,7 +149,8 @@ fn standing(group: &Group) -> Markup {
         GroupAvailability::Open => html! {},
         GroupAvailability::Yields => html! {
             strong class="bad" {
-                " yields: " (group.well()) " of " (group.servers.len()) " servers healthy"
+                @if service.passes_over(group) { " yields:" }
+                " " (group.down()) " of " (group.servers.len()) " servers down"
             }
         },
         GroupAvailability::Closed => {
