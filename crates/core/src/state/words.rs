@@ -57,7 +57,7 @@ impl Service {
             Verdict::Failing
         } else if open.all(Group::is_full) {
             Verdict::Full
-        } else if self.rates.overflow_per_s > 0.0 {
+        } else if self.overflow_per_s() > 0.0 {
             Verdict::Overflowing
         } else {
             Verdict::Well
@@ -78,7 +78,7 @@ impl Service {
         if self.groups.is_empty() || !self.ready {
             return "No server may take traffic: every request is refused.".to_owned();
         }
-        let come = number(self.rates.requests_per_s);
+        let come = number(self.incoming_per_s());
         let mut said = format!("{come}/s come in{}.", places(self));
         let failures = self.failures();
         let failures: Vec<String> = failures
@@ -105,6 +105,18 @@ impl Service {
             said.push_str(&format!(" {} of at most {} wait.", self.queued, self.queue_length));
         }
         said
+    }
+
+    /// Requests that come in, per second. Those at servers have begun, all others have ended: where
+    /// servers hang the former are more.
+    fn incoming_per_s(&self) -> f64 {
+        let sent: f64 = self.groups.iter().map(|it| it.load.rate_per_s).sum();
+        (sent - self.rates.retries_per_s).max(self.rates.requests_per_s)
+    }
+
+    /// Requests that begin at a group other than the nearest, per second.
+    fn overflow_per_s(&self) -> f64 {
+        self.groups.iter().map(|it| it.overflow_per_s).sum()
     }
 
     /// Whether this group of it takes traffic after another, as too few of its servers are healthy.
@@ -185,18 +197,20 @@ fn passed_over(service: &Service) -> String {
         (Some(group), Some(first)) if first.overflow_per_s > 0.0 => {
             format!(", because {} is out", group.name)
         }
-        (_, Some(first)) if service.rates.overflow_per_s > 0.0 => {
+        (_, Some(first)) if service.overflow_per_s() > 0.0 => {
             format!(", because {} is at its load line", first.name)
         }
         _ => String::new(),
     }
 }
 
-/// Three digits are enough for people.
+/// Three digits are enough for people, and two decimals.
 #[must_use]
 pub fn number(value: f64) -> String {
     if value < 0.005 {
         "0".to_owned()
+    } else if value < 0.095 {
+        format!("{value:.2}")
     } else if value < 9.95 && (value - libm::round(value)).abs() > 0.005 {
         format!("{value:.1}")
     } else {
@@ -280,8 +294,9 @@ mod tests {
 
     #[test]
     fn the_sentence_says_where_traffic_goes_why_and_what_is_left() {
-        let rates = Rates { requests_per_s: 75.0, overflow_per_s: 25.0, ..Rates::default() };
-        let both = service(vec![group("near", 50.0, 50.0), group("far", 25.0, 80.0)], rates);
+        let rates = Rates { requests_per_s: 75.0, ..Rates::default() };
+        let far = Group { overflow_per_s: 25.0, ..group("far", 25.0, 80.0) };
+        let both = service(vec![group("near", 50.0, 50.0), far], rates);
         assert_eq!(
             both.sentence(),
             "75/s come in: 50/s to near, 25/s to far, because near is at its load line. \
@@ -324,13 +339,13 @@ mod tests {
             distance_ms: Some(distance_ms),
             ..group(name, 0.0, 33.0)
         };
-        let rates = Rates { requests_per_s: 40.0, overflow_per_s: 40.0, ..Rates::default() };
+        let rates = Rates { requests_per_s: 40.0, ..Rates::default() };
         let groups = vec![far, out("farthest", 60.0), out("near", 0.0)];
         let past = service(groups, rates);
         let said = past.sentence();
         assert!(said.contains("all to far, because near is out"), "{said}");
         assert_eq!(past.verdict(), Verdict::Overflowing);
-        let rates = Rates { requests_per_s: 75.0, overflow_per_s: 25.0, ..Rates::default() };
+        let rates = Rates { requests_per_s: 75.0, ..Rates::default() };
         let near = Group { distance_ms: Some(0.0), ..group("near", 50.0, 50.0) };
         let far =
             Group { distance_ms: Some(30.0), overflow_per_s: 25.0, ..group("far", 25.0, 80.0) };
@@ -364,5 +379,26 @@ mod tests {
         let said = both.sentence();
         assert!(said.starts_with("40/s come in: all to near. "), "{said}");
         assert!(both.passes_over(&both.groups[1]));
+    }
+
+    #[test]
+    fn requests_and_connections_that_do_not_end_come_in_and_overflow_too() {
+        let far = Group { overflow_per_s: 20.0, ..group("far", 20.0, 80.0) };
+        let hung = service(vec![group("near", 30.0, 40.0), far], Rates::default());
+        assert_eq!(
+            hung.sentence(),
+            "50/s come in: 30/s to near, 20/s to far, because near is at its load line. \
+             70/s of headroom left."
+        );
+        assert_eq!(hung.verdict(), Verdict::Overflowing);
+        let rates = Rates { requests_per_s: 40.0, retries_per_s: 10.0, ..Rates::default() };
+        let repeated = service(vec![group("near", 50.0, 80.0)], rates);
+        assert!(repeated.sentence().starts_with("40/s come in: all to near. "));
+    }
+
+    #[test]
+    fn a_small_figure_is_not_told_as_nothing() {
+        let told = [0.004, 0.04, 0.096, 1.5, 2.0, 38.4].map(number);
+        assert_eq!(told, ["0", "0.04", "0.1", "1.5", "2", "38"]);
     }
 }
