@@ -78,7 +78,8 @@ impl AdminContext {
         state.measure_since(&seen.last);
         let since = seen.looked.map_or(TICK, |look| start - look.at);
         seen.history.take(&state, since.as_secs_f64().round().max(1.0) as usize);
-        seen.before = mem::replace(&mut seen.last, Arc::new(state.into()));
+        let last = Baseline::from(state).after(&seen.last);
+        seen.before = mem::replace(&mut seen.last, Arc::new(last));
         seen.looked = Some(Look { at: start, took: start.elapsed() });
         drop(seen);
         self.looked.send_replace(());

@@ -4,7 +4,7 @@
 //! server left and came back) and is taken as it stands. A quantile is found by its rank in the
 //! bins of the histogram and interpolated inside its bin.
 
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 
 use super::{Counts, Forwarding, Group, Histogram, Limits, Rates, Service, ServiceCounter, State};
 use crate::decide::ending::Ending;
@@ -13,7 +13,7 @@ use crate::decide::ending::Ending;
 #[derive(Clone, Debug, Default)]
 pub struct Baseline {
     uptime_s: f64,
-    services: BTreeMap<String, ServiceBaseline>,
+    services: BTreeMap<String, Arc<ServiceBaseline>>,
     forwarding: Option<Forwarding>,
 }
 
@@ -34,13 +34,28 @@ impl From<State> for Baseline {
     fn from(state: State) -> Self {
         let service = |it: Service| {
             let groups = it.groups.into_iter().map(GroupBaseline::of).collect();
-            (it.name, ServiceBaseline { counts: it.counts, groups })
+            (it.name, Arc::new(ServiceBaseline { counts: it.counts, groups }))
         };
         Self {
             uptime_s: state.uptime_s,
             services: state.services.into_iter().map(service).collect(),
             forwarding: state.forwarding,
         }
+    }
+}
+
+impl Baseline {
+    /// The same with what `earlier` has of services that are not there now: counts of one that is
+    /// removed go on when it comes back.
+    #[must_use]
+    pub fn after(mut self, earlier: &Self) -> Self {
+        let is_gone = |(name, _): &(&String, &Arc<ServiceBaseline>)| {
+            !self.services.contains_key(name.as_str())
+        };
+        let gone = earlier.services.iter().filter(is_gone);
+        let gone: Vec<_> = gone.map(|(name, it)| (name.clone(), it.clone())).collect();
+        self.services.extend(gone);
+        self
     }
 }
 
@@ -64,7 +79,8 @@ impl State {
     pub fn measure_since(&mut self, earlier: &Baseline) {
         let seconds = self.uptime_s - earlier.uptime_s;
         for service in &mut self.services {
-            service.measure(earlier.services.get(&service.name), seconds);
+            let before = earlier.services.get(&service.name);
+            service.measure(before.map(|it| &**it), seconds);
         }
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.measure(earlier.forwarding.as_ref(), seconds);
@@ -212,6 +228,25 @@ mod tests {
         assert!((rate(30, 10, 2.0) - 10.0).abs() < 1e-9);
         assert!((rate(4, 10, 2.0) - 2.0).abs() < 1e-9);
         assert!(rate(4, 1, 0.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_service_that_was_removed_comes_back_without_all_that_it_ever_did() {
+        let state = |uptime_s, complete: Option<u64>| {
+            let service = |count| {
+                let endings = [(String::from("complete"), count)].into();
+                let counts = Counts { endings, ..Counts::default() };
+                Service { name: String::from("web"), counts, ..Service::default() }
+            };
+            let services = complete.map(service).into_iter().collect();
+            State { uptime_s, services, ..State::default() }
+        };
+        let first = Baseline::from(state(1.0, Some(1_000)));
+        let removed = Baseline::from(state(2.0, None)).after(&first);
+        let longer = Baseline::from(state(3.0, None)).after(&removed);
+        let mut back = state(4.0, Some(1_005));
+        back.measure_since(&longer);
+        assert!((back.services[0].rates.requests_per_s - 5.0).abs() < 1e-9);
     }
 
     #[test]
