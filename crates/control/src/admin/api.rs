@@ -200,9 +200,8 @@ async fn service(
     State(context): State<Arc<AdminContext>>,
     Path(name): Path<String>,
 ) -> Result<Json<state::Service>, Refused> {
-    let service = context.state().services.into_iter().find(|service| service.name == name);
     let absent = || refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`"));
-    service.map(Json).ok_or_else(absent)
+    context.service(&name).map(Json).ok_or_else(absent)
 }
 
 async fn history(

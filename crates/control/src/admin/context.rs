@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use loadline_core::state::{Baseline, State};
+use loadline_core::state::{Baseline, Part, Service, State};
 use tokio::sync::{Semaphore, watch};
 
 use super::{
@@ -73,7 +73,7 @@ impl AdminContext {
 
     fn look(&self) {
         let start = Instant::now();
-        let mut state = self.site.state();
+        let mut state = self.site.state(Part::Whole);
         let mut seen = self.seen();
         state.measure_since(&seen.last);
         let since = seen.looked.map_or(TICK, |look| start - look.at);
@@ -85,6 +85,13 @@ impl AdminContext {
         self.looked.send_replace(());
     }
 
+    /// Counts the time in that it takes to show a look: the next comes the later.
+    pub(crate) fn took(&self, longer: Duration) {
+        if let Some(look) = &mut self.seen().looked {
+            look.took += longer;
+        }
+    }
+
     /// Hears of each look.
     pub(crate) fn looks(&self) -> watch::Receiver<()> {
         self.looked.subscribe()
@@ -92,10 +99,18 @@ impl AdminContext {
 
     /// The state now, with rates since the look before the last.
     pub(crate) fn state(&self) -> State {
-        let mut state = self.site.state();
+        let mut state = self.site.state(Part::Whole);
         let before = self.asked();
         state.measure_since(&before);
         state
+    }
+
+    /// A service now, with rates since the look before the last.
+    pub(crate) fn service(&self, name: &str) -> Option<Service> {
+        let mut state = self.site.service(name)?;
+        let before = self.asked();
+        state.measure_since(&before);
+        state.services.pop()
     }
 
     /// What there is to tell, with rates since the look before the last.

@@ -12,6 +12,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use loadline_core::state::Part;
 
 use super::{
     context::AdminContext,
@@ -43,7 +44,7 @@ async fn exposition(
 /// Ready where every service has a server that may take traffic; not while draining, so that
 /// whoever stands before this edge sends elsewhere.
 async fn readiness(State(context): State<Arc<AdminContext>>) -> (StatusCode, String) {
-    let state = context.site.state();
+    let state = context.site.state(Part::Service);
     if state.is_ready() {
         return (StatusCode::OK, "ready\n".to_owned());
     }

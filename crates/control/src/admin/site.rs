@@ -275,12 +275,20 @@ impl LiveConfiguration {
         self.engine.purge(purge)
     }
 
-    pub(crate) fn state(&self) -> State {
+    /// The edge, with this part of all services.
+    pub(crate) fn state(&self, part: Part) -> State {
         let survey = self.survey();
         let edge = survey.edge();
-        let State { services, .. } =
-            self.services(&*survey, 0..survey.service_count(), Part::Whole);
+        let State { services, .. } = self.services(&*survey, 0..survey.service_count(), part);
         State { services, ..edge }
+    }
+
+    /// All of one service, alone in a state; none where it is not there.
+    pub(crate) fn service(&self, name: &str) -> Option<State> {
+        let survey = self.survey();
+        let all = self.services(&*survey, 0..survey.service_count(), Part::Service);
+        let place = all.services.iter().position(|service| service.name == name)?;
+        Some(self.services(&*survey, place..place + 1, Part::Whole))
     }
 
     pub(crate) fn survey(&self) -> Box<dyn Survey> {

@@ -5,7 +5,7 @@
 
 mod picture;
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Instant};
 
 use axum::{
     Router,
@@ -61,7 +61,9 @@ async fn live(
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let looks = WatchStream::from_changes(context.looks());
     let events = looks.map(move |()| {
+        let start = Instant::now();
         let content = picture::content(&context).into_string();
+        context.took(start.elapsed());
         Ok(Event::default().data(content.replace(['\n', '\r'], " ")))
     });
     Sse::new(events).keep_alive(KeepAlive::default())

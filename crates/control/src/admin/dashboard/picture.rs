@@ -164,8 +164,7 @@ fn line(title: &str, samples: &[Sample], value: fn(&Sample) -> Option<f64>) -> M
     let top = values().flatten().fold(1e-9, f64::max);
     let first = SAMPLES - samples.len().min(SAMPLES);
     let points = values().enumerate().filter_map(|(at, value)| Some((at + first, value?)));
-    let points: Vec<String> =
-        points.map(|(at, value)| format!("{at},{:.1}", 39.0 - value / top * 37.0)).collect();
+    let points = thinned(&points.collect::<Vec<_>>(), top);
     let now = values().next_back().flatten().map_or("-".to_owned(), number);
     let area = match (points.first(), points.last()) {
         (Some(first), Some(last)) => {
@@ -184,6 +183,30 @@ fn line(title: &str, samples: &[Sample], value: fn(&Sample) -> Option<f64>) -> M
         }
     }
 }
+
+/// The points of a line up to `top`: of each span the least and the greatest, and of what is level
+/// both ends.
+fn thinned(points: &[(usize, f64)], top: f64) -> Vec<String> {
+    let order = |one: &&(usize, f64), other: &&(usize, f64)| one.1.total_cmp(&other.1);
+    let spans = points.chunk_by(|one, other| one.0 / SPAN == other.0 / SPAN);
+    let ends = spans
+        .flat_map(|span| span.iter().min_by(order).into_iter().chain(span.iter().max_by(order)));
+    let mut wanted: Vec<_> = points.first().into_iter().chain(ends).chain(points.last()).collect();
+    wanted.sort_by_key(|(at, _)| *at);
+    wanted.dedup();
+    let mut drawn: Vec<(usize, String)> = Vec::new();
+    for (at, value) in wanted {
+        let height = format!("{:.1}", 39.0 - value / top * 37.0);
+        match &mut drawn[..] {
+            [.., (_, one), (last, other)] if *one == height && *other == height => *last = *at,
+            _ => drawn.push((*at, height)),
+        }
+    }
+    drawn.into_iter().map(|(at, height)| format!("{at},{height}")).collect()
+}
+
+/// Seconds of which a line shows no more than two.
+const SPAN: usize = 8;
 
 /// How requests have ended since the start, and how often each way is now.
 fn endings(service: &Service) -> Markup {
@@ -256,5 +279,32 @@ fn row(group: &Group, server: &Server) -> Markup {
             }
             td { (server.ejections) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_line_is_two_points() {
+        let level: Vec<_> = (0..SAMPLES).map(|at| (at, 40.0)).collect();
+        assert_eq!(thinned(&level, 40.0), ["0,2.0", "299,2.0"]);
+        assert_eq!(thinned(&level[..1], 40.0), ["0,2.0"]);
+        assert!(thinned(&[], 40.0).is_empty());
+    }
+
+    #[test]
+    fn a_line_of_five_minutes_keeps_its_peaks_and_gaps_in_a_hundred_points_at_most() {
+        let value = |at: u16| match at {
+            101 => 80.0,
+            202 => 0.0,
+            _ => 40.0 + f64::from(at % 3),
+        };
+        let uneven: Vec<_> = (0..300_u16).map(|at| (usize::from(at), value(at))).collect();
+        let points = thinned(&uneven, 80.0);
+        assert!(points.len() <= 100, "{}", points.len());
+        assert!(points.contains(&"101,2.0".to_owned()) && points.contains(&"202,39.0".to_owned()));
+        assert!(points[0].starts_with("0,") && points[points.len() - 1].starts_with("299,"));
     }
 }
