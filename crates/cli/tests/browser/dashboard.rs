@@ -32,6 +32,17 @@ fn figures_change_by_themselves_until_somebody_pauses() {
 }
 
 #[test]
+fn figures_of_an_edge_that_hangs_are_told_to_be_old() {
+    let edge = Edge::start();
+    let mut page = edge.dashboard(DESK);
+    page.until("document.readyState === 'complete' && document.getElementById('stale').hidden");
+    edge.signal("STOP");
+    page.until("!document.getElementById('stale').hidden");
+    edge.signal("CONT");
+    page.until("document.getElementById('stale').hidden");
+}
+
+#[test]
 fn the_keyboard_reaches_every_control_and_keeps_its_place() {
     let edge = Edge::start();
     let mut page = edge.dashboard(DESK);

@@ -11,7 +11,7 @@ use crate::page::Page;
 /// A proxy with its dashboard, before a server that answers at once.
 pub(crate) struct Edge {
     _server: Process,
-    _proxy: Process,
+    proxy: Process,
     traffic: String,
     pub(crate) admin: String,
     _directory: tempfile::TempDir,
@@ -31,12 +31,18 @@ impl Edge {
         fs::write(&file, config).unwrap();
         let (proxy, lines) = Process::start(&["serve", file.to_str().unwrap()], 3);
         let (traffic, admin) = (place(&lines[0]), place(&lines[1]));
-        Self { _server: server, _proxy: proxy, traffic, admin, _directory: directory }
+        Self { _server: server, proxy, traffic, admin, _directory: directory }
     }
 
     /// Its dashboard on a screen.
     pub(crate) fn dashboard(&self, screen: (u32, u32)) -> Page {
         Page::open(&format!("http://{}/", self.admin), screen)
+    }
+
+    /// Stops it with SIGSTOP as if it hung, or has it go on with SIGCONT.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.proxy.0.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
     /// Forty requests a second for a minute, or until it is dropped.

@@ -2,7 +2,7 @@
 const main = document.getElementById("live");
 const stale = document.getElementById("stale");
 const pause = document.getElementById("pause");
-const events = new EventSource("/live");
+let events, heard;
 
 function focused() {
   const element = document.activeElement;
@@ -23,11 +23,31 @@ function show(data) {
   if (element) (element.querySelector(":scope > summary") ?? element).focus({ preventScroll: true });
 }
 
-events.onmessage = ({ data }) => {
-  if (pause.getAttribute("aria-pressed") === "false") show(data);
-};
-events.onopen = () => { stale.hidden = true; };
-events.onerror = () => { stale.hidden = false; };
+function hear() {
+  heard = Date.now();
+  stale.hidden = true;
+}
+
+function connect() {
+  heard = Date.now();
+  events = new EventSource("/live");
+  events.onmessage = ({ data }) => {
+    hear();
+    if (pause.getAttribute("aria-pressed") === "false") show(data);
+  };
+  events.addEventListener("alive", hear);
+  events.onerror = () => { stale.hidden = false; };
+}
+
+// An edge that hangs says nothing, and after a refusal the browser does not try again by itself.
+setInterval(() => {
+  if (Date.now() - heard < 15000) return;
+  stale.hidden = false;
+  events.close();
+  connect();
+}, 1000);
+connect();
+
 pause.onclick = () => {
   const paused = pause.getAttribute("aria-pressed") === "false";
   pause.setAttribute("aria-pressed", String(paused));

@@ -5,20 +5,25 @@
 
 mod picture;
 
-use std::{convert::Infallible, sync::Arc, time::Instant};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
     extract::State,
     http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE},
-    response::{
-        Html, IntoResponse, Sse,
-        sse::{Event, KeepAlive},
-    },
+    response::{Html, IntoResponse, Sse, sse::Event},
     routing::get,
 };
 use maud::{DOCTYPE, html};
-use tokio_stream::{Stream, StreamExt as _, wrappers::WatchStream};
+use tokio::time::{self, MissedTickBehavior};
+use tokio_stream::{
+    Stream, StreamExt as _,
+    wrappers::{IntervalStream, WatchStream},
+};
 
 use super::context::AdminContext;
 
@@ -55,7 +60,7 @@ async fn page(State(context): State<Arc<AdminContext>>) -> impl IntoResponse {
     ([(CONTENT_SECURITY_POLICY, POLICY)], Html(page.into_string()))
 }
 
-/// The content of the page again, each second, to whoever watches.
+/// The content of the page again, each second, to whoever watches, and a sign of life between.
 async fn live(
     State(context): State<Arc<AdminContext>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
@@ -66,8 +71,15 @@ async fn live(
         context.took(start.elapsed());
         Ok(Event::default().data(content.replace(['\n', '\r'], " ")))
     });
-    Sse::new(events).keep_alive(KeepAlive::default())
+    let mut beats = time::interval(HEARTBEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Scripts do not see comments, and an event without data is none.
+    let beats = IntervalStream::new(beats).map(|_| Ok(Event::default().event("alive").data("-")));
+    Sse::new(events.merge(beats))
 }
+
+/// The script takes the connection for dead after three of them.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
