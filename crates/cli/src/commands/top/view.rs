@@ -42,22 +42,23 @@ pub(super) fn page(watcher: &Watcher, width: u16) -> String {
 
 fn headline(watcher: &Watcher) -> Line<'static> {
     let state = &watcher.state;
-    let mut line =
-        vec!["loadline".bold(), format!("  {}  up {}", state.region, span(state.uptime_s)).into()];
+    // A narrow terminal cuts the end off: what matters most comes first.
+    let mut line = vec!["loadline".bold()];
+    if state.draining {
+        line.push("  draining".red().bold());
+    }
+    if watcher.is_paused() {
+        line.push("  paused".yellow().bold());
+    }
+    if let Some(failure) = &watcher.failure {
+        line.push(format!("  no news: {failure}").red().bold());
+    }
+    line.push(format!("  {}  up {}", state.region, span(state.uptime_s)).into());
     if let Some(cache) = &state.cache {
         line.push(format!("  {}", cache.sentence()).into());
     }
     if let Some(cluster) = &state.cluster {
         line.push(format!("  {}", cluster.sentence()).into());
-    }
-    if state.draining {
-        line.push("  draining".red().bold());
-    }
-    if let Some(failure) = &watcher.failure {
-        line.push(format!("  no news: {failure}").red().bold());
-    }
-    if watcher.is_paused() {
-        line.push("  paused".yellow().bold());
     }
     line.into()
 }
@@ -275,7 +276,7 @@ mod tests {
             State,
         },
     };
-    use ratatui::{Terminal, backend::TestBackend};
+    use ratatui::{Terminal, backend::TestBackend, crossterm::event::KeyCode};
 
     fn group(name: &str, load: f64, limit: f64, overflow: f64) -> Group {
         let server = Server {
@@ -398,6 +399,21 @@ mod tests {
         let page = page(&watcher(), 80);
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
         assert!(page.contains("50 of 50/s"), "{page}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_first_where_a_terminal_is_narrow() {
+        let mut watcher = watcher();
+        let (bytes, memory_bytes) = (12_000_000, 256_000_000);
+        watcher.state.cache = Some(Cache { objects: 40, bytes, memory_bytes, ..Cache::default() });
+        watcher.state.cluster = Some(Cluster { edges: 3, ..Cluster::default() });
+        watcher.state.draining = true;
+        watcher.press(KeyCode::Char(' ').into());
+        watcher.take(Err(anyhow::anyhow!("connection refused")));
+        let text = drawn(&mut watcher, 80, 5);
+        let first =
+            "loadline  draining  paused  no news: connection refused  europe-west3  up 1 min";
+        assert!(text.starts_with(first), "{text}");
     }
 
     const WIDE: &str = "\
