@@ -5,13 +5,13 @@
 
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf, process::ExitCode};
 
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use loadline_core::{state::State, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
     administration::{Administration, read_token},
-    series,
+    series, wrong_usage,
 };
 
 /// Where, and by which right.
@@ -37,7 +37,8 @@ pub(crate) struct Drain {
     /// ADDRESS, SERVICE/ADDRESS, SERVICE/GROUP/ADDRESS, or SERVICE/GROUP for a whole group
     target: String,
 
-    /// Cut what is still in flight after this time, such as 30s; a server only
+    /// Cut what is still in flight this long after the drain began, such as 30s: at once if that was
+    /// longer ago; a server only
     #[arg(long, value_name = "TIME")]
     deadline: Option<Duration>,
 
@@ -116,9 +117,13 @@ pub(crate) fn drain(args: &Drain) -> anyhow::Result<ExitCode> {
     let target = Target::find(&args.target, &args.place.place.state()?)?;
     let body = match (&target, args.deadline) {
         (Target::Service { service }, _) => {
-            bail!("`{service}` is a service: use `loadline maintenance`, or drain its groups")
+            return Ok(wrong_usage(&format!(
+                "`{service}` is a service: use `loadline maintenance`, or drain its groups"
+            )));
         }
-        (Target::Group { .. }, Some(_)) => bail!("`--deadline` is for a server"),
+        (Target::Group { .. }, Some(_)) => {
+            return Ok(wrong_usage("`--deadline` is for a server"));
+        }
         (Target::Group { .. }, None) => json!({ "scaler": 0.0 }),
         (Target::Server { .. }, None) => json!({ "mode": "drain" }),
         (Target::Server { .. }, Some(deadline)) => {
@@ -151,7 +156,13 @@ pub(crate) fn activate(args: &Activate) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// As [`drain`].
 pub(crate) fn weight(args: &Weight) -> anyhow::Result<ExitCode> {
-    let target = server(&args.target, &args.place)?;
+    let target = Target::find(&args.target, &args.place.place.state()?)?;
+    if !matches!(target, Target::Server { .. }) {
+        return Ok(wrong_usage(&format!(
+            "`{}` is no server: name one, or use `loadline scaler` for a group",
+            args.target
+        )));
+    }
     change(&args.place, &target, &json!({ "weight": args.weight }))
 }
 
@@ -161,7 +172,9 @@ pub(crate) fn weight(args: &Weight) -> anyhow::Result<ExitCode> {
 /// As [`drain`].
 pub(crate) fn scaler(args: &Scaler) -> anyhow::Result<ExitCode> {
     let target = Target::find(&args.target, &args.place.place.state()?)?;
-    ensure!(matches!(target, Target::Group { .. }), "name a group: SERVICE/GROUP");
+    if !matches!(target, Target::Group { .. }) {
+        return Ok(wrong_usage("name a group: SERVICE/GROUP"));
+    }
     change(&args.place, &target, &json!({ "scaler": args.scaler }))
 }
 
@@ -189,20 +202,11 @@ fn of_server_or_service(
     match &target {
         Target::Server { .. } => change(&args.place, &target, &server),
         Target::Service { .. } => change(&args.place, &target, &service),
-        Target::Group { .. } => {
-            bail!(
-                "`{}` is a group: name a server or a service, or use `loadline scaler`",
-                args.target
-            )
-        }
+        Target::Group { .. } => Ok(wrong_usage(&format!(
+            "`{}` is a group: name a server or a service, or use `loadline scaler`",
+            args.target
+        ))),
     }
-}
-
-fn server(text: &str, place: &Place) -> anyhow::Result<Target> {
-    let target = Target::find(text, &place.place.state()?)?;
-    let is_server = matches!(target, Target::Server { .. });
-    ensure!(is_server, "`{text}` is no server: name one, or use `loadline scaler` for a group");
-    Ok(target)
 }
 
 fn change(place: &Place, target: &Target, body: &Value) -> anyhow::Result<ExitCode> {
@@ -338,7 +342,8 @@ Examples:
 
 A change lasts until the next reload or restart. It is kept while a discovered server is missing
 from its list, and `activate` finds such a server, too. Exit codes: 0 done, 1 wrong usage, 2 there
-is no such target, or the admin interface cannot be reached or refused.";
+is no such target, the token file cannot be read, or the admin interface cannot be reached or
+refused.";
 
 #[cfg(test)]
 mod tests {

@@ -227,6 +227,26 @@ fn a_server_is_drained_and_put_back_and_a_group_scaled_from_the_command_line() {
     let (code, told) = loadline(&["maintenance", "10.9.9.9:80"]);
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("nothing is called `10.9.9.9:80`"), "{told}");
+    let wrong: [&[&str]; 5] = [
+        &["drain", "web"],
+        &["drain", "web/here", "--deadline", "30s"],
+        &["maintenance", "web/here"],
+        &["weight", "web/here", "3"],
+        &["scaler", "web", "0.5"],
+    ];
+    for args in wrong {
+        let (code, told) = loadline(args);
+        assert_eq!(code, Some(1), "{args:?}: {told}");
+    }
+}
+
+#[test]
+fn top_without_a_terminal_is_wrong_usage_whether_there_is_an_edge_or_not() {
+    let ran = Command::new(env!("CARGO_BIN_EXE_loadline")).args(["top", "127.0.0.1:1"]).output();
+    let ran = ran.unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(1), "{told}");
+    assert!(told.contains("--once or --json"), "{told}");
 }
 
 #[test]
