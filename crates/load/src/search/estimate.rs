@@ -24,6 +24,8 @@ pub(super) struct Crossing {
     pub(super) at: Rate,
     /// The standard error, as a share of it.
     pub(super) error: f64,
+    /// The same without what a power that is not well known adds.
+    pub(super) fit_error: f64,
     /// The ends of the interval of 95 % confidence.
     pub(super) low: Rate,
     pub(super) high: Rate,
@@ -189,11 +191,12 @@ impl Fit {
         let Self { centre, a, b, var, drift, variation, freedom, runs } = *self;
         let x = -a / b;
         let variance = (var[0] - 2.0 * a * var[1] + a * a * var[2]) / (b * b);
-        let error = variance.max(0.0).sqrt() * var[2].min(1.0).exp();
+        let fit_error = variance.max(0.0).sqrt();
+        let error = fit_error * var[2].min(1.0).exp();
         let reach = student(freedom) * error;
         let at = |x: f64| rate_of((centre + x).clamp(-FAR, FAR).exp());
-        let (low, high) = (at(x - MISSED * reach), at(x + reach));
-        Crossing { at: at(x), error, low, high, slope: b, drift, variation, freedom, runs }
+        let (at, low, high) = (at(x), at(x - MISSED * reach), at(x + reach));
+        Crossing { at, error, fit_error, low, high, slope: b, drift, variation, freedom, runs }
     }
 }
 

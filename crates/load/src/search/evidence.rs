@@ -91,9 +91,7 @@ impl Search {
     pub(super) fn is_known(&self) -> bool {
         let long = self.long_runs();
         self.crossing(&long).is_some_and(|line| {
-            line.runs >= FEWEST_NEAR
-                && line.error <= ERROR * self.precision()
-                && line.drift.abs() <= DRIFT
+            line.runs >= FEWEST_NEAR && line.fit_error <= self.enough() && line.drift.abs() <= DRIFT
         })
     }
 
@@ -120,7 +118,14 @@ impl Search {
         let luck = 1.0 + LUCK / (2.0 * crossing.freedom).sqrt();
         crossing.runs >= FEWEST_NEAR
             && lasted >= self.config.duration_sum
-            && crossing.error * share.sqrt() * luck <= ERROR * self.precision()
+            && crossing.fit_error * share.sqrt() * luck <= self.enough()
+    }
+
+    /// The standard error at which the line is known well enough. It is smaller once a search has
+    /// taken long: what takes long varies much, and shows a small error by luck more often.
+    fn enough(&self) -> f64 {
+        let is_long = self.elapsed > self.config.within.scale(LONG_PART);
+        ERROR * if is_long { LONG_ERROR } else { 1.0 } * self.precision()
     }
 
     /// How long a confirming run lasts.
@@ -136,9 +141,13 @@ const TRIAL_PART: f64 = 0.07;
 const LIGHT: f64 = 0.6;
 
 /// The standard error at which the line is known well enough, as a share of the precision: 95 of
-/// 100 searches are to be within all of it. It counts what is not known of the power in full, which
-/// is more than it costs.
-const ERROR: f64 = 0.93;
+/// 100 searches are to be within all of it.
+const ERROR: f64 = 0.77;
+
+/// A search has taken long after this part of its time; the error is to be smaller by this factor
+/// then.
+const LONG_PART: f64 = 0.16;
+const LONG_ERROR: f64 = 0.62;
 
 /// An error of few runs is more often smaller than it looks when it is small: the share by which it
 /// is taken to be larger, times the standard error that a standard error has.
