@@ -37,8 +37,8 @@ pub(crate) struct Drain {
     /// ADDRESS, SERVICE/ADDRESS, SERVICE/GROUP/ADDRESS, or SERVICE/GROUP for a whole group
     target: String,
 
-    /// Cut what is still in flight this long after the drain began, such as 30s: at once if that was
-    /// longer ago; a server only
+    /// Cut what is still in flight this long after the drain began, such as 30s: at once if that
+    /// was longer ago; a server only
     #[arg(long, value_name = "TIME")]
     deadline: Option<Duration>,
 

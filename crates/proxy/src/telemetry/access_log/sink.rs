@@ -1,9 +1,9 @@
 //! Where lines go: the standard output, a file, or a syslog collector.
 //!
-//! Used by the thread of the log alone, so it may wait. A collector is sent one datagram a line: over
-//! UDP (RFC 5426) in the format of RFC 5424, and over a Unix socket as syslog(3) writes it, which is
-//! what journald and rsyslog read there. Its socket is made again after an error, as the collector
-//! may have been started again.
+//! Used by the thread of the log alone, so it may wait. A collector is sent one datagram a line:
+//! over UDP (RFC 5426) in the format of RFC 5424, and over a Unix socket as syslog(3) writes it,
+//! which is what journald and rsyslog read there. Its socket is made again after an error, as the
+//! collector may have been started again.
 
 use std::{
     fs::{self, File, OpenOptions},
