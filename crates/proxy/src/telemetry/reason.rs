@@ -31,7 +31,9 @@ pub(crate) fn of_io(error: &io::Error) -> Reason {
         Some(Errno::CONNRESET | Errno::CONNABORTED) => Reason::Reset,
         Some(Errno::PIPE) => Reason::BrokenPipe,
         Some(Errno::TIMEDOUT) => Reason::TimedOut,
-        Some(Errno::PERM | Errno::ACCESS) => Reason::ConnectForbidden,
+        Some(Errno::ACCESS) => Reason::ConnectProhibited,
+        Some(Errno::NOPROTOOPT) => Reason::ProtocolUnreachable,
+        Some(Errno::PERM) => Reason::ConnectForbidden,
         Some(Errno::ADDRNOTAVAIL | Errno::ADDRINUSE) => Reason::NoLocalPort,
         Some(Errno::MFILE | Errno::NFILE) => Reason::TooManyFiles,
         Some(Errno::NOMEM | Errno::NOBUFS) => Reason::NoMemory,
@@ -212,6 +214,7 @@ pub(crate) fn of_http2(error: &h2::Error) -> Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loadline_core::decide::ending::Fault;
 
     #[test]
     fn errors_of_the_kernel_are_told_as_it_tells_them() {
@@ -220,12 +223,26 @@ mod tests {
             (Errno::HOSTUNREACH, "no route to host"),
             (Errno::NETUNREACH, "network is unreachable"),
             (Errno::HOSTDOWN, "host is down"),
+            (Errno::ACCESS, "permission denied: prohibited by a router or firewall"),
+            (Errno::NOPROTOOPT, "protocol not available: the host refuses TCP"),
+            (Errno::PERM, "operation not permitted: a local rule forbids to connect"),
             (Errno::CONNRESET, "connection reset by peer"),
             (Errno::MFILE, "too many open files"),
             (Errno::ADDRNOTAVAIL, "cannot assign requested address: no local port is free"),
             (Errno::IO, "a system call failed"),
         ] {
             assert_eq!(of_io(&errno.into()).text(), told);
+        }
+    }
+
+    #[test]
+    fn a_server_behind_a_firewall_that_prohibits_is_to_blame_and_a_local_rule_is_not() {
+        for (errno, fault) in [
+            (Errno::ACCESS, Fault::Server),
+            (Errno::NOPROTOOPT, Fault::Server),
+            (Errno::PERM, Fault::Proxy),
+        ] {
+            assert_eq!(of_io(&errno.into()).ending().fault(), fault, "{errno}");
         }
     }
 }

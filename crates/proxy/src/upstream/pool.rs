@@ -18,7 +18,11 @@ use std::{
     },
 };
 
-use loadline_core::{decide::ledger::ServerId, fleet::socket_path, time::Instant};
+use loadline_core::{
+    decide::{ledger::ServerId, reason::Reason},
+    fleet::socket_path,
+    time::Instant,
+};
 use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt},
@@ -109,6 +113,8 @@ fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     sockopt::set_tcp_nodelay(&socket, true)?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+        // As of a route that is a blackhole.
+        Err(Errno::INVAL) => Err(io::Error::other(Reason::InvalidAddress)),
         Err(error) => Err(error.into()),
     }
 }

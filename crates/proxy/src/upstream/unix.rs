@@ -2,6 +2,7 @@
 
 use std::{io, net::TcpStream};
 
+use loadline_core::decide::reason::Reason;
 use rustix::{
     io::Errno,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with},
@@ -11,7 +12,7 @@ use rustix::{
 /// does that at once or not at all. What bytes go through is the same as of TCP.
 ///
 /// # Errors
-/// The kernel's; of a server that takes no more connections now, that it refuses them.
+/// The kernel's, or a [`Reason`] where that says more.
 pub(crate) fn open(path: &str) -> io::Result<TcpStream> {
     let address = match path.strip_prefix('@') {
         Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
@@ -21,8 +22,16 @@ pub(crate) fn open(path: &str) -> io::Result<TcpStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match connect(&socket, &address) {
         Ok(()) => Ok(TcpStream::from(socket)),
-        // Its backlog is full.
-        Err(Errno::AGAIN) => Err(Errno::CONNREFUSED.into()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(told(error)),
     }
+}
+
+/// An error as it is meant of a Unix socket.
+fn told(error: Errno) -> io::Error {
+    io::Error::other(match error {
+        Errno::AGAIN => Reason::BacklogFull,
+        Errno::ACCESS => Reason::SocketForbidden,
+        Errno::NOTDIR => Reason::NoSocket,
+        _ => return error.into(),
+    })
 }

@@ -1,6 +1,7 @@
 //! Servers to which there is no connection.
 
 use std::{
+    io::ErrorKind,
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
@@ -43,9 +44,17 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut unanswered = Case::new("nobody accepts", address, late);
     unanswered = unanswered.hurried(|limits| limits.connect = SHORT);
     unanswered.kept.push(Box::new((full, waiting)));
-    vec![
+    let mut cases = vec![
         Case::new("nobody listens", nobody(), refused),
         Case::new("no network", blinkcast, unreachable),
         unanswered,
-    ]
+    ];
+    // A link-local address without an interface, as invalid as one with a blackhole for a route.
+    let invalid = SocketAddr::from(([0xfe80, 0, 0, 0, 0, 0, 0, 1], 80));
+    let error = TcpStream::connect(invalid).map(drop).unwrap_err();
+    if error.kind() == ErrorKind::InvalidInput {
+        let told = "invalid argument: there is no connecting to the address";
+        cases.push(Case::new("no address", invalid, (Ending::ConnectUnreachable, told)));
+    }
+    cases
 }

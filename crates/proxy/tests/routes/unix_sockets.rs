@@ -4,16 +4,23 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::SocketAddr,
-    os::unix::net::UnixListener,
+    os::unix::{
+        fs::PermissionsExt as _,
+        net::{UnixListener, UnixStream},
+    },
     thread,
-    time::Instant,
+    time::{Duration as StdDuration, Instant},
 };
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, HealthCheck, HttpVersion, LogTarget, Probe, Protocol, ServerAddress},
+    fleet::{
+        AccessLog, Ejection, HealthCheck, HttpVersion, LogTarget, Probe, Protocol, ServerAddress,
+    },
     time::Duration,
+    units::Ratio,
 };
+use socket2::{Domain, SockAddr, Socket, Type};
 use tempfile::TempDir;
 
 use crate::support::{PATIENCE, Proxy, mirror_at};
@@ -65,8 +72,24 @@ fn a_socket_that_is_not_there_or_takes_nobody_is_a_server_that_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let (absent, _) = socket(&folder, "absent.sock");
     let (closed, path) = socket(&folder, "closed.sock");
-    drop(UnixListener::bind(path).unwrap());
-    for (server, reason) in [(absent, "there is no Unix socket"), (closed, "connection refused")] {
+    drop(UnixListener::bind(&path).unwrap());
+    let beneath = address(&format!("{path}/app.sock"));
+    let (crowded, path) = socket(&folder, "crowded.sock");
+    let _kept = full_backlog(&path);
+    let mut cases = vec![
+        (absent, "no such file: there is no Unix socket"),
+        (beneath, "no such file: there is no Unix socket"),
+        (closed, "connection refused"),
+        (crowded, "resource temporarily unavailable: backlog of the socket is full"),
+    ];
+    let (forbidden, path) = socket(&folder, "forbidden.sock");
+    let _forbidden = UnixListener::bind(&path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    // Root may write to it all the same.
+    if UnixStream::connect(path).is_err() {
+        cases.push((forbidden, "permission denied: the Unix socket may not be written to"));
+    }
+    for (server, reason) in cases {
         let log = folder.path().join("access.log");
         let proxy = before(server, |fleet| {
             fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(log.display().to_string())));
@@ -79,6 +102,38 @@ fn a_socket_that_is_not_there_or_takes_nobody_is_a_server_that_refuses() {
         assert!(line.contains(&place) && line.contains(reason), "{line}");
         fs::remove_file(log).unwrap();
     }
+}
+
+#[test]
+fn a_full_backlog_does_not_put_a_socket_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, path) = socket(&folder, "crowded.sock");
+    let (listener, waiting) = full_backlog(&path);
+    let proxy = before(server, |fleet| {
+        let ejection = Ejection { share_max: Ratio::percent(100), ..Ejection::default() };
+        fleet.services[0].ejection = Some(ejection);
+    });
+    for _ in 0..2 {
+        assert!(proxy.get("/").starts_with("HTTP/1.1 502"), "and never 503: no server is up");
+        thread::sleep(StdDuration::from_millis(200));
+    }
+    drop((listener, waiting));
+}
+
+/// A socket at `path` whose backlog is full, and what it is full of.
+fn full_backlog(path: &str) -> (Socket, Vec<Socket>) {
+    let new = || Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    let (listener, address) = (new(), SockAddr::unix(path).unwrap());
+    listener.bind(&address).unwrap();
+    listener.listen(0).unwrap();
+    let knock = || {
+        let client = new();
+        client.set_nonblocking(true).unwrap();
+        client.connect(&address).ok().map(|()| client)
+    };
+    let waiting: Vec<_> = (0..16).map_while(|_| knock()).collect();
+    assert!(waiting.len() < 16, "the backlog is never full");
+    (listener, waiting)
 }
 
 #[test]

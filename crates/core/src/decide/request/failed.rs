@@ -134,7 +134,11 @@ impl Machine {
         let state = permit.state().clone();
         let errors = permit.fail();
         let Some(rules) = at.plan.and_then(|plan| plan.ejection) else { return };
-        let errors = rules.errors_after(failure.ending, errors);
+        let errors = match failure.reason {
+            // It listens, and takes the next soon.
+            Reason::BacklogFull => errors,
+            _ => rules.errors_after(failure.ending, errors),
+        };
         if errors >= rules.errors && state.tells(Trouble::Fails) {
             let (server, reason) = (state.id(), failure.reason);
             self.report =
