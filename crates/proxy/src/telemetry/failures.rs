@@ -57,8 +57,11 @@ impl Failures {
         let now = shared.clock.now();
         let server = scene.server.map(|(server, ..)| server);
         let key = (std::ptr::from_ref(cells) as usize, server, reason);
-        let failures = self.seen.borrow_mut().note(now, &key, 1);
+        let mut seen = self.seen.borrow_mut();
+        let (failures, others) = (seen.note(now, &key, 1), seen.note_others(now, 0));
+        drop(seen);
         failures.into_iter().for_each(|count| shared.failures.note(now, scene, reason, count));
+        others.into_iter().for_each(|count| shared.failures.note_others(now, count));
     }
 }
 
@@ -75,7 +78,9 @@ impl FailuresOfAll {
         let mut failures = self.lock();
         failures.last.extend(id.map(|id| (id, (reason, now))));
         let requests = failures.warned.note(now, &(service.to_owned(), id, reason), count);
+        let others = failures.warned.note_others(now, 0);
         drop(failures);
+        warn_of_others(others);
         let Some(requests) = requests else { return };
         let ending = reason.ending().name();
         match server {
@@ -85,6 +90,12 @@ impl FailuresOfAll {
             }
             None => tracing::warn!(service, ending, requests, "requests fail: {reason}"),
         }
+    }
+
+    /// Takes note of failures of which a worker has no room to tell more.
+    fn note_others(&self, now: Instant, count: u64) {
+        let others = self.lock().warned.note_others(now, count);
+        warn_of_others(others);
     }
 
     /// The last failure of a server that workers have failures of, and when it was.
@@ -101,6 +112,13 @@ impl FailuresOfAll {
 
     fn lock(&self) -> MutexGuard<'_, LastFailures> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Warns of failures that are not told one by one, if it is time to.
+fn warn_of_others(requests: Option<u64>) {
+    if let Some(requests) = requests {
+        tracing::warn!(requests, "other servers fail, or for other reasons: too many to list");
     }
 }
 
