@@ -6,6 +6,7 @@ mod coded;
 mod local_reply;
 mod object;
 mod ruled;
+mod short_body;
 mod sliced;
 mod stand_in;
 mod stored;
@@ -187,6 +188,9 @@ impl<'a> Exchange<'a> {
         }
         if let Some(check) = self.request.check.take() {
             Box::pin(self.authenticate(check)).await;
+        }
+        if self.request.awaits_body() {
+            Box::pin(self.await_body()).await;
         }
         if self.request.is_whole {
             let copy = self.request.copy.take();

@@ -54,6 +54,8 @@ pub(crate) struct Request {
     pub(crate) upgrade: bool,
     /// Whether [`Request::text`] has the whole request, so that it can be sent again.
     pub(crate) is_whole: bool,
+    /// Whether so little is missing of its body that it is waited for, to be sent again.
+    pub(crate) is_short: bool,
     /// Index among the services of the plan.
     pub(crate) service: usize,
     /// Whether no service was asked for: `service` is used only to count it.
@@ -149,8 +151,7 @@ impl Request {
             Some(compression) => compress::head::ask(compression, head, bytes, &mut text),
             None => Offer::default(),
         };
-        let spans = worker.shared.spans.as_ref();
-        let trace = spans.map(|spans| {
+        let trace = worker.shared.spans.as_ref().map(|spans| {
             let seen = (from.scheme, routed.rank);
             trace(worker, spans, listener_context, (head, bytes), (seen, &mut text))
         });
@@ -168,6 +169,7 @@ impl Request {
         let (body, used) = begun.unwrap_or_else(|_| (head.body(), bytes.len()));
         let mut request = Box::new(Self {
             is_whole: body.is_finished() && refused.is_none(),
+            is_short: is_short(head, &body),
             text,
             body,
             method: head.method(),
@@ -216,6 +218,7 @@ impl Request {
             keep_alive: true,
             upgrade: false,
             is_whole: true,
+            is_short: false,
             reply: None,
             refused: None,
             check: None,
@@ -288,9 +291,10 @@ impl Request {
         }
     }
 
-    /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2).
+    /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2), as long
+    /// as nothing of the body has been sent that is not at hand any more.
     pub(crate) fn is_repeatable(&self) -> bool {
-        self.is_whole && self.method.is_idempotent()
+        (self.is_whole || self.is_short) && self.method.is_idempotent()
     }
 }
 
@@ -345,6 +349,14 @@ fn begin_body(
         body.write_trailers(text);
     }
     Ok((body, head.head_len() + progress.consumed))
+}
+
+/// Whether what is missing of the body of an idempotent request is short. Who waits for
+/// `100 Continue` sends nothing before.
+fn is_short(head: &RequestHead, body: &BodyReader) -> bool {
+    let is_counted = matches!(head.framing(), Framing::Length(_)) && !head.expects_continue();
+    let is_missing = (1..=SHORT_BODY).contains(&body.payload_ahead());
+    is_counted && is_missing && head.method().is_idempotent()
 }
 
 /// The types that a client likes, where there is a choice.
@@ -417,3 +429,6 @@ fn key(
         Some(HashKey::Header(name)) => head.fields().get(bytes, name).map_or_else(of_client, hash),
     }
 }
+
+/// As much as nginx holds of a body in memory.
+const SHORT_BODY: u64 = 16 << 10;

@@ -1,6 +1,7 @@
 //! Servers that answer, but with 5xx.
 
 use std::{
+    net::TcpStream,
     sync::{
         Arc, Barrier,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -17,7 +18,7 @@ use loadline_core::{
     units::{Rate, Ratio},
 };
 
-use crate::support::{OK, PATIENCE, Proxy, Scripted, fleet, head};
+use crate::support::{OK, PATIENCE, Proxy, Scripted, fleet, head, until_closed};
 
 const BROKEN: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 6\r\n\r\nbroken";
 const ALSO: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nalso";
@@ -146,6 +147,41 @@ fn a_request_that_met_a_5xx_is_answered_by_another_server_where_that_is_safe() {
         assert!(proxy.ask(put).starts_with("HTTP/1.1 200 "), "its body is at hand");
     }
     proxy.expect(Ending::Complete, 16);
+}
+
+#[test]
+fn a_put_whose_body_comes_behind_its_head_is_answered_by_another_server_too() {
+    let broken = Scripted::answering(BROKEN);
+    let resets = Scripted::new(|mut stream, _| drop(head(&mut stream)));
+    for failing in [&broken, &resets] {
+        let well = Scripted::answering(OK);
+        let budget = Ratio::percent(100);
+        let proxy = repeating(&[failing, &well], Retry { budget, ..Retry::default() });
+        for _ in 0..20 {
+            let mut client = put_of_1_kb(&proxy);
+            thread::sleep(StdDuration::from_millis(5));
+            std::io::Write::write_all(&mut client, &[b'x'; 1_000]).unwrap();
+            let told = until_closed(&mut client);
+            assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
+        }
+        proxy.expect(Ending::Complete, 20);
+    }
+}
+
+#[test]
+fn a_put_whose_body_is_late_is_passed_on_without_it() {
+    let well = Scripted::answering(OK);
+    let proxy = Proxy::to(&[well.address]);
+    let mut client = put_of_1_kb(&proxy);
+    assert!(until_closed(&mut client).starts_with("HTTP/1.1 200 "));
+}
+
+/// A client that has sent the head of a PUT.
+fn put_of_1_kb(proxy: &Proxy) -> TcpStream {
+    let mut client = proxy.connect();
+    let put = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\nConnection: close\r\n\r\n";
+    std::io::Write::write_all(&mut client, put).unwrap();
+    client
 }
 
 #[test]

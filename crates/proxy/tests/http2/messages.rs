@@ -11,7 +11,8 @@ use h2::{Reason, ext::Protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{ProxyVersion, UnderscoreHeaders},
+    fleet::{PolicyKind, ProxyVersion, Retry, Server, UnderscoreHeaders},
+    units::Ratio,
 };
 
 use crate::support::{
@@ -54,6 +55,27 @@ async fn a_get_whose_end_comes_in_a_frame_of_its_own_has_no_body() {
         let seen = FullResponse::read(answer.await.unwrap()).await.unwrap().text();
         assert!(!seen.to_ascii_lowercase().contains("transfer-encoding"), "{seen}");
     }
+}
+
+#[tokio::test]
+async fn a_put_whose_body_comes_in_a_frame_of_its_own_is_answered_by_another_server() {
+    let broken = answering(b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n");
+    let mut fleet = fleet(broken);
+    let service = &mut fleet.services[0];
+    service.groups[0].servers.push(Server::at(answering(OK)));
+    (service.policy, service.ejection) = (PolicyKind::RoundRobin, None);
+    service.retry = Retry { on_5xx: true, budget: Ratio::percent(100), ..Retry::default() };
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    for _ in 0..20 {
+        let mut requests = client.requests.clone().ready().await.unwrap();
+        let put = Request::put("http://a.test/").header("content-length", "2").body(()).unwrap();
+        let (answer, mut up) = requests.send_request(put, false).unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        up.send_data(Bytes::from_static(b"hi"), true).unwrap();
+        assert_eq!(answer.await.unwrap().status(), 200);
+    }
+    proxy.expect(Ending::Complete, 20);
 }
 
 #[tokio::test]

@@ -22,7 +22,8 @@ pub struct Subject {
     pub class: Class,
     /// The server that its session is with.
     pub stick: Option<ServerId>,
-    /// Acting on it twice is the same as acting once (RFC 9110, 9.2.2), and all of it is at hand.
+    /// Acting on it twice is the same as acting once (RFC 9110, 9.2.2), and all of it is at hand as
+    /// long as none of its body is said to have been sent that is not.
     pub idempotent: bool,
 }
 

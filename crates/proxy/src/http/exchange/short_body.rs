@@ -1,0 +1,46 @@
+//! A short body that comes behind its head.
+//!
+//! Many clients write the two one after the other. A request can be sent again only if it is at
+//! hand whole, so what is missing is waited for, but not for long.
+
+use loadline_core::{decide::request::shorter, time::Duration};
+
+use super::Exchange;
+use crate::{http::request::Request, io::buffer::Buffer};
+
+impl Exchange<'_> {
+    /// Waits for what is missing of the body. If that is late it is passed on as it comes.
+    pub(super) async fn await_body(&mut self) {
+        let Self { worker, client, timer, request, listener_context, .. } = self;
+        timer.arm(shorter(listener_context.timeouts.idle, WAIT));
+        while !request.body.is_finished() {
+            let Ok(mut buffer) = client.fill(&worker.buffers, timer).await else { break };
+            request.take_body(&mut buffer);
+            client.keep(buffer, &worker.buffers);
+        }
+        request.is_whole = request.body.is_finished();
+        // No server is to be blamed for the wait.
+        request.received = worker.shared.clock.now();
+    }
+}
+
+impl Request {
+    /// Whether what is missing of its body is waited for before a server is asked.
+    pub(super) const fn awaits_body(&self) -> bool {
+        self.is_short && self.reply.is_none() && self.refused.is_none()
+    }
+
+    /// Takes what has come of the body out of `buffer`, which keeps what follows it.
+    fn take_body(&mut self, buffer: &mut Buffer) {
+        let missing = usize::try_from(self.body.payload_ahead()).unwrap_or(usize::MAX);
+        let came = &buffer.filled()[..missing.min(buffer.filled().len())];
+        self.text.extend_from_slice(came);
+        self.copy = self.copy.take().and_then(|copy| copy.with(came));
+        let count = came.len();
+        self.body.skip(count as u64);
+        buffer.consume(count);
+    }
+}
+
+/// Longer than the way of a second packet from anywhere.
+const WAIT: Duration = Duration::from_secs(1);
