@@ -73,7 +73,8 @@ async fn a_put_whose_body_comes_in_a_frame_of_its_own_is_answered_by_another_ser
         let (answer, mut up) = requests.send_request(put, false).unwrap();
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         up.send_data(Bytes::from_static(b"hi"), true).unwrap();
-        assert_eq!(answer.await.unwrap().status(), 200);
+        let told = FullResponse::read(answer.await.unwrap()).await.unwrap();
+        assert_eq!((told.status, told.text().as_str()), (200, "ok"));
     }
     proxy.expect(Ending::Complete, 20);
 }
