@@ -23,15 +23,20 @@ impl<'a> Page<'a> {
     /// One row for each key of `node`, then a section for each table below it.
     fn table(&mut self, path: &str, node: &'a Value) {
         let Some(keys) = node["properties"].as_object() else { return };
+        let mut keys: Vec<(&String, &Value)> = keys.iter().collect();
+        if matches!(path, "" | "service.NAME.") {
+            let place = |key: &str| FIRST.iter().position(|first| *first == key);
+            keys.sort_by_key(|(key, _)| place(key).unwrap_or(FIRST.len()));
+        }
         self.line("");
         self.line("| key | meaning | value | default |");
         self.line("|---|---|---|---|");
-        for (key, value) in keys {
+        for (key, value) in &keys {
             let meaning = text_of(value, "description");
             let (kind, default) = (self.kind(value), default(node, key));
             self.line(&format!("| `{key}` | {meaning} | {kind} | {default} |"));
         }
-        for (key, value) in keys {
+        for (key, value) in &keys {
             self.words(key, value);
         }
         for (key, value) in keys {
@@ -151,4 +156,6 @@ fn toml(value: &Value) -> String {
     }
 }
 
+/// The tables with which the page begins; the others follow by the alphabet.
+const FIRST: [&str; 3] = ["listener", "service", "group"];
 const INTRODUCTION: &str = include_str!("reference.md");

@@ -31,3 +31,21 @@ fn the_reference_has_a_section_for_each_table() {
     assert!(page.contains("| `bind` |"));
     assert!(page.contains("| a whole number from 1 to 1000 | `100` |"));
 }
+
+#[test]
+fn the_reference_begins_with_listeners_services_and_groups() {
+    let page = reference();
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text}"));
+    let sections = [
+        "## `[[listener]]`",
+        "## `[service.NAME]`",
+        "## `[[service.NAME.group]]`",
+        "## `service.NAME.ejection` as a table",
+        "## `admin`",
+        "## `edge`",
+        "## `tracing`",
+    ];
+    assert!(sections.is_sorted_by_key(|it| at(it)), "the sections");
+    let rows = ["| `listener` |", "| `service` |", "| `admin` |", "| `tracing` |"];
+    assert!(rows.is_sorted_by_key(|it| at(it)), "the rows at the top");
+}
