@@ -29,6 +29,12 @@ impl UnitError {
         Self { text: text.to_string(), what, example }
     }
 
+    /// What is wrong, without an example: "`300` is not a duration".
+    #[must_use]
+    pub fn fault(&self) -> String {
+        alloc::format!("`{}` is not {}", self.text, self.what)
+    }
+
     /// What a right text looks like.
     #[must_use]
     pub fn example(&self) -> &'static str {

@@ -40,7 +40,7 @@ use core::{fmt, str::FromStr};
 use crate::record::{LoadModel, LoadRecord, ObjectiveRecord};
 use loadline_core::{
     time::Duration,
-    units::{Rate, Ratio},
+    units::{Rate, Ratio, UnitError},
 };
 
 /// What a run must show: criteria that must all be met.
@@ -240,17 +240,16 @@ fn criterion(text: &str) -> Result<Criterion, Wrong> {
 }
 
 fn figure(name: &str, bound: &str) -> Result<Figure, Wrong> {
-    let wrong = |example| move |error: &dyn fmt::Display| Wrong { why: error.to_string(), example };
-    let share = |example| bound.parse::<Ratio>().map_err(|error| wrong(example)(&error));
+    let wrong = |example| move |error: UnitError| Wrong { why: error.fault(), example };
+    let share = |example| bound.parse::<Ratio>().map_err(wrong(example));
     match name {
         "errors" => Ok(Figure::Errors(share("errors<0.1%")?)),
         "availability" => Ok(Figure::Availability(share("availability>=99.9%")?)),
         "rate" => match bound.split_once('*') {
             Some((factor, target)) => of_target(factor.trim(), target.trim()),
-            None => bound
-                .parse()
-                .map(Figure::Rate)
-                .map_err(|error| wrong("rate>=450/s` or `rate>=0.99*target")(&error)),
+            None => {
+                bound.parse().map(Figure::Rate).map_err(wrong("rate>=450/s` or `rate>=0.99*target"))
+            }
         },
         _ => {
             let (of, statistic) = match name.strip_prefix("service-") {
@@ -261,7 +260,7 @@ fn figure(name: &str, bound: &str) -> Result<Figure, Wrong> {
             let Some((_, statistic)) = named else {
                 return Err(Wrong { why: unknown(name), example: TIME_EXAMPLE });
             };
-            let bound = bound.parse().map_err(|error| wrong(TIME_EXAMPLE)(&error))?;
+            let bound = bound.parse().map_err(wrong(TIME_EXAMPLE))?;
             Ok(Figure::Time { of, statistic: *statistic, bound })
         }
     }
@@ -330,7 +329,8 @@ mod tests {
         for (text, told) in [
             ("", &["p99<300ms, errors<0.1%"][..]),
             ("p99<300ms,", &["criterion 2", "between the commas", "`p99<300ms`"]),
-            ("errors<0.1%, p99<300", &["criterion 2", "`p99<300`", "500ms"]),
+            ("errors<0.1%, p99<300", &["criterion 2", "`p99<300`", "`p99<300ms`"]),
+            ("p99<", &["criterion 1", "`` is not a duration; write it like `p99<300ms`"]),
             ("p98<300ms", &["`p98` is no figure", "p99.9"]),
             ("service-errors<1%", &["`service-errors` is no figure"]),
             ("p99=300ms", &["<, <=, > or >="]),
@@ -347,6 +347,7 @@ mod tests {
             for part in told {
                 assert!(error.contains(part), "{text:?}: {part:?} is not in: {error}");
             }
+            assert_eq!(error.matches("write it like").count(), 1, "{error}");
         }
     }
 
