@@ -56,4 +56,25 @@ mod tests {
         assert!(known("ip_hash", &policies).starts_with(hashed));
         assert!(!known("leastconn", &["http", "tcp"]).contains("did you mean"));
     }
+
+    #[test]
+    fn a_policy_of_another_load_balancer_finds_ours() {
+        let policies = [
+            "round-robin", "random", "least-requests", "power-of-two", "lowest-latency",
+            "latency-weighted", "peak-ewma", "prequal", "maglev", "bounded-hash", "managed",
+        ];
+        for (typed, ours) in [
+            ("random_choice", "`random`"),
+            ("weighted_least_request", "`least-requests`"),
+            ("first", "`least-requests` with a `priority` for each of its servers"),
+            ("sticky", "`least-requests` and a table `sticky`"),
+            ("power-of-two-choices", "`power-of-two`"),
+            ("p2c_ewma", "`peak-ewma`"),
+            ("maglev_hash", "`maglev`"),
+            ("hdr(host)", "`maglev` with hash = { header = \"host\" }"),
+        ] {
+            let told = known(typed, &policies);
+            assert!(told.starts_with(&format!("did you mean {ours}?")), "{typed}: {told}");
+        }
+    }
 }

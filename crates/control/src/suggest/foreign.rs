@@ -17,22 +17,29 @@ const WORDS: &[(&str, &str, &[&str])] = &[
         "",
         &[
             "leastconn", "least-conn", "least-connections", "least-request", "lc", "wlc",
-            "least-outstanding-requests", "least-loaded", "fewest",
+            "least-outstanding-requests", "least-loaded", "fewest", "weighted-least-request",
         ],
     ),
+    ("least-requests", "with a `priority` for each of its servers", &["first"]),
+    ("least-requests", "and a table `sticky`", &["sticky"]),
     (
         "power-of-two",
         "",
-        &["p2c", "random(2)", "random-two", "random-two-least-conn", "two-choices"],
+        &[
+            "p2c", "random(2)", "random-two", "random-two-least-conn", "two-choices",
+            "power-of-two-choices",
+        ],
     ),
     ("lowest-latency", "", &["least-time", "leasttime", "least-response-time", "fastest"]),
-    ("peak-ewma", "", &["ewma"]),
-    ("random", "", &["random-choose", "rand"]),
+    ("peak-ewma", "", &["ewma", "p2c-ewma"]),
+    ("random", "", &["random-choose", "random-choice", "rand"]),
     (
         "maglev",
         "with hash = \"client-address\"",
         &["source", "ip-hash", "iphash", "client-ip-hash", "source-ip", "sh", "src"],
     ),
+    ("maglev", "", &["maglev-hash"]),
+    ("maglev", "with hash = { header = \"host\" }", &["hdr(host)"]),
     ("maglev", "with hash = \"path\"", &["uri", "uri-hash", "url-hash"]),
     (
         "maglev",
