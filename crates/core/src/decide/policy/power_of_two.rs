@@ -1,7 +1,7 @@
 //! Power of two choices: the less loaded of two servers drawn at random.
 //!
 //! Draws two different servers by weight and chooses the open one with the lesser
-//! `(in_flight + 1) / weight`, the first drawn among equals. If both are closed it draws again,
+//! `in_flight / weight`, the first drawn among equals. If both are closed it draws again,
 //! at last it looks at every server.
 //!
 //! When all are full nobody is chosen. Not for a single edge with servers so slow that one queue
