@@ -144,7 +144,7 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     },
     Mutation {
         name: "an ejected server is used",
-        file: "decide/roster/member.rs",
+        file: "decide/server_table/entry.rs",
         old: "        if !self.is_healthy() {\n            return Ratio::ZERO;",
         new: "        if !self.is_healthy() && !(FAULT && self.health.is_healthy()) {\n            \
               return Ratio::ZERO;",
@@ -158,8 +158,8 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "an ejected server never returns",
         file: "decide/controller.rs",
-        old: "self.timers.set(Due::Return(id), member.returns_at());",
-        new: "self.timers.set(Due::Return(id), member.returns_at().filter(|_| !FAULT));",
+        old: "self.timers.set(Due::Return(id), entry.returns_at());",
+        new: "self.timers.set(Due::Return(id), entry.returns_at().filter(|_| !FAULT));",
     },
     Mutation {
         name: "a server is used though its checks fail",

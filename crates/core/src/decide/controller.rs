@@ -29,7 +29,7 @@ use crate::{
         management::{Management, next_look},
         plan::Plan,
         reason::Reason,
-        roster::{Checks, Place, ServerEntry, ServerTable},
+        server_table::{Checks, Place, ServerEntry, ServerTable},
         service_plans::ServicePlans,
     },
     fleet::{Fleet, Group, HealthCheck, PolicyKind, Service},
@@ -190,8 +190,8 @@ pub enum Change {
 pub struct Controller {
     fleet: Arc<Fleet>,
     ledger: Ledger,
-    roster: ServerTable,
-    departures: Draining,
+    server_table: ServerTable,
+    draining: Draining,
     management: Management,
     timers: TimerQueue<Due>,
     /// Services whose plans are to be made anew.
@@ -216,7 +216,7 @@ enum Due {
     Return(ServerId),
     /// Failures of a server that could not be ejected may be told again.
     HearAgain(ServerId),
-    /// A server that has joined its group counts as a member, whether it serves or not.
+    /// A server that has joined its group counts as one of its servers, whether it serves or not.
     JoinTimeout(ServerId),
     /// A group may have been well for long enough.
     Regain(usize, usize),
@@ -247,8 +247,8 @@ impl Controller {
         let mut controller = Self {
             fleet: Arc::new(nothing),
             ledger: Ledger::default(),
-            roster: ServerTable::default(),
-            departures: Draining::default(),
+            server_table: ServerTable::default(),
+            draining: Draining::default(),
             management: Management::default(),
             timers: TimerQueue::default(),
             touched: BTreeSet::new(),
@@ -333,16 +333,16 @@ impl Controller {
     /// for a server that is not known.
     #[must_use]
     pub fn checked_server(&self, server: ServerId) -> Option<(&Service, SocketAddr, bool)> {
-        let place = self.roster.place(server)?;
-        let member = self.roster.at(place);
-        Some((place.of(&self.fleet).0, member.address(), member.health.is_healthy()))
+        let place = self.server_table.place(server)?;
+        let entry = self.server_table.at(place);
+        Some((place.of(&self.fleet).0, entry.address(), entry.health.is_healthy()))
     }
 
     /// Whether a server may be given requests, as far as its checks and its errors go; none for a
     /// server that is not known.
     #[must_use]
     pub fn is_healthy(&self, server: ServerId) -> Option<bool> {
-        self.roster.get(server).map(ServerEntry::is_healthy)
+        self.server_table.get(server).map(ServerEntry::is_healthy)
     }
 
     /// Handles a timer that is due.
@@ -350,7 +350,10 @@ impl Controller {
         match due {
             Due::Return(server) => self.end_ejection(now, server),
             Due::HearAgain(server) => {
-                self.roster.get(server).into_iter().for_each(|member| member.state.hear_again());
+                self.server_table
+                    .get(server)
+                    .into_iter()
+                    .for_each(|entry| entry.state.hear_again());
             }
             Due::JoinTimeout(server) => self.end_joining(server),
             Due::Regain(service, _) | Due::Step(service) => {
@@ -365,8 +368,8 @@ impl Controller {
 
     /// Looks at a server now whose check is not under way.
     fn recheck(&mut self, now: Instant, server: ServerId) {
-        let waits = |member: &ServerEntry| member.checks == Checks::Waiting;
-        if self.roster.get(server).is_some_and(waits) {
+        let waits = |entry: &ServerEntry| entry.checks == Checks::Waiting;
+        if self.server_table.get(server).is_some_and(waits) {
             self.timers.set(Due::Check(server), Some(now));
         }
     }
@@ -375,10 +378,10 @@ impl Controller {
     /// That a connection opened would say nothing: the kernel opens it for a process that is
     /// stopped.
     fn answers(&mut self, now: Instant, server: ServerId, passed: &Result<Passed, String>) {
-        let Some(place) = self.roster.place(server) else { return };
+        let Some(place) = self.server_table.place(server) else { return };
         let check = &place.of(&self.fleet).0.health;
         let asks = check.as_ref().is_some_and(|check| check.probe.asks_a_program());
-        if passed.is_ok() && asks && self.roster.at(place).ejected().is_silent() {
+        if passed.is_ok() && asks && self.server_table.at(place).ejected().is_silent() {
             self.let_in(now, place);
         }
     }
@@ -390,45 +393,45 @@ impl Controller {
         passed: Result<Passed, String>,
         turn: fn(Health, bool, &HealthCheck) -> Health,
     ) {
-        let Some(place) = self.roster.place(server) else { return };
+        let Some(place) = self.server_table.place(server) else { return };
         let fleet = self.fleet.clone();
         let (service, group) = place.of(&fleet);
         let Some(check) = &service.health else { return };
         if let (Ok(passed), PolicyKind::Managed) = (&passed, service.policy) {
             self.management.checked(server, passed.whole);
         }
-        let known = self.roster.group_mut(place.service, place.group);
-        let member = &mut known.members[place.server];
-        let first = member.health == Health::Starting;
-        let (was_healthy, was_far) = (member.health.is_healthy(), member.round_trip.get());
-        let counted = member.counts_towards_capacity();
-        let health = turn(member.health, passed.is_ok(), check);
-        let is_news = member.checked(passed.map(|passed| passed.round_trip), health);
+        let known = self.server_table.group_mut(place.service, place.group);
+        let entry = &mut known.entries[place.server];
+        let first = entry.health == Health::Starting;
+        let (was_healthy, was_far) = (entry.health.is_healthy(), entry.round_trip.get());
+        let counted = entry.counts_towards_capacity();
+        let health = turn(entry.health, passed.is_ok(), check);
+        let is_news = entry.checked(passed.map(|passed| passed.round_trip), health);
         let next = match first {
             true => turn_of(now, server, check.interval),
-            false => now + member.health.interval(check),
+            false => now + entry.health.interval(check),
         };
         self.timers.set(Due::Check(server), Some(next));
-        self.timers.set(Due::Return(server), member.returns_at());
-        let turned = member.health.is_healthy() != was_healthy;
-        let has_joined = member.counts_towards_capacity() != counted;
+        self.timers.set(Due::Return(server), entry.returns_at());
+        let turned = entry.health.is_healthy() != was_healthy;
+        let has_joined = entry.counts_towards_capacity() != counted;
         if turned {
             if !was_healthy {
-                member.up_since = now;
+                entry.up_since = now;
             }
-            let change = match &member.down_for {
-                None => Change::Up(member.address()),
-                Some(why) => Change::Down(member.address(), why.clone()),
+            let change = match &entry.down_for {
+                None => Change::Up(entry.address()),
+                Some(why) => Change::Down(entry.address(), why.clone()),
             };
             self.outputs.push_back(notice(service, group, change));
         }
         let is_measured = group.rtt.is_none() && group.region != fleet.edge.region;
         let moved = is_measured
-            && was_far != known.members[place.server].round_trip.get()
+            && was_far != known.entries[place.server].round_trip.get()
             && known.measure_distance();
         // Once all of a service are known, what is told of its servers is out of date.
         let all_known =
-            first && !self.roster.members(place.service).any(ServerEntry::awaits_first_check);
+            first && !self.server_table.servers(place.service).any(ServerEntry::awaits_first_check);
         if turned || has_joined || is_news || moved || all_known {
             self.touched.insert(place.service);
         }
@@ -436,18 +439,18 @@ impl Controller {
 
     fn failing(&mut self, now: Instant, (server, count): (ServerId, u32), why: Reason) {
         let silent = why == Reason::Hangs;
-        let Some(place) = self.roster.place(server) else { return };
+        let Some(place) = self.server_table.place(server) else { return };
         let (service, _) = place.of(&self.fleet);
-        let (out, all) = self.roster.ejected_of(place.service);
-        let member = self.roster.at_mut(place);
-        member.state.hear_again();
+        let (out, all) = self.server_table.ejected_of(place.service);
+        let entry = self.server_table.at_mut(place);
+        entry.state.hear_again();
         let rules = service.ejection.as_ref().filter(|rules| count >= rules.errors);
         let Some(rules) = rules else { return };
-        if member.is_ejected() {
-            if silent && !member.ejected().is_silent() {
+        if entry.is_ejected() {
+            if silent && !entry.ejected().is_silent() {
                 // Others could not even connect. Who waits for a response may go elsewhere too.
-                member.ejected_mut().note_silence();
-                member.state.silence.set_out(true);
+                entry.ejected_mut().note_silence();
+                entry.state.silence.set_out(true);
                 self.urgent.push(server);
                 self.touched.insert(place.service);
             }
@@ -455,14 +458,14 @@ impl Controller {
         }
         if !may_eject(rules, out, all) {
             // It is not told of at every request that nothing can be done about.
-            member.state.hear_no_more();
+            entry.state.hear_no_more();
             self.timers.set(Due::HearAgain(server), Some(now + HEAR_AGAIN));
             return;
         }
-        member.ejected_mut().eject(now, rules, why);
-        member.state.silence.set_out(silent);
+        entry.ejected_mut().eject(now, rules, why);
+        entry.state.silence.set_out(silent);
         self.urgent.extend(silent.then_some(server));
-        let address = member.address();
+        let address = entry.address();
         self.ejected(now, place, |time| match silent {
             true => Change::Silent(address, time),
             false => Change::Ejected(address, time, why),
@@ -472,23 +475,23 @@ impl Controller {
     /// Handles an ejection; `change` is the notice, given its duration.
     fn ejected(&mut self, now: Instant, place: Place, change: impl Fn(Duration) -> Change) {
         let (service, group) = place.of(&self.fleet);
-        let member = self.roster.at(place);
-        member.state.count_ejection();
-        let id = member.id();
-        if member.checks == Checks::Waiting {
+        let entry = self.server_table.at(place);
+        entry.state.count_ejection();
+        let id = entry.id();
+        if entry.checks == Checks::Waiting {
             self.timers.set(Due::Check(id), Some(now));
         }
-        self.timers.set(Due::Return(id), member.returns_at());
-        let time = member.ejected().until().map_or(Duration::ZERO, |until| until.since(now));
+        self.timers.set(Due::Return(id), entry.returns_at());
+        let time = entry.ejected().until().map_or(Duration::ZERO, |until| until.since(now));
         self.outputs.push_back(notice(service, group, change(time)));
         self.touched.insert(place.service);
     }
 
     /// Tells that the group has found its limit, or has none any more.
     fn note_limit(&mut self, server: ServerId) {
-        let Some(place) = self.roster.place(server) else { return };
+        let Some(place) = self.server_table.place(server) else { return };
         let (service, group) = place.of(&self.fleet);
-        let found = &self.roster.at(place).state.group.auto;
+        let found = &self.server_table.at(place).state.group.auto;
         let change = match found.stage().limits() {
             true => Change::Limited(found.allowed()),
             false => Change::Unlimited,
@@ -504,27 +507,27 @@ impl Controller {
 
     /// Lets a server back in whose time is over.
     fn end_ejection(&mut self, now: Instant, server: ServerId) {
-        let Some(place) = self.roster.place(server) else { return };
+        let Some(place) = self.server_table.place(server) else { return };
         self.let_in(now, place);
-        if self.roster.at(place).ejected().was_outlier() {
+        if self.server_table.at(place).ejected().was_outlier() {
             self.begin_trial(now, place);
         }
     }
 
     fn let_in(&mut self, now: Instant, place: Place) {
         let (service, group) = place.of(&self.fleet);
-        let member = self.roster.at_mut(place);
-        member.end_ejection(now);
-        self.timers.set(Due::Return(member.id()), None);
-        if member.health.is_healthy() {
-            self.outputs.push_back(notice(service, group, Change::Returned(member.address())));
+        let entry = self.server_table.at_mut(place);
+        entry.end_ejection(now);
+        self.timers.set(Due::Return(entry.id()), None);
+        if entry.health.is_healthy() {
+            self.outputs.push_back(notice(service, group, Change::Returned(entry.address())));
         }
         self.touched.insert(place.service);
     }
 
     fn end_joining(&mut self, server: ServerId) {
-        let Some(place) = self.roster.place(server) else { return };
-        if core::mem::take(&mut self.roster.at_mut(place).is_joining) {
+        let Some(place) = self.server_table.place(server) else { return };
+        if core::mem::take(&mut self.server_table.at_mut(place).is_joining) {
             self.touched.insert(place.service);
         }
     }
@@ -532,30 +535,30 @@ impl Controller {
     /// Cuts requests still under way at servers whose drain is over, and has them look at the next
     /// plan.
     fn cut_late(&mut self, now: Instant) {
-        for late in self.departures.cut_late(now) {
+        for late in self.draining.cut_late(now) {
             let change = Change::Cut(late.state.address(), late.state.in_flight());
             let (service, group) = (late.service.clone(), late.group.clone());
             self.outputs.push_back(Output::Notice(Notice { service, group, change }));
             self.urgent.push(late.state.id());
         }
-        self.timers.set(Due::Cut, self.departures.next_deadline());
+        self.timers.set(Due::Cut, self.draining.next_deadline());
     }
 
     fn manage(&mut self, now: Instant, service: usize) {
         let Some(of) = self.fleet.services.get(service) else { return };
-        if self.management.look(now, of, &self.roster.services()[service].groups) {
+        if self.management.look(now, of, &self.server_table.services()[service].groups) {
             self.touched.insert(service);
         }
         self.timers.set(Due::Manage(service), next_look(now, of));
     }
 
     fn order_check(&mut self, server: ServerId) {
-        let Some(place) = self.roster.place(server) else { return };
+        let Some(place) = self.server_table.place(server) else { return };
         let Some(check) = place.of(&self.fleet).0.health.clone() else { return };
-        let member = self.roster.at_mut(place);
-        member.checks = Checks::UnderWay;
-        let (address, state) = (member.address(), member.state.clone());
-        let is_ejected = member.ejected().until().is_some();
+        let entry = self.server_table.at_mut(place);
+        entry.checks = Checks::UnderWay;
+        let (address, state) = (entry.address(), entry.state.clone());
+        let is_ejected = entry.ejected().until().is_some();
         self.outputs.push_back(Output::Check {
             server,
             service: place.service,

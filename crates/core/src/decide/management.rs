@@ -10,7 +10,7 @@ use crate::{
     decide::{
         ledger::{ServerId, ServerState},
         manager::{Managed, Manager, Observation},
-        roster::OfGroup,
+        server_table::OfGroup,
     },
     fleet::{Group, PolicyKind, Service},
     time::{Duration, Instant},
@@ -107,9 +107,9 @@ fn healthy<'a>(
     group: &'a Group,
     known: &'a OfGroup,
 ) -> impl Iterator<Item = (f64, &'a ServerState)> {
-    let servers = group.servers.iter().zip(&known.members);
-    let healthy = servers.filter(|(server, member)| server.weight > 0 && member.is_healthy());
-    healthy.map(|(server, member)| (f64::from(server.weight), &*member.state))
+    let servers = group.servers.iter().zip(&known.entries);
+    let healthy = servers.filter(|(server, entry)| server.weight > 0 && entry.is_healthy());
+    healthy.map(|(server, entry)| (f64::from(server.weight), &*entry.state))
 }
 
 /// When a service is looked at next, if it is managed.

@@ -23,7 +23,7 @@ use core::{fmt, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    decide::turn::PriorityTier,
+    decide::priority_tier::PriorityTier,
     fleet::{Fleet, Group, ServerAddress},
     time::Duration,
     units::{Rate, Ratio},

@@ -14,7 +14,7 @@ use crate::{
         limits::Limits,
         plan::{GroupPlan, ServerPlan, ServicePlan, WEIGHT_SCALE},
         policy::Chooser,
-        turn::{Part, PriorityTier},
+        priority_tier::{Part, PriorityTier},
     },
     fleet::{Capacity, Group, Server, Service, Sticky, WhenFull},
     time::{Duration, Instant},

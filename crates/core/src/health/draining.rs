@@ -23,11 +23,11 @@ use crate::{
 
 /// Every server that drains or is cut.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Draining(BTreeMap<ServerId, Departure>);
+pub(crate) struct Draining(BTreeMap<ServerId, DrainingServer>);
 
 /// One server on its way out.
 #[derive(Clone, Debug)]
-pub(crate) struct Departure {
+pub(crate) struct DrainingServer {
     /// The name of its service.
     pub service: String,
     /// The name of its group.
@@ -42,7 +42,7 @@ pub(crate) struct Departure {
 impl Draining {
     /// Counts in this ledger.
     pub(crate) fn count_in(&mut self, ledger: &mut Ledger) {
-        for Departure { service, group, state, .. } in self.0.values_mut() {
+        for DrainingServer { service, group, state, .. } in self.0.values_mut() {
             *state = ledger.server(service, group, state.address());
         }
     }
@@ -56,7 +56,7 @@ impl Draining {
         fate: impl Fn(&str) -> ServiceTransition<'a>,
         ledger: &Ledger,
     ) {
-        self.0.retain(|_, departure| departure.state.in_flight() > 0);
+        self.0.retain(|_, server| server.state.in_flight() > 0);
         for service in ledger.services() {
             let configured = match fate(service) {
                 ServiceTransition::Same => continue,
@@ -90,38 +90,38 @@ impl Draining {
                 }
                 Intent::Drains(limit) => limit,
                 Intent::Gone => match self.0.get(&state.id()) {
-                    Some(departure) if !limit_changed => departure.limit,
+                    Some(server) if !limit_changed => server.limit,
                     _ => limit_if_gone,
                 },
             };
-            let departure = self.0.entry(state.id()).or_insert_with(|| {
+            let server = self.0.entry(state.id()).or_insert_with(|| {
                 state.set_leave(Leave::Drains);
                 let (service, group) = (name.to_string(), group.to_string());
                 let (state, cut) = (state.clone(), false);
-                Departure { service, group, state, since: now, limit, cut }
+                DrainingServer { service, group, state, since: now, limit, cut }
             });
-            departure.limit = limit;
+            server.limit = limit;
         }
     }
 
     /// Cuts servers whose drain is over; gives those that still have requests in flight.
-    pub(crate) fn cut_late(&mut self, now: Instant) -> Vec<&Departure> {
+    pub(crate) fn cut_late(&mut self, now: Instant) -> Vec<&DrainingServer> {
         let late = self.0.values_mut().filter(|it| it.until().is_some_and(|until| until <= now));
-        let cut = late.filter_map(|departure| {
-            departure.cut = true;
-            departure.state.set_leave(Leave::Cut);
-            (departure.state.in_flight() > 0).then_some(&*departure)
+        let cut = late.filter_map(|server| {
+            server.cut = true;
+            server.state.set_leave(Leave::Cut);
+            (server.state.in_flight() > 0).then_some(&*server)
         });
         cut.collect()
     }
 
     /// When the next server is cut.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.0.values().filter_map(Departure::until).min()
+        self.0.values().filter_map(DrainingServer::until).min()
     }
 }
 
-impl Departure {
+impl DrainingServer {
     fn until(&self) -> Option<Instant> {
         let limit = self.limit.filter(|_| !self.cut);
         limit.map(|limit| self.since + limit)

@@ -4,7 +4,7 @@
 
 mod concurrency;
 mod controller;
-mod departures;
+mod draining;
 mod excess;
 mod fleets;
 mod full;

@@ -4,7 +4,7 @@ use super::{Bounds, SearchState};
 use crate::{
     decide::{
         plan::{GroupPlan, ServicePlan},
-        turn::Part,
+        priority_tier::Part,
     },
     time::{Duration, Instant},
 };

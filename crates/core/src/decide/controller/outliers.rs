@@ -15,12 +15,12 @@ use crate::{
 impl Controller {
     /// Hears that servers of a group answer 5xx.
     pub(super) fn errs(&mut self, now: Instant, server: ServerId) {
-        let Some(Place { service, group, .. }) = self.roster.place(server) else {
+        let Some(Place { service, group, .. }) = self.server_table.place(server) else {
             // It has left since it was told, and nobody else of its group could tell meanwhile.
             self.ledger.hear_errors_again(server);
             return;
         };
-        let watch = self.roster.group_mut(service, group).watch.get_or_insert_default();
+        let watch = self.server_table.group_mut(service, group).watch.get_or_insert_default();
         watch.hear(now);
         self.timers.set(Due::Watch(service, group), watch.due());
     }
@@ -30,10 +30,10 @@ impl Controller {
         let rules = self.fleet.services[service].ejection;
         let excess = rules.and_then(|rules| rules.excess_5xx);
         // Errors from here on are told again.
-        self.roster.group(service, group).state.hear_errors_again();
+        self.server_table.group(service, group).state.hear_errors_again();
         let mut samples = self.samples(now, (service, group));
         while let Some(excess) = excess {
-            let Some(watch) = &mut self.roster.group_mut(service, group).watch else { break };
+            let Some(watch) = &mut self.server_table.group_mut(service, group).watch else { break };
             let Some((server, evidence)) = watch.outlier(&samples, excess) else { break };
             watch.forget(server);
             samples.retain(|sample| sample.server != server);
@@ -43,16 +43,16 @@ impl Controller {
     }
 
     fn eject_outlier(&mut self, now: Instant, server: ServerId, evidence: Evidence) {
-        let Some(place) = self.roster.place(server) else { return };
+        let Some(place) = self.server_table.place(server) else { return };
         let Some(rules) = self.fleet.services[place.service].ejection else { return };
-        let (out, all) = self.roster.ejected_of(place.service);
-        let (out_here, here) = self.roster.group(place.service, place.group).ejected();
+        let (out, all) = self.server_table.ejected_of(place.service);
+        let (out_here, here) = self.server_table.group(place.service, place.group).ejected();
         if !may_eject(&rules, out, all) || !may_eject(&rules, out_here, here) {
             return;
         }
-        let member = self.roster.at_mut(place);
-        member.ejected_mut().eject_outlier(now, &rules, evidence);
-        let address = member.address();
+        let entry = self.server_table.at_mut(place);
+        entry.ejected_mut().eject_outlier(now, &rules, evidence);
+        let address = entry.address();
         self.ejected(now, place, |time| Change::Outlier(address, time, evidence));
     }
 
@@ -60,11 +60,11 @@ impl Controller {
     pub(super) fn begin_trial(&mut self, now: Instant, Place { service, group, .. }: Place) {
         let samples = self.samples(now, (service, group));
         self.mark(now, (service, group), &samples);
-        self.roster.group(service, group).state.hear_errors_again();
+        self.server_table.group(service, group).state.hear_errors_again();
     }
 
     fn mark(&mut self, now: Instant, (service, group): (usize, usize), samples: &[Sample]) {
-        let watch = self.roster.group_mut(service, group).watch.get_or_insert_default();
+        let watch = self.server_table.group_mut(service, group).watch.get_or_insert_default();
         watch.mark(now, samples);
         self.timers.set(Due::Watch(service, group), watch.due());
     }
@@ -72,10 +72,10 @@ impl Controller {
     /// What the servers of a group that take part have answered.
     fn samples(&self, now: Instant, (service, group): (usize, usize)) -> Vec<Sample> {
         let rules = self.fleet.services[service].ejection;
-        let samples = self.roster.group(service, group).taking_part().map(|member| Sample {
-            server: member.id(),
-            answers: member.state.answered(),
-            on_trial: rules.is_some_and(|rules| member.ejected().is_on_trial(now, &rules)),
+        let samples = self.server_table.group(service, group).taking_part().map(|entry| Sample {
+            server: entry.id(),
+            answers: entry.state.answered(),
+            on_trial: rules.is_some_and(|rules| entry.ejected().is_on_trial(now, &rules)),
         });
         samples.collect()
     }

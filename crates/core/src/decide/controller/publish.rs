@@ -8,7 +8,7 @@ use crate::{
         census::Condition,
         plan::{Plan, ServicePlan, URGENT_MAX},
         planner::{self, GroupStatus, RateChange, ServerStatus},
-        roster::{GroupRank, OfGroup, ServerEntry},
+        server_table::{GroupRank, OfGroup, ServerEntry},
     },
     fleet::{Group, Service},
     health::ejection::RETURN_HOLD,
@@ -27,9 +27,9 @@ impl Controller {
         let place = self.outputs.len();
         for &service in &touched {
             self.settle_standings(now, service);
-            self.roster.service_mut(service).planned_at = now;
+            self.server_table.service_mut(service).planned_at = now;
             let of = &self.fleet.services[service];
-            let known = &self.roster.services()[service];
+            let known = &self.server_table.services()[service];
             let plan = planner::service_plan(of, &known.state, &self.status(service));
             plan.change_budgets(now, RateChange::Lowered);
             self.plans.set(service, Arc::new(plan));
@@ -66,7 +66,7 @@ impl Controller {
     fn settle_standings(&mut self, now: Instant, service: usize) {
         let of = &self.fleet.services[service];
         for (g, group) in of.groups.iter().enumerate() {
-            let known = self.roster.group_mut(service, g);
+            let known = self.server_table.group_mut(service, g);
             let well = known.healthy_share() >= of.failover_threshold;
             let change = known.standing.settle(now, well);
             let regain = known.standing.well_since.map(|since| since + RETURN_HOLD);
@@ -77,16 +77,16 @@ impl Controller {
 
     /// How the groups of a service do, as far as its last plan goes.
     fn status(&self, service: usize) -> Vec<GroupStatus<'_>> {
-        let (of, known) = (&self.fleet.services[service], &self.roster.services()[service]);
+        let (of, known) = (&self.fleet.services[service], &self.server_table.services()[service]);
         let slow_start = planner::slow_start(of);
-        let server = |member| {
-            let share = ServerEntry::share(member, known.planned_at, slow_start);
-            let (condition, reason) = member.condition();
-            let share = share * self.management.factor(member.id());
+        let server = |entry| {
+            let share = ServerEntry::share(entry, known.planned_at, slow_start);
+            let (condition, reason) = entry.condition();
+            let share = share * self.management.factor(entry.id());
             ServerStatus {
-                state: &member.state,
+                state: &entry.state,
                 share,
-                counts_towards_capacity: member.counts_towards_capacity(),
+                counts_towards_capacity: entry.counts_towards_capacity(),
                 condition,
                 reason,
             }
@@ -95,7 +95,7 @@ impl Controller {
             state: &known.state,
             distance: self.distance(group, known),
             yields: known.standing.yields,
-            servers: known.members.iter().map(server).collect(),
+            servers: known.entries.iter().map(server).collect(),
         });
         groups.collect()
     }
@@ -109,8 +109,8 @@ impl Controller {
 
     fn next_slow_start_step(&self, now: Instant, service: usize) -> Option<Instant> {
         let span = planner::slow_start(&self.fleet.services[service]);
-        let starting = |member: &ServerEntry| member.is_healthy() && member.is_starting(now, span);
-        let starts = span > Duration::ZERO && self.roster.members(service).any(starting);
+        let starting = |entry: &ServerEntry| entry.is_healthy() && entry.is_starting(now, span);
+        let starts = span > Duration::ZERO && self.server_table.servers(service).any(starting);
         starts.then(|| now + span / SLOW_START_STEPS)
     }
 
@@ -120,12 +120,13 @@ impl Controller {
     /// # Panics
     /// On a defect of the controller.
     pub fn check_invariants(&self) {
-        self.roster.check_invariants(&self.fleet);
+        self.server_table.check_invariants(&self.fleet);
         assert_eq!(self.plans.len(), self.fleet.services.len(), "a plan for each service");
         for (service, kept) in self.plans.iter().enumerate() {
-            let (of, known) = (&self.fleet.services[service], &self.roster.services()[service]);
+            let (of, known) =
+                (&self.fleet.services[service], &self.server_table.services()[service]);
             let anew = planner::service_plan(of, &known.state, &self.status(service));
-            let waits = self.roster.members(service).any(ServerEntry::awaits_first_check);
+            let waits = self.server_table.servers(service).any(ServerEntry::awaits_first_check);
             assert_eq!(outline(kept, waits), outline(&anew, waits), "plan of {}", of.name);
         }
     }

@@ -7,7 +7,7 @@ use crate::{
     decide::{
         ledger::{ServerId, ServiceTransition},
         management::next_look,
-        roster::{Checks, Origin},
+        server_table::{Checks, Origin},
         service_plans::ServicePlans,
     },
     fleet::{Fleet, PolicyKind, Service},
@@ -20,7 +20,7 @@ impl Controller {
     pub(super) fn reload(&mut self, now: Instant, fleet: &Arc<Fleet>) {
         let before = core::mem::replace(&mut self.fleet, fleet.clone());
         self.ledger.reclaim();
-        let origins = self.roster.enlist(now, (&before, fleet), &mut self.ledger);
+        let origins = self.server_table.enlist(now, (&before, fleet), &mut self.ledger);
         let news = fleet.services.iter().zip(&origins);
         let news =
             news.map(|(service, origin)| (&*service.name, (service, origin.same().is_some())));
@@ -31,11 +31,11 @@ impl Controller {
             None => ServiceTransition::Gone,
         };
         let by_name = before.services.iter().map(|service| (&*service.name, service)).collect();
-        self.departures.settle(now, &by_name, fate, &self.ledger);
+        self.draining.settle(now, &by_name, fate, &self.ledger);
         self.ledger.limiters.settle(now, fleet);
         self.ledger.retain(fate);
         let managed = |server| {
-            let place = self.roster.place(server)?;
+            let place = self.server_table.place(server)?;
             Some(fleet.services[place.service].policy == PolicyKind::Managed)
         };
         self.management.retain(|server| managed(server) == Some(true));
@@ -53,11 +53,13 @@ impl Controller {
     /// drops those of servers that left.
     fn reschedule(&mut self, now: Instant, before: &Fleet, origins: &[Origin]) {
         let mut dues = self.index_dues(now, origins);
-        dues.extend(self.member_dues(now, origins));
-        let roster = &self.roster;
+        dues.extend(self.server_dues(now, origins));
+        let server_table = &self.server_table;
         self.timers.retain(|due| match due {
-            Due::Check(id) => roster.get(id).is_some_and(|it| it.checks == Checks::Waiting),
-            Due::Return(id) | Due::HearAgain(id) | Due::JoinTimeout(id) => roster.get(id).is_some(),
+            Due::Check(id) => server_table.get(id).is_some_and(|it| it.checks == Checks::Waiting),
+            Due::Return(id) | Due::HearAgain(id) | Due::JoinTimeout(id) => {
+                server_table.get(id).is_some()
+            }
             Due::Regain(..) | Due::Step(_) | Due::Watch(..) | Due::Manage(_) | Due::Cut => false,
         });
         for (due, at) in dues {
@@ -69,7 +71,7 @@ impl Controller {
     /// When what is keyed by index is due.
     fn index_dues(&self, now: Instant, origins: &[Origin]) -> Vec<(Due, Option<Instant>)> {
         let mut dues = Vec::new();
-        let services = self.fleet.services.iter().zip(self.roster.services()).zip(origins);
+        let services = self.fleet.services.iter().zip(self.server_table.services()).zip(origins);
         for (s, ((service, known), origin)) in services.enumerate() {
             let was_at = origin.was_at();
             let look = next_look(now, service);
@@ -82,19 +84,19 @@ impl Controller {
                 dues.push((Due::Watch(s, g), group.watch.as_ref().and_then(|watch| watch.due())));
             }
         }
-        dues.push((Due::Cut, self.departures.next_deadline()));
+        dues.push((Due::Cut, self.draining.next_deadline()));
         dues
     }
 
     /// When servers in changed services return, and have joined their group.
-    fn member_dues(&self, now: Instant, origins: &[Origin]) -> Vec<(Due, Option<Instant>)> {
+    fn server_dues(&self, now: Instant, origins: &[Origin]) -> Vec<(Due, Option<Instant>)> {
         let changed = (0..origins.len()).filter(|at| origins[*at].same().is_none());
-        let members = || changed.clone().flat_map(|at| self.roster.members(at));
-        let returns = members().map(|member| (Due::Return(member.id()), member.returns_at()));
+        let servers = || changed.clone().flat_map(|at| self.server_table.servers(at));
+        let returns = servers().map(|entry| (Due::Return(entry.id()), entry.returns_at()));
         let joined_at = |due| self.timers.get(due).unwrap_or(now + JOIN_TIMEOUT);
-        let joins = members().map(|member| {
-            let due = Due::JoinTimeout(member.id());
-            (due, member.is_joining.then(|| joined_at(due)))
+        let joins = servers().map(|entry| {
+            let due = Due::JoinTimeout(entry.id());
+            (due, entry.is_joining.then(|| joined_at(due)))
         });
         returns.chain(joins).collect()
     }
@@ -108,12 +110,12 @@ impl Controller {
             let Some(check) = &self.fleet.services[at].health else { continue };
             let was = origin.was_at().and_then(|at| before.services[at].health.as_ref());
             let asks_the_same = was.is_some_and(|was| was.probe == check.probe);
-            for member in self.roster.members(at).filter(|it| it.checks == Checks::Waiting) {
-                let id = member.id();
+            for entry in self.server_table.servers(at).filter(|it| it.checks == Checks::Waiting) {
+                let id = entry.id();
                 match self.timers.get(Due::Check(id)).filter(|_| asks_the_same) {
                     None => new.push((id, check.interval)),
                     Some(due) if was != Some(check) => {
-                        let by_these = turn_of(now, id, member.health.interval(check));
+                        let by_these = turn_of(now, id, entry.health.interval(check));
                         sooner.push((id, due.min(by_these)));
                     }
                     Some(_) => {}

@@ -4,7 +4,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 
 use super::{Controller, Due};
 use crate::{
-    decide::roster::{Checks, Place},
+    decide::server_table::{Checks, Place},
     time::Instant,
 };
 
@@ -18,8 +18,8 @@ impl Controller {
             fleet: self.fleet.clone(),
             configuration: self.configuration,
             ledger: self.ledger.snapshot(),
-            roster: self.roster.clone(),
-            departures: self.departures.clone(),
+            server_table: self.server_table.clone(),
+            draining: self.draining.clone(),
             management: self.management.clone(),
             timers: self.timers.clone(),
             touched: (0..self.fleet.services.len()).collect(),
@@ -30,7 +30,7 @@ impl Controller {
             generation: self.generation,
             outputs: VecDeque::new(),
         };
-        copy.departures.count_in(&mut copy.ledger);
+        copy.draining.count_in(&mut copy.ledger);
         copy.count_in();
         copy.publish(now);
         copy.repeat_checks(now);
@@ -40,13 +40,13 @@ impl Controller {
     /// Counts in its own ledger.
     fn count_in(&mut self) {
         for (s, service) in self.fleet.services.iter().enumerate() {
-            self.roster.service_mut(s).state = self.ledger.service(&service.name);
+            self.server_table.service_mut(s).state = self.ledger.service(&service.name);
             for (g, group) in service.groups.iter().enumerate() {
-                let known = self.roster.group_mut(s, g);
+                let known = self.server_table.group_mut(s, g);
                 known.state = self.ledger.group(&service.name, &group.name);
-                for member in &mut known.members {
-                    let address = member.address();
-                    member.state = self.ledger.server(&service.name, &group.name, address);
+                for entry in &mut known.entries {
+                    let address = entry.address();
+                    entry.state = self.ledger.server(&service.name, &group.name, address);
                 }
             }
         }
@@ -58,10 +58,10 @@ impl Controller {
         for (service, of) in fleet.services.iter().enumerate() {
             for (group, of) in of.groups.iter().enumerate() {
                 for server in 0..of.servers.len() {
-                    let member = self.roster.at_mut(Place { service, group, server });
-                    if member.checks == Checks::UnderWay {
-                        member.checks = Checks::Waiting;
-                        let id = member.id();
+                    let entry = self.server_table.at_mut(Place { service, group, server });
+                    if entry.checks == Checks::UnderWay {
+                        entry.checks = Checks::Waiting;
+                        let id = entry.id();
                         self.timers.set(Due::Check(id), Some(now));
                     }
                 }

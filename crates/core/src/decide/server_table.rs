@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use crate::{
     decide::{
         ledger::{GroupState, Ledger, ServerId, ServiceState},
-        turn::PriorityTier,
+        priority_tier::PriorityTier,
     },
     fleet::{Fleet, Group, Service},
     health::{outlier::Watch, round_trip::is_news},
@@ -14,9 +14,9 @@ use crate::{
     units::Ratio,
 };
 
-mod member;
+mod entry;
 
-pub(crate) use member::{Checks, ServerEntry};
+pub(crate) use entry::{Checks, ServerEntry};
 
 /// All servers of the fleet.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +53,7 @@ pub(crate) enum Origin {
 pub(crate) struct OfGroup {
     pub state: Arc<GroupState>,
     /// In the order of the file.
-    pub members: Vec<ServerEntry>,
+    pub entries: Vec<ServerEntry>,
     pub standing: GroupRank,
     /// Where errors occur in it.
     pub watch: Option<Box<Watch>>,
@@ -116,8 +116,8 @@ impl ServerTable {
         self.places.clear();
         for (s, service) in self.services.iter().enumerate() {
             for (g, group) in service.groups.iter().enumerate() {
-                for (n, member) in group.members.iter().enumerate() {
-                    let index = member.id().index();
+                for (n, entry) in group.entries.iter().enumerate() {
+                    let index = entry.id().index();
                     if self.places.len() <= index {
                         self.places.resize(index + 1, None);
                     }
@@ -132,11 +132,11 @@ impl ServerTable {
     }
 
     pub(crate) fn at(&self, place: Place) -> &ServerEntry {
-        &self.services[place.service].groups[place.group].members[place.server]
+        &self.services[place.service].groups[place.group].entries[place.server]
     }
 
     pub(crate) fn at_mut(&mut self, place: Place) -> &mut ServerEntry {
-        &mut self.services[place.service].groups[place.group].members[place.server]
+        &mut self.services[place.service].groups[place.group].entries[place.server]
     }
 
     pub(crate) fn get(&self, server: ServerId) -> Option<&ServerEntry> {
@@ -161,8 +161,8 @@ impl ServerTable {
     }
 
     /// The servers of a service.
-    pub(crate) fn members(&self, service: usize) -> impl Iterator<Item = &ServerEntry> {
-        self.services[service].groups.iter().flat_map(|group| &group.members)
+    pub(crate) fn servers(&self, service: usize) -> impl Iterator<Item = &ServerEntry> {
+        self.services[service].groups.iter().flat_map(|group| &group.entries)
     }
 
     /// How many servers of a service are out by ejection, and how many there are.
@@ -171,18 +171,18 @@ impl ServerTable {
         groups.fold((0, 0), |(out, all), (o, a)| (out + o, all + a))
     }
 
-    /// Panics where members and fleet differ.
+    /// Panics where entries and fleet differ.
     pub(crate) fn check_invariants(&self, fleet: &Fleet) {
         let mut known = 0;
         for (s, (service, of)) in self.services.iter().zip(&fleet.services).enumerate() {
             for (g, (group, of_group)) in service.groups.iter().zip(&of.groups).enumerate() {
-                assert_eq!(group.members.len(), of_group.servers.len(), "a member for each server");
-                let members = group.members.iter().zip(&of_group.servers).enumerate();
-                for (n, (member, server)) in members {
-                    assert_eq!(server.address, member.address());
-                    assert_eq!(of.health.is_some(), member.checks != Checks::Off);
+                assert_eq!(group.entries.len(), of_group.servers.len(), "an entry for each server");
+                let entries = group.entries.iter().zip(&of_group.servers).enumerate();
+                for (n, (entry, server)) in entries {
+                    assert_eq!(server.address, entry.address());
+                    assert_eq!(of.health.is_some(), entry.checks != Checks::Off);
                     let place = Place { service: s, group: g, server: n };
-                    assert_eq!(self.place(member.id()), Some(place));
+                    assert_eq!(self.place(entry.id()), Some(place));
                     known += 1;
                 }
                 let GroupRank { yields, well_since } = group.standing;
@@ -238,65 +238,65 @@ impl OfGroup {
         let state = ledger.group(&service.name, &group.name);
         let known = known.unwrap_or_else(|| Self {
             state: state.clone(),
-            members: Vec::new(),
+            entries: Vec::new(),
             standing: GroupRank::default(),
             watch: None,
             distance: None,
         });
-        let Self { members, standing, mut watch, distance, .. } = known;
+        let Self { entries, standing, mut watch, distance, .. } = known;
         let mut known: BTreeMap<SocketAddr, ServerEntry> =
-            members.into_iter().map(|member| (member.address(), member)).collect();
+            entries.into_iter().map(|entry| (entry.address(), entry)).collect();
         let (mut new, mut serves) = (Vec::new(), false);
-        let members = group.servers.iter().enumerate().map(|(at, server)| {
-            let member = known.remove(&server.address);
-            let is_new = member.is_none();
-            let mut member = member.unwrap_or_else(|| {
+        let entries = group.servers.iter().enumerate().map(|(at, server)| {
+            let entry = known.remove(&server.address);
+            let is_new = entry.is_none();
+            let mut entry = entry.unwrap_or_else(|| {
                 let state = ledger.server(&service.name, &group.name, server.address);
                 ServerEntry::new(state, up_since)
             });
-            member.configure(server, service.health.as_ref());
+            entry.configure(server, service.health.as_ref());
             if !is_new {
-                serves |= member.takes_part && member.is_healthy();
-            } else if member.takes_part {
+                serves |= entry.takes_part && entry.is_healthy();
+            } else if entry.takes_part {
                 new.push(at);
             }
-            member
+            entry
         });
-        let mut members: Vec<ServerEntry> = members.collect();
+        let mut entries: Vec<ServerEntry> = entries.collect();
         // As many as have gone take the places of those: the few that stay are not given what was
         // meant for all.
-        let gone = known.values().filter(|member| member.counts_towards_capacity()).count();
+        let gone = known.values().filter(|entry| entry.counts_towards_capacity()).count();
         if serves {
-            new.into_iter().skip(gone).for_each(|at| members[at].is_joining = true);
+            new.into_iter().skip(gone).for_each(|at| entries[at].is_joining = true);
         }
         for gone in known.values() {
             watch.iter_mut().for_each(|watch| watch.forget(gone.id()));
             // What it told last may not be heard any more.
             state.hear_errors_again();
         }
-        Self { state, members, standing, watch, distance }
+        Self { state, entries, standing, watch, distance }
     }
 
     /// The servers that take part now.
     pub(crate) fn taking_part(&self) -> impl Iterator<Item = &ServerEntry> {
-        self.members.iter().filter(|member| member.takes_part && member.is_healthy())
+        self.entries.iter().filter(|entry| entry.takes_part && entry.is_healthy())
     }
 
     /// How many servers are out by ejection, and how many there are.
     pub(crate) fn ejected(&self) -> (usize, usize) {
-        let out = self.members.iter().filter(|member| member.is_ejected());
-        (out.count(), self.members.len())
+        let out = self.entries.iter().filter(|entry| entry.is_ejected());
+        (out.count(), self.entries.len())
     }
 
     /// The healthy share of the group, as far as its servers take part.
     pub(crate) fn healthy_share(&self) -> Ratio {
-        let members = self.members.iter().filter(|member| member.counts_towards_capacity());
-        PriorityTier::of(members.map(|it| (it.priority, it.is_healthy()))).healthy_share()
+        let entries = self.entries.iter().filter(|entry| entry.counts_towards_capacity());
+        PriorityTier::of(entries.map(|it| (it.priority, it.is_healthy()))).healthy_share()
     }
 
     /// Looks how far it is by the checks; true if that is news.
     pub(crate) fn measure_distance(&mut self) -> bool {
-        let measured = self.members.iter().filter_map(|member| member.round_trip.get()).min();
+        let measured = self.entries.iter().filter_map(|entry| entry.round_trip.get()).min();
         let moved = match (self.distance, measured) {
             (Some(old), Some(new)) => is_news(old, new),
             (old, new) => old.is_none() && new.is_some(),

@@ -2,11 +2,11 @@
 //! (RFC 2782). The others stand by.
 //!
 //! What the file says of a group is meant for the servers of its first priority, so
-//! `healthy share = min(healthy of the turn / configured of the first priority, 1)`.
+//! `healthy share = min(healthy of the active tier / configured of the first priority, 1)`.
 
 use crate::units::Ratio;
 
-/// The turn of one group.
+/// The first priority of a group's servers, and the active one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PriorityTier {
     /// The first priority there is, and how many servers have it.
@@ -18,15 +18,15 @@ pub(crate) struct PriorityTier {
 impl PriorityTier {
     /// Of servers that take part, each with its priority and whether it is healthy.
     pub(crate) fn of(servers: impl Iterator<Item = (u16, bool)>) -> Self {
-        servers.fold(Self::default(), |turn, (priority, healthy)| Self {
-            first: with(turn.first, priority),
-            healthy: if healthy { with(turn.healthy, priority) } else { turn.healthy },
+        servers.fold(Self::default(), |tier, (priority, healthy)| Self {
+            first: with(tier.first, priority),
+            healthy: if healthy { with(tier.healthy, priority) } else { tier.healthy },
         })
     }
 
-    /// Whether servers of this priority are in turn.
+    /// Whether servers of this priority are in the active tier.
     pub(crate) fn is_of(&self, priority: u16) -> bool {
-        self.healthy.is_some_and(|(turn, _)| turn == priority)
+        self.healthy.is_some_and(|(active, _)| active == priority)
     }
 
     /// How many servers what the file says of the group is meant for.
@@ -88,18 +88,18 @@ fn with(lowest: Option<(u16, usize)>, priority: u16) -> Option<(u16, usize)> {
 mod tests {
     use super::*;
 
-    fn turn(servers: &[(u16, bool)]) -> (Option<u16>, Ratio) {
-        let turn = PriorityTier::of(servers.iter().copied());
-        (turn.healthy.map(|it| it.0), turn.healthy_share())
+    fn active(servers: &[(u16, bool)]) -> (Option<u16>, Ratio) {
+        let tier = PriorityTier::of(servers.iter().copied());
+        (tier.healthy.map(|it| it.0), tier.healthy_share())
     }
 
     #[test]
-    fn the_next_priority_has_its_turn_when_nobody_of_the_first_is_healthy() {
+    fn the_next_priority_is_active_when_nobody_of_the_first_is_healthy() {
         let both = [(10, true), (10, false), (20, true)];
-        assert_eq!(turn(&both), (Some(10), Ratio::percent(50)));
+        assert_eq!(active(&both), (Some(10), Ratio::percent(50)));
         let standby = [(10, false), (10, false), (20, true), (20, true), (20, true)];
-        assert_eq!(turn(&standby), (Some(20), Ratio::ONE), "never more than is configured");
-        assert_eq!(turn(&[(10, false), (20, false)]).0, None);
-        assert_eq!(turn(&[]).0, None);
+        assert_eq!(active(&standby), (Some(20), Ratio::ONE), "never more than is configured");
+        assert_eq!(active(&[(10, false), (20, false)]).0, None);
+        assert_eq!(active(&[]).0, None);
     }
 }
