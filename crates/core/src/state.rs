@@ -43,7 +43,7 @@ pub use standby::{PeerCounts, PeerLink, Role, Standby, StandbyPeer};
 
 use crate::{
     decide::{
-        census::{Condition, EnrolledGroup, EnrolledServer},
+        census::{Condition, GroupSnapshot, ServerSnapshot},
         ledger::ServerId,
         limits,
         plan::{self, GroupPlan, Plan, ServerPlan},
@@ -456,7 +456,7 @@ impl Plan {
 fn servers(
     plan: Option<&GroupPlan>,
     of: &fleet::Group,
-    here: &EnrolledGroup,
+    here: &GroupSnapshot,
     now: Instant,
 ) -> Vec<Server> {
     let mut planned: Vec<Option<&ServerPlan>> = vec![None; of.servers.len()];
@@ -465,15 +465,15 @@ fn servers(
     }
     let given = here.servers.iter().zip(&of.servers).enumerate();
     given
-        .map(|(index, (enrolled, of_server))| {
+        .map(|(index, (known, of_server))| {
             let drained = of_server.weight == 0 || of.scaler == Ratio::ZERO;
-            server(planned[index], of_server, enrolled, drained, now)
+            server(planned[index], of_server, known, drained, now)
         })
         .collect()
 }
 
 /// All of a group but its servers.
-fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &EnrolledGroup, now: Instant) -> Group {
+fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &GroupSnapshot, now: Instant) -> Group {
     Group {
         name: of.name.clone(),
         region: of.region.clone(),
@@ -500,16 +500,16 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &EnrolledGroup, now:
 fn server(
     plan: Option<&ServerPlan>,
     of: &fleet::Server,
-    enrolled: &EnrolledServer,
+    here: &ServerSnapshot,
     drained: bool,
     now: Instant,
 ) -> Server {
-    let state = &enrolled.state;
+    let state = &here.state;
     let full = (of.weight * plan::WEIGHT_SCALE).max(1);
     Server {
         address: fleet::ServerAddress(of.address).to_string(),
-        condition: if drained { Condition::Drained } else { enrolled.condition },
-        reason: enrolled.reason.as_deref().map(ToString::to_string),
+        condition: if drained { Condition::Drained } else { here.condition },
+        reason: here.reason.as_deref().map(ToString::to_string),
         weight: of.weight,
         share: plan.map_or(0.0, |plan| f64::from(plan.weight) / f64::from(full)),
         limits: plan.map_or(Limits::NOTHING, |plan| plan.limits.as_told()),

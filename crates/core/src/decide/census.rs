@@ -12,18 +12,18 @@ use crate::{
 
 /// A configured group.
 #[derive(Debug)]
-pub struct EnrolledGroup {
+pub struct GroupSnapshot {
     /// Round-trip time from this edge; [`Duration::MAX`] while not measured.
     pub distance: Duration,
     /// Its counters.
     pub state: Arc<GroupState>,
     /// In the order of the file.
-    pub servers: Box<[EnrolledServer]>,
+    pub servers: Box<[ServerSnapshot]>,
 }
 
 /// A configured server.
 #[derive(Debug)]
-pub struct EnrolledServer {
+pub struct ServerSnapshot {
     /// Its counters.
     pub state: Arc<ServerState>,
     /// Its condition.

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
     decide::{
-        census::EnrolledGroup,
+        census::GroupSnapshot,
         concurrency::Auto,
         ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
         limits::{Admission, Limits},
@@ -60,8 +60,8 @@ impl Plan {
     /// healthy or not.
     pub fn staying(&self) -> impl Iterator<Item = ServerId> {
         let census = self.services.iter().flat_map(|service| &service.census);
-        let enrolled = census.flat_map(|group| &group.servers);
-        enrolled.filter(|it| !it.state.is_leaving()).map(|it| it.state.id())
+        let servers = census.flat_map(|group| &group.servers);
+        servers.filter(|it| !it.state.is_leaving()).map(|it| it.state.id())
     }
 }
 
@@ -81,7 +81,7 @@ pub struct ServicePlan {
     /// Whether demand is counted, since a group is shared with other edges.
     pub(crate) is_shared: bool,
     /// Every group, in the order of the file.
-    pub census: Box<[EnrolledGroup]>,
+    pub census: Box<[GroupSnapshot]>,
 }
 
 /// One group that can be given requests.

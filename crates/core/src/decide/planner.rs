@@ -8,7 +8,7 @@ use crate::{
     cluster::share::Share,
     decide::{
         budget::{Allowance, Budget},
-        census::{Condition, EnrolledGroup, EnrolledServer},
+        census::{Condition, GroupSnapshot, ServerSnapshot},
         concurrency::{Auto, Bounds, CEILING},
         ledger::{GroupState, ServerState, ServiceState},
         limits::Limits,
@@ -72,14 +72,14 @@ impl ServicePlan {
     }
 }
 
-fn enroll(status: &GroupStatus<'_>) -> EnrolledGroup {
-    let enrolled = |it: &ServerStatus<'_>| EnrolledServer {
+fn snapshot(status: &GroupStatus<'_>) -> GroupSnapshot {
+    let server = |it: &ServerStatus<'_>| ServerSnapshot {
         state: it.state.clone(),
         condition: it.condition,
         reason: it.reason.clone(),
     };
-    let servers = status.servers.iter().map(enrolled).collect();
-    EnrolledGroup { distance: status.distance, state: status.state.clone(), servers }
+    let servers = status.servers.iter().map(server).collect();
+    GroupSnapshot { distance: status.distance, state: status.state.clone(), servers }
 }
 
 impl GroupPlan {
@@ -132,7 +132,7 @@ pub(crate) fn service_plan(
         retry: service.retry,
         ejection: service.ejection,
         state: state.clone(),
-        census: status.iter().map(enroll).collect(),
+        census: status.iter().map(snapshot).collect(),
     }
 }
 

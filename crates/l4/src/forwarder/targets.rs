@@ -53,10 +53,10 @@ pub(super) fn targets(plan: &Plan, service: usize) -> Vec<Target> {
     };
     let is_stopped = of.maintenance.as_ref().is_some_and(|it| it.enabled);
     let mut found: BTreeMap<SocketAddr, Target> = BTreeMap::new();
-    for (g, (group, enrolled)) in of.groups.iter().zip(&*ways.census).enumerate() {
+    for (g, (group, here)) in of.groups.iter().zip(&*ways.census).enumerate() {
         let first = ways.groups.first().filter(|_| !is_stopped);
         let first = first.filter(|first| usize::from(first.index) == g);
-        for (s, (server, known)) in group.servers.iter().zip(&enrolled.servers).enumerate() {
+        for (s, (server, known)) in group.servers.iter().zip(&here.servers).enumerate() {
             let given = first
                 .and_then(|first| first.servers.iter().find(|given| usize::from(given.index) == s));
             let target = Target {
