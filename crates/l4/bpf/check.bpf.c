@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0-only
-/* Health checks that take the road of the traffic. loadline connects to a server's own address from
+/* Health checks that take the path of the traffic. loadline connects to a server's own address from
  * a port that is written down here; what leaves goes to the service address at that server, as
  * clients' packets do, and what it answers comes from its own address again.
  *
@@ -37,7 +37,7 @@ struct check {
 /* The loader sets the size. */
 TABLE(checks, HASH, struct check_key, struct check, 1, BPF_F_NO_PREALLOC);
 
-struct road {
+struct packet {
 	struct address source, destination;
 	struct check_key key;
 	__u32 transport; /* offset */
@@ -45,46 +45,48 @@ struct road {
 
 #define IP_AT ETH_HLEN
 
-static __always_inline int read_ip4(struct __sk_buff *skb, struct road *road)
+static __always_inline int read_ip4(struct __sk_buff *skb, struct packet *packet)
 {
 	struct iphdr ip;
 
 	if (bpf_skb_load_bytes(skb, IP_AT, &ip, sizeof(ip)) || ip.ihl != 5)
 		return 0;
-	road->source.word[0] = ip.saddr;
-	road->destination.word[0] = ip.daddr;
-	road->key.protocol = ip.protocol;
-	road->transport = IP_AT + sizeof(ip);
+	packet->source.word[0] = ip.saddr;
+	packet->destination.word[0] = ip.daddr;
+	packet->key.protocol = ip.protocol;
+	packet->transport = IP_AT + sizeof(ip);
 	return 1;
 }
 
-static __always_inline int read_ip6(struct __sk_buff *skb, struct road *road)
+static __always_inline int read_ip6(struct __sk_buff *skb, struct packet *packet)
 {
 	struct ipv6hdr ip;
 
 	if (bpf_skb_load_bytes(skb, IP_AT, &ip, sizeof(ip)))
 		return 0;
-	__builtin_memcpy(&road->source, &ip.saddr, sizeof(ip.saddr));
-	__builtin_memcpy(&road->destination, &ip.daddr, sizeof(ip.daddr));
-	road->key.protocol = ip.nexthdr;
-	road->key.v6 = 1;
-	road->transport = IP_AT + sizeof(ip);
+	__builtin_memcpy(&packet->source, &ip.saddr, sizeof(ip.saddr));
+	__builtin_memcpy(&packet->destination, &ip.daddr, sizeof(ip.daddr));
+	packet->key.protocol = ip.nexthdr;
+	packet->key.v6 = 1;
+	packet->transport = IP_AT + sizeof(ip);
 	return 1;
 }
 
 /* Ports as they are in packets that leave. */
-static __always_inline int read_road(struct __sk_buff *skb, struct road *road, const int comes)
+static __always_inline int read_packet(struct __sk_buff *skb, struct packet *packet,
+				       const int comes)
 {
-	int is_read = skb->protocol == bpf_htons(ETH_P_IP)     ? read_ip4(skb, road)
-		      : skb->protocol == bpf_htons(ETH_P_IPV6) ? read_ip6(skb, road)
+	int is_read = skb->protocol == bpf_htons(ETH_P_IP)     ? read_ip4(skb, packet)
+		      : skb->protocol == bpf_htons(ETH_P_IPV6) ? read_ip6(skb, packet)
 							       : 0;
 	union ports ports;
 
-	if (!is_read || (road->key.protocol != IPPROTO_TCP && road->key.protocol != IPPROTO_UDP) ||
-	    bpf_skb_load_bytes(skb, road->transport, &ports, sizeof(ports)))
+	if (!is_read ||
+	    (packet->key.protocol != IPPROTO_TCP && packet->key.protocol != IPPROTO_UDP) ||
+	    bpf_skb_load_bytes(skb, packet->transport, &ports, sizeof(ports)))
 		return 0;
-	road->key.ports.source = comes ? ports.destination : ports.source;
-	road->key.ports.destination = comes ? ports.source : ports.destination;
+	packet->key.ports.source = comes ? ports.destination : ports.source;
+	packet->key.ports.destination = comes ? ports.source : ports.destination;
 	return 1;
 }
 
@@ -113,23 +115,23 @@ static __always_inline void replace6(struct __sk_buff *skb, __u32 at, __u32 chec
 }
 
 /* Replaces the source, or the destination, which follows it in both families. */
-static __always_inline void replace(struct __sk_buff *skb, const struct road *road,
+static __always_inline void replace(struct __sk_buff *skb, const struct packet *packet,
 				    const int destination, struct address *from,
 				    struct address *to)
 {
-	const int is_tcp = road->key.protocol == IPPROTO_TCP;
-	__u32 check = road->transport + (is_tcp ? offsetof(struct tcphdr, check)
-						: offsetof(struct udphdr, check));
+	const int is_tcp = packet->key.protocol == IPPROTO_TCP;
+	__u32 check = packet->transport + (is_tcp ? offsetof(struct tcphdr, check)
+						  : offsetof(struct udphdr, check));
 	__u64 flags = is_tcp ? 0 : BPF_F_MARK_MANGLED_0;
 
-	if (road->key.v6)
+	if (packet->key.v6)
 		replace6(skb, IP_AT + (destination ? sizeof(*to) : 0), check, flags, from, to);
 	else
 		replace4(skb, IP_AT + (destination ? sizeof(__be32) : 0), check, flags,
 			 from->word[0], to->word[0]);
 }
 
-static __always_inline void wrap4(struct __sk_buff *skb, const struct road *road,
+static __always_inline void wrap4(struct __sk_buff *skb, const struct packet *packet,
 				  const struct check *check)
 {
 	struct iphdr outer = {
@@ -138,7 +140,7 @@ static __always_inline void wrap4(struct __sk_buff *skb, const struct road *road
 		.ttl = TUNNEL_TTL,
 		.protocol = IPPROTO_IPIP,
 		.tot_len = bpf_htons(skb->len - ETH_HLEN + sizeof(outer)),
-		.saddr = road->source.word[0],
+		.saddr = packet->source.word[0],
 		.daddr = check->server.word[0],
 	};
 
@@ -148,7 +150,7 @@ static __always_inline void wrap4(struct __sk_buff *skb, const struct road *road
 		bpf_skb_store_bytes(skb, IP_AT, &outer, sizeof(outer), 0);
 }
 
-static __always_inline void wrap6(struct __sk_buff *skb, const struct road *road,
+static __always_inline void wrap6(struct __sk_buff *skb, const struct packet *packet,
 				  const struct check *check)
 {
 	struct ipv6hdr outer = {
@@ -158,7 +160,7 @@ static __always_inline void wrap6(struct __sk_buff *skb, const struct road *road
 		.hop_limit = TUNNEL_TTL,
 	};
 
-	__builtin_memcpy(&outer.saddr, &road->source, sizeof(outer.saddr));
+	__builtin_memcpy(&outer.saddr, &packet->source, sizeof(outer.saddr));
 	__builtin_memcpy(&outer.daddr, &check->server, sizeof(outer.daddr));
 	if (!bpf_skb_adjust_room(skb, sizeof(outer), BPF_ADJ_ROOM_MAC,
 				 BPF_F_ADJ_ROOM_ENCAP_L3_IPV6))
@@ -168,34 +170,34 @@ static __always_inline void wrap6(struct __sk_buff *skb, const struct road *road
 SEC("classifier")
 int check_out(struct __sk_buff *skb)
 {
-	struct road road = {};
+	struct packet packet = {};
 	struct check *check;
 
 	/* What came in is forwarded, and none of our checks. */
-	if (skb->ingress_ifindex || !read_road(skb, &road, 0))
+	if (skb->ingress_ifindex || !read_packet(skb, &packet, 0))
 		return TC_NEXT;
-	check = bpf_map_lookup_elem(&checks, &road.key);
-	if (!check || !is_same(&road.destination, &check->server))
+	check = bpf_map_lookup_elem(&checks, &packet.key);
+	if (!check || !is_same(&packet.destination, &check->server))
 		return TC_NEXT;
-	replace(skb, &road, 1, &check->server, &check->service);
-	if (check->method == METHOD_IPIP && road.key.v6)
-		wrap6(skb, &road, check);
+	replace(skb, &packet, 1, &check->server, &check->service);
+	if (check->method == METHOD_IPIP && packet.key.v6)
+		wrap6(skb, &packet, check);
 	else if (check->method == METHOD_IPIP)
-		wrap4(skb, &road, check);
+		wrap4(skb, &packet, check);
 	return TC_NEXT;
 }
 
 SEC("classifier")
 int check_in(struct __sk_buff *skb)
 {
-	struct road road = {};
+	struct packet packet = {};
 	struct check *check;
 
-	if (!read_road(skb, &road, 1))
+	if (!read_packet(skb, &packet, 1))
 		return TC_NEXT;
-	check = bpf_map_lookup_elem(&checks, &road.key);
-	if (check && is_same(&road.source, &check->service))
-		replace(skb, &road, 0, &check->service, &check->server);
+	check = bpf_map_lookup_elem(&checks, &packet.key);
+	if (check && is_same(&packet.source, &check->service))
+		replace(skb, &packet, 0, &check->service, &check->server);
 	return TC_NEXT;
 }
 

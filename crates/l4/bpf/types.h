@@ -19,16 +19,16 @@ struct address {
  * one that was just written in parts makes the processor wait. */
 
 /* Where a service is, or zero where the key only says that the address is one of ours. */
-#define DOOR(port, protocol) ((__u32)(port) | (__u32)(protocol) << 16)
+#define PORT_PROTOCOL(port, protocol) ((__u32)(port) | (__u32)(protocol) << 16)
 
 struct service_key4 {
 	__be32 address;
-	__u32 door;
+	__u32 port_protocol;
 };
 
 struct service_key6 {
 	struct address address;
-	__u32 door;
+	__u32 port_protocol;
 };
 
 struct service {
@@ -45,7 +45,7 @@ struct service {
 /* A service that a processor has just looked up. */
 struct recent_service {
 	struct address address;
-	__u32 door; /* and family; zero where nothing has been remembered */
+	__u32 port_protocol; /* and family; zero where nothing has been remembered */
 	__u32 generation;
 	struct service service;
 };

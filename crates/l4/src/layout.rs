@@ -99,18 +99,18 @@ impl ServiceKey {
 
     fn new(at: SocketAddr, protocol: u8) -> Self {
         let port = u16::from_ne_bytes(at.port().to_be_bytes());
-        let door = (u32::from(port) | u32::from(protocol) << 16).to_ne_bytes();
+        let port_protocol = (u32::from(port) | u32::from(protocol) << 16).to_ne_bytes();
         match at.ip() {
             IpAddr::V4(ip) => {
                 let mut key = [0; 8];
                 key[..4].copy_from_slice(&ip.octets());
-                key[4..].copy_from_slice(&door);
+                key[4..].copy_from_slice(&port_protocol);
                 Self::V4(key)
             }
             IpAddr::V6(ip) => {
                 let mut key = [0; 20];
                 key[..16].copy_from_slice(&ip.octets());
-                key[16..].copy_from_slice(&door);
+                key[16..].copy_from_slice(&port_protocol);
                 Self::V6(key)
             }
         }

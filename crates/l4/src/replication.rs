@@ -2,9 +2,9 @@
 //! it.
 //!
 //! An active balancer keeps [`Facts`] of what cannot be recomputed: the entries of its rings,
-//! exactly (`ring`), the flows that are written down, the NAT connections with their ports,
-//! and what its numbers of servers, return addresses and doors stand for. Flows of a settled entry
-//! are no facts, however many there are.
+//! exactly (`ring`), the flows that are written down, the NAT connections with their ports, and
+//! what its numbers of servers, return addresses and service addresses stand for. Flows of a
+//! settled entry are no facts, however many there are.
 //!
 //! ```text
 //!  active: Facts --changed--> Sender ==Data==> Receiver --changes--> Facts of the standby
@@ -74,7 +74,7 @@ pub enum Key {
     /// A flow that is written down.
     Flow {
         /// Number of the service address.
-        door: u16,
+        service_address: u16,
         /// Where it comes from.
         client: SocketAddr,
     },
@@ -141,7 +141,7 @@ pub struct Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nat {
     /// Number of the service address.
-    pub door: u16,
+    pub service_address: u16,
     /// Where it comes from.
     pub client: SocketAddr,
     /// The link address of the next hop towards the client.

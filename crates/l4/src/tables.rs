@@ -42,7 +42,7 @@ impl Datapath {
     }
 
     /// Where clients reach which service.
-    pub(crate) fn doors(&self) -> impl Iterator<Item = (u32, Frontend)> {
+    pub(crate) fn frontends(&self) -> impl Iterator<Item = (u32, Frontend)> {
         let of = |(number, service): (&u32, &crate::datapath::Service)| {
             let number = *number;
             service.frontends.clone().into_iter().map(move |frontend| (number, frontend))

@@ -77,7 +77,7 @@ const fn kind(key: &Key, fact: Option<&Fact>) -> u8 {
             _ => SERVER,
         },
         Key::Return(..) => RETURN,
-        Key::ServiceAddress(_) => DOOR,
+        Key::ServiceAddress(_) => SERVICE_ADDRESS,
         Key::Entries { .. } => ENTRIES,
         Key::Flow { .. } => FLOW,
         Key::Nat { .. } => NAT,
@@ -96,8 +96,8 @@ fn write_key(to: &mut Vec<u8>, key: &Key) -> u8 {
             number_to(to, (*service).into());
             number_to(to, (*part).into());
         }
-        Key::Flow { door, client } => {
-            number_to(to, (*door).into());
+        Key::Flow { service_address, client } => {
+            number_to(to, (*service_address).into());
             return socket_to(to, client);
         }
         Key::Nat { server, port } => {
@@ -137,8 +137,8 @@ fn write_fact(to: &mut Vec<u8>, fact: &Fact) -> u8 {
             number_to(to, *position);
             0
         }
-        Fact::Nat(Nat { door, client, link, is_closed }) => {
-            number_to(to, (*door).into());
+        Fact::Nat(Nat { service_address, client, link, is_closed }) => {
+            number_to(to, (*service_address).into());
             let flag = socket_to(to, client);
             to.extend(link);
             if *is_closed { flag | CLOSED } else { flag }
@@ -150,12 +150,12 @@ fn read_key(from: &mut Reader<'_>, kind: u8, is_v6: bool) -> Result<Key, Malform
     Ok(match kind {
         SERVER | SERVER_OF_SERVICE => Key::Server(from.server()?),
         RETURN => Key::Return(is_v6, from.byte()?),
-        DOOR => Key::ServiceAddress(from.short()?),
+        SERVICE_ADDRESS => Key::ServiceAddress(from.short()?),
         ENTRIES => {
             let (service, part) = (from.short()?, from.below(PARTS.into())? as u16);
             Key::Entries { service, part }
         }
-        FLOW => Key::Flow { door: from.short()?, client: from.socket(is_v6)? },
+        FLOW => Key::Flow { service_address: from.short()?, client: from.socket(is_v6)? },
         NAT => {
             let (server, address) = (from.server()?, from.short()?);
             Key::Nat { server, port: Port { address, port: from.port()? } }
@@ -188,8 +188,8 @@ fn read_fact(from: &mut Reader<'_>, key: &Key, head: u8) -> Result<Fact, Malform
             Fact::Flow(Flow { server, position })
         }
         Key::Nat { .. } => {
-            let (door, client) = (from.short()?, from.socket(is_v6)?);
-            Fact::Nat(Nat { door, client, link: from.take()?, is_closed })
+            let (service_address, client) = (from.short()?, from.socket(is_v6)?);
+            Fact::Nat(Nat { service_address, client, link: from.take()?, is_closed })
         }
     })
 }
@@ -295,7 +295,7 @@ const NUMBER: Result<u32, Malformed> = Err(Malformed::Number);
 // Kinds of keys.
 const SERVER: u8 = 1;
 const RETURN: u8 = 2;
-const DOOR: u8 = 3;
+const SERVICE_ADDRESS: u8 = 3;
 const ENTRIES: u8 = 4;
 const FLOW: u8 = 5;
 const NAT: u8 = 6;

@@ -52,7 +52,7 @@ fn fact() -> impl Strategy<Value = (Key, Fact)> {
     );
     let back = (0..2u8, client())
         .prop_map(|(number, at)| (Key::Return(at.is_ipv6(), number), Fact::Return(at.ip())));
-    let door = (number.clone(), any::<u16>(), client(), any::<u8>()).prop_map(
+    let service_address = (number.clone(), any::<u16>(), client(), any::<u8>()).prop_map(
         |(number, service, at, protocol)| {
             (
                 Key::ServiceAddress(number),
@@ -68,17 +68,17 @@ fn fact() -> impl Strategy<Value = (Key, Fact)> {
         },
     );
     let flow = (0..2u16, client(), number.clone(), 0..RING_SIZE as u32).prop_map(
-        |(door, client, server, position)| {
-            (Key::Flow { door, client }, Fact::Flow(Flow { server, position }))
+        |(service_address, client, server, position)| {
+            (Key::Flow { service_address, client }, Fact::Flow(Flow { server, position }))
         },
     );
     let nat = (number, 0..3u16, client(), any::<[u8; 6]>(), any::<bool>()).prop_map(
         |(server, port, client, link, is_closed)| {
             let key = Key::Nat { server, port: Port { address: port, port } };
-            (key, Fact::Nat(Nat { door: 7, client, link, is_closed }))
+            (key, Fact::Nat(Nat { service_address: 7, client, link, is_closed }))
         },
     );
-    prop_oneof![server, back, door, entries, flow, nat]
+    prop_oneof![server, back, service_address, entries, flow, nat]
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -300,7 +300,7 @@ fn follow(copy: &mut Facts, receiver: &mut Receiver) {
 
 fn nat(server: u16, client: SocketAddr) -> (Key, Fact) {
     let key = Key::Nat { server, port: Port { address: 1, port: 40_000 } };
-    (key, Fact::Nat(Nat { door: 3, client, link: [2, 0, 0, 0, 0, 1], is_closed: false }))
+    (key, Fact::Nat(Nat { service_address: 3, client, link: [2, 0, 0, 0, 0, 1], is_closed: false }))
 }
 
 fn length(key: &Key, fact: Option<&Fact>, extent: Extent) -> usize {
@@ -323,7 +323,10 @@ fn records_are_small() {
     let (key, fact) = nat(200, SocketAddr::from(([0xfd00; 8], 50_000)));
     assert_eq!(length(&key, Some(&fact), Extent::Whole), 31);
     let flow = Fact::Flow(Flow { server: 200, position: 65_000 });
-    assert_eq!(length(&Key::Flow { door: 3, client: v4 }, Some(&flow), Extent::Whole), 13);
+    assert_eq!(
+        length(&Key::Flow { service_address: 3, client: v4 }, Some(&flow), Extent::Whole),
+        13
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What an active balancer tells: its tables as facts, kept up to date by events.
 //!
-//! Servers, return addresses, doors and rings are looked at where the datapath says that something
-//! has changed; flows and NAT connections come as events. Where events were missed, and at first,
-//! the tables are read whole.
+//! Servers, return addresses, service addresses and rings are looked at where the datapath says
+//! that something has changed; flows and NAT connections come as events. Where events were missed,
+//! and at first, the tables are read whole.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct Active {
     facts: Facts,
     senders: Vec<Sender>,
-    doors: HashMap<Frontend, u16>,
+    service_addresses: HashMap<Frontend, u16>,
     /// Facts of kind `Flow`.
     flows: usize,
     /// Of the datapath when it was last looked at whole.
@@ -42,7 +42,7 @@ impl Active {
         Self {
             facts: Facts::new(),
             senders: draws.map(|draw| Sender::new(epoch, draw)).collect(),
-            doors: HashMap::new(),
+            service_addresses: HashMap::new(),
             flows: 0,
             revision: None,
         }
@@ -109,8 +109,8 @@ impl Active {
                 self.set(Key::Return(v6, number), Some(Fact::Return(address)));
             }
         }
-        for (service, frontend) in datapath.doors() {
-            self.door(&frontend, service as u16);
+        for (service, frontend) in datapath.frontends() {
+            self.service_address(&frontend, service as u16);
         }
         for service in datapath.services.keys() {
             let entries = datapath.ring(*service)?;
@@ -171,8 +171,8 @@ impl Active {
                 self.flow(&path, service, server, position);
             }
             Event::FlowGone(path) => {
-                if let Some(door) = self.doors.get(&path.frontend).copied() {
-                    self.set(Key::Flow { door, client: path.client }, None);
+                if let Some(service_address) = self.service_addresses.get(&path.frontend).copied() {
+                    self.set(Key::Flow { service_address, client: path.client }, None);
                 }
             }
             Event::Open { path, service, server, port, link } => {
@@ -193,20 +193,26 @@ impl Active {
     }
 
     fn flow(&mut self, path: &Path, service: u16, server: u16, position: u32) -> Key {
-        let key = Key::Flow { door: self.door(&path.frontend, service), client: path.client };
+        let key = Key::Flow {
+            service_address: self.service_address(&path.frontend, service),
+            client: path.client,
+        };
         self.set(key, Some(Fact::Flow(Flow { server, position })));
         key
     }
 
     fn connection(&mut self, key: Key, path: &Path, service: u16, link: [u8; 6], is_closed: bool) {
-        let door = self.door(&path.frontend, service);
-        self.set(key, Some(Fact::Nat(Nat { door, client: path.client, link, is_closed })));
+        let service_address = self.service_address(&path.frontend, service);
+        self.set(
+            key,
+            Some(Fact::Nat(Nat { service_address, client: path.client, link, is_closed })),
+        );
     }
 
-    /// The number of a door, a new one where it has none.
-    fn door(&mut self, frontend: &Frontend, service: u16) -> u16 {
-        let next = self.doors.len() as u16;
-        let number = *self.doors.entry(*frontend).or_insert(next);
+    /// The number of a service address, a new one where it has none.
+    fn service_address(&mut self, frontend: &Frontend, service: u16) -> u16 {
+        let next = self.service_addresses.len() as u16;
+        let number = *self.service_addresses.entry(*frontend).or_insert(next);
         let Frontend { address: at, protocol } = *frontend;
         let fact = ServiceAddress { service, at, protocol: protocol as u8 };
         self.set(Key::ServiceAddress(number), Some(Fact::ServiceAddress(fact)));

@@ -49,7 +49,7 @@ pub(crate) struct Follower {
 struct Places {
     servers: BTreeMap<u16, u16>,
     services: BTreeMap<u16, u32>,
-    doors: BTreeMap<u16, (u32, Frontend)>,
+    service_addresses: BTreeMap<u16, (u32, Frontend)>,
     returns: BTreeMap<(bool, u16), IpAddr>,
 }
 
@@ -73,8 +73,8 @@ impl Follower {
     pub(crate) fn unplaced(&self) -> u64 {
         let facts = self.receiver.facts();
         let homeless = |(key, fact): &(&Key, &Fact)| match (key, fact) {
-            (Key::Flow { door, client }, Fact::Flow(flow)) => {
-                self.places.path(*door, *client).is_none()
+            (Key::Flow { service_address, client }, Fact::Flow(flow)) => {
+                self.places.path(*service_address, *client).is_none()
                     || !self.places.servers.contains_key(&flow.server)
             }
             (Key::Nat { server, port }, Fact::Nat(nat)) => {
@@ -219,14 +219,14 @@ impl Follower {
                 let is_ours = datapath.settings.returns.contains(address);
                 Ok(is_ours && self.places.returns.insert(at, *address) != Some(*address))
             }
-            (Key::ServiceAddress(number), Some(Fact::ServiceAddress(door))) => {
-                let ServiceAddress { service, at, protocol } = *door;
+            (Key::ServiceAddress(number), Some(Fact::ServiceAddress(address))) => {
+                let ServiceAddress { service, at, protocol } = *address;
                 let same = |(_, frontend): &(u32, Frontend)| {
                     frontend.address == at && frontend.protocol as u8 == protocol
                 };
-                let Some(place) = datapath.doors().find(same) else { return Ok(false) };
+                let Some(place) = datapath.frontends().find(same) else { return Ok(false) };
                 self.places.services.insert(service, place.0);
-                Ok(self.places.doors.insert(*number, place) != Some(place))
+                Ok(self.places.service_addresses.insert(*number, place) != Some(place))
             }
             _ => Ok(false),
         }
@@ -259,13 +259,13 @@ impl Follower {
     fn forget(&self, datapath: &mut Datapath, key: &Key, before: &Fact) -> Result<(), TableError> {
         let now = self.receiver.facts().get(key);
         match (key, before) {
-            (Key::Flow { door, client }, Fact::Flow(_)) if now.is_none() => {
-                if let Some((path, _)) = self.places.path(*door, *client) {
+            (Key::Flow { service_address, client }, Fact::Flow(_)) if now.is_none() => {
+                if let Some((path, _)) = self.places.path(*service_address, *client) {
                     datapath.remove_flow(&path)?;
                 }
             }
             (Key::Nat { server, port }, Fact::Nat(nat)) => {
-                let of = |nat: &Nat| (nat.door, nat.client);
+                let of = |nat: &Nat| (nat.service_address, nat.client);
                 let is_same = matches!(now, Some(Fact::Nat(now)) if of(now) == of(nat));
                 let connection = self.places.connection(*server, *port, nat);
                 if let Some(connection) = connection.filter(|_| !is_same) {
@@ -293,8 +293,8 @@ impl Follower {
     /// Puts a flow or a connection, if it has a place.
     fn put(&mut self, datapath: &mut Datapath, key: &Key) {
         let put = match (key, self.receiver.facts().get(key)) {
-            (Key::Flow { door, client }, Some(Fact::Flow(flow))) => {
-                let path = self.places.path(*door, *client);
+            (Key::Flow { service_address, client }, Some(Fact::Flow(flow))) => {
+                let path = self.places.path(*service_address, *client);
                 let server = self.places.servers.get(&flow.server);
                 path.zip(server).map(|((path, service), server)| {
                     datapath.put_flow(&path, service, *server, flow.position)
@@ -329,14 +329,14 @@ impl Follower {
 }
 
 impl Places {
-    fn path(&self, door: u16, client: SocketAddr) -> Option<(Path, u16)> {
-        let (service, frontend) = *self.doors.get(&door)?;
+    fn path(&self, service_address: u16, client: SocketAddr) -> Option<(Path, u16)> {
+        let (service, frontend) = *self.service_addresses.get(&service_address)?;
         Some((Path { client, frontend }, service as u16))
     }
 
     fn connection(&self, server: u16, port: Port, nat: &Nat) -> Option<Connection> {
-        let Nat { door, client, link, is_closed } = *nat;
-        let (path, service) = self.path(door, client)?;
+        let Nat { service_address, client, link, is_closed } = *nat;
+        let (path, service) = self.path(service_address, client)?;
         let address = self.returns.get(&(client.is_ipv6(), port.address))?;
         let lent = SocketAddr::new(*address, port.port);
         let server = *self.servers.get(&server)?;
