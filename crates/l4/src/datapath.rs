@@ -24,7 +24,7 @@ use crate::{
     object::{BALANCER, Object},
     ports::Port,
     ring::{Entry, RING_SIZE, SERVER_MAX},
-    tried::Hook,
+    test_run::Hook,
     verdict::Verdict,
     wait::Wait,
 };

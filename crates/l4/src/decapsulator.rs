@@ -10,7 +10,7 @@ use crate::{
     interface::{Attach, Attached, attach},
     layout::address,
     object::DECAPSULATOR,
-    tried::{Hook, TestRunResult, try_packet},
+    test_run::{Hook, TestRunResult, try_packet},
 };
 
 /// Takes packets for addresses of this host out of their tunnel, until it is dropped.

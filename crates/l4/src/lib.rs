@@ -35,8 +35,8 @@ pub mod ring;
 mod settle;
 pub mod standby;
 mod tables;
+mod test_run;
 mod traffic_control;
-mod tried;
 mod verdict;
 mod wait;
 
@@ -52,5 +52,5 @@ pub use layout::{Frontend, MAX_RETURNS, Server, ServerName, Settings};
 pub use listing::{Held, Lent};
 pub use path::Path;
 pub use settle::Unsettled;
-pub use tried::{Action, Hook, TestRunResult};
+pub use test_run::{Action, Hook, TestRunResult};
 pub use verdict::Verdict;

@@ -8,8 +8,6 @@
 #[path = "../../../l4/tests/network/bridge.rs"]
 mod bridge;
 mod checks;
-#[path = "../../../l4/tests/network/crowd.rs"]
-mod crowd;
 mod datagrams;
 mod edge;
 #[path = "../../../l4/tests/network/host.rs"]
@@ -20,6 +18,8 @@ mod installed;
 mod keepalived;
 mod managed;
 mod network;
+#[path = "../../../l4/tests/network/open_connections.rs"]
+mod open_connections;
 mod quic;
 #[path = "../../../core/tests/skipped/mod.rs"]
 mod skipped;

@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::{
     METHODS,
     bridge::{alone, at},
-    crowd::{OpenConnections, all_go_on, allow_sockets, echo},
     edge::Edge,
     host::Host,
     keepalived::Keepalived,
     network::{NAT, Network, listener},
+    open_connections::{OpenConnections, all_go_on, allow_sockets, echo},
 };
 
 const SERVERS: u16 = 3;
@@ -158,11 +158,11 @@ fn connections_by_each_method_survive_kill_9_of_the_active() {
         let service = SocketAddr::new(at(0, part, v6), PORT);
         (format!("{method}, IPv6 {v6}"), OpenConnections::open(&network.client, service, COUNT))
     };
-    let crowds: Vec<_> = families.map(open).collect();
-    crowds.iter().for_each(|(_, crowd)| crowd.is_open());
+    let connections: Vec<_> = families.map(open).collect();
+    connections.iter().for_each(|(_, opened)| opened.is_open());
     first.until(|state| is_whole(state, "active"));
     first.kill();
-    all_go_on(crowds, SERVERS, 3 * INTERVAL);
+    all_go_on(connections, SERVERS, 3 * INTERVAL);
     let state = second.state();
     assert_eq!(state["standby"]["role"], "active", "{state:#}");
     second.end();

@@ -9,9 +9,9 @@
 mod balancer;
 mod bridge;
 mod checks;
-mod crowd;
 mod host;
 mod keepalived;
+mod open_connections;
 mod renewal;
 #[path = "../../../core/tests/skipped/mod.rs"]
 mod skipped;

@@ -14,10 +14,11 @@ use tokio::{net::TcpSocket, runtime};
 use crate::{
     METHODS, OWN, PATIENCE, RETURN, SERVERS,
     bridge::{alone, at, bridge},
-    crowd::echo,
     forward,
     host::Host,
-    member, members, number_of, service_of, silent_server,
+    member, members, number_of,
+    open_connections::echo,
+    service_of, silent_server,
 };
 
 /// A client, the balancer and servers that echo, the bridge last.

@@ -10,10 +10,11 @@ use crate::{
     METHODS, SERVERS,
     balancer::{self, Balancer, ENDS},
     bridge::{at, bridge},
-    crowd::{OpenConnections, all_go_on, allow_sockets, echo},
     host::Host,
     keepalived::Keepalived,
-    member, open_tunnel, silent_server,
+    member,
+    open_connections::{OpenConnections, all_go_on, allow_sockets, echo},
+    open_tunnel, silent_server,
 };
 
 /// Connections of each method and family.
@@ -52,11 +53,11 @@ fn a_thousand_connections_by_each_method_survive_the_death_of_the_active() {
         let service = SocketAddr::new(at(0, host, v6), 80);
         (format!("{method}, IPv6 {v6}"), OpenConnections::open(&client, service, COUNT))
     };
-    let crowds: Vec<_> = families.map(open).collect();
-    crowds.iter().for_each(|(_, crowd)| crowd.is_open());
+    let connections: Vec<_> = families.map(open).collect();
+    connections.iter().for_each(|(_, opened)| opened.is_open());
     first.until("active whole all");
     first.kill();
-    all_go_on(crowds, SERVERS, 3 * INTERVAL);
+    all_go_on(connections, SERVERS, 3 * INTERVAL);
     // Who comes back learns everything, and stands by.
     second.until("active silent 0 unplaced");
     let again = start(0);

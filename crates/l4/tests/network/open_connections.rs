@@ -100,12 +100,16 @@ impl OpenConnections {
     }
 }
 
-/// Says that the balancer is gone, and holds of each crowd that none of its connections broke, that
+/// Says that the balancer is gone, and holds of each set of connections that none broke, that
 /// all servers had some, and how soon they were answered again.
-pub(crate) fn all_go_on(crowds: Vec<(String, OpenConnections)>, servers: u16, within: Duration) {
-    crowds.iter().for_each(|(_, crowd)| crowd.alarm());
-    for (name, crowd) in crowds {
-        let story = crowd.end();
+pub(crate) fn all_go_on(
+    connections: Vec<(String, OpenConnections)>,
+    servers: u16,
+    within: Duration,
+) {
+    connections.iter().for_each(|(_, opened)| opened.alarm());
+    for (name, opened) in connections {
+        let story = opened.end();
         println!("{name}: {story:?}");
         assert_eq!(story.lost, 0, "connections broke: {name}");
         assert_eq!(story.servers.len(), usize::from(servers), "servers used: {name}");

@@ -1,4 +1,4 @@
-//! Frames that are tried and go nowhere (`BPF_PROG_TEST_RUN`).
+//! Test runs of frames, which go nowhere (`BPF_PROG_TEST_RUN`).
 
 use aya::{
     Ebpf,
