@@ -102,27 +102,27 @@ fn rates(edges: &[&EdgeDemand], groups: &[GroupCapacity], pool: Share) -> Vec<u6
 }
 
 /// Edges that are equally far from everything.
-struct Site {
+struct Location {
     distances: Vec<Option<u32>>,
     edges: Vec<usize>,
 }
 
-fn sites(edges: &[&EdgeDemand], groups: usize) -> Vec<Site> {
-    let mut sites: BTreeMap<Vec<Option<u32>>, Vec<usize>> = BTreeMap::new();
+fn locations(edges: &[&EdgeDemand], groups: usize) -> Vec<Location> {
+    let mut locations: BTreeMap<Vec<Option<u32>>, Vec<usize>> = BTreeMap::new();
     for (at, edge) in edges.iter().enumerate() {
         let mut distances = edge.distances.clone();
         distances.resize(groups, None);
-        sites.entry(distances).or_default().push(at);
+        locations.entry(distances).or_default().push(at);
     }
-    sites.into_iter().map(|(distances, edges)| Site { distances, edges }).collect()
+    locations.into_iter().map(|(distances, edges)| Location { distances, edges }).collect()
 }
 
 /// What each edge is to be given of each group beyond its floor, in requests per thousand seconds.
 fn route(edges: &[&EdgeDemand], rates: &[u64], floor: Share, pool: Share) -> Vec<Vec<u64>> {
-    let sites = sites(edges, rates.len());
-    let distances = sites.iter().map(|site| site.distances.clone()).collect();
+    let locations = locations(edges, rates.len());
+    let distances = locations.iter().map(|location| location.distances.clone()).collect();
     let mut flow = Flow::new(distances, rates.iter().map(|rate| pool.of(*rate)).collect());
-    let mut floors = floors_in_use(edges, &sites, rates, floor, flow.left());
+    let mut floors = floors_in_use(edges, &locations, rates, floor, flow.left());
     let mut served = vec![0_u64; edges.len()];
     for class in 0..3 {
         let wanted = edges.iter().zip(&mut floors).map(|(edge, floor)| {
@@ -132,10 +132,10 @@ fn route(edges: &[&EdgeDemand], rates: &[u64], floor: Share, pool: Share) -> Vec
             demand - by_floor
         });
         let mut wanted: Vec<u64> = wanted.collect();
-        serve(&mut flow, &sites, &mut wanted, &mut served);
+        serve(&mut flow, &locations, &mut wanted, &mut served);
     }
-    let mut routed = divide(&flow, &sites, &served);
-    let margins = margins(edges, &sites, flow.rest());
+    let mut routed = divide(&flow, &locations, &served);
+    let margins = margins(edges, &locations, flow.rest());
     let cells = routed.iter_mut().flatten().zip(margins.iter().flatten());
     cells.for_each(|(routed, margin)| *routed += margin);
     routed
@@ -143,52 +143,52 @@ fn route(edges: &[&EdgeDemand], rates: &[u64], floor: Share, pool: Share) -> Vec
 
 /// Margin of each edge, out of what demand has left, so that nobody's demand is sent farther to
 /// make room for another's margin.
-fn margins(edges: &[&EdgeDemand], sites: &[Site], mut rest: Flow) -> Vec<Vec<u64>> {
+fn margins(edges: &[&EdgeDemand], locations: &[Location], mut rest: Flow) -> Vec<Vec<u64>> {
     let asked: Vec<u64> = edges.iter().map(|edge| edge.margin.min(RATE_MAX)).collect();
     let all = asked.iter().sum::<u64>();
     let most = u128::from(rest.left().min(all));
     let part = |margin: &u64| (u128::from(*margin) * most).checked_div(all.into()).unwrap_or(0);
     let mut wanted: Vec<u64> = asked.iter().map(|margin| part(margin) as u64).collect();
     let mut spared = vec![0; edges.len()];
-    serve(&mut rest, sites, &mut wanted, &mut spared);
-    divide(&rest, sites, &spared)
+    serve(&mut rest, locations, &mut wanted, &mut spared);
+    divide(&rest, locations, &spared)
 }
 
 /// What each edge takes by its floors: that of its nearest group, or those of all groups in its
 /// reach where demand exceeds `capacity`.
 fn floors_in_use(
     edges: &[&EdgeDemand],
-    sites: &[Site],
+    locations: &[Location],
     rates: &[u64],
     floor: Share,
     capacity: u64,
 ) -> Vec<u64> {
     let all = edges.iter().flat_map(|edge| edge.demand).fold(0, u64::saturating_add);
     let mut floors: Vec<u64> = vec![0; edges.len()];
-    for site in sites {
-        let reached = site.distances.iter().enumerate();
+    for location in locations {
+        let reached = location.distances.iter().enumerate();
         let reached = reached.filter_map(|(group, far)| Some(((*far)?, group)));
         let of = |(_, group): (u32, usize)| floor.of(rates[group]);
         let floor = match all > capacity {
             true => reached.map(of).sum(),
             false => reached.min().map_or(0, of),
         };
-        site.edges.iter().for_each(|edge| floors[*edge] = floor);
+        location.edges.iter().for_each(|edge| floors[*edge] = floor);
     }
     floors
 }
 
 /// Serves what is wanted as far as it goes, evenly.
-fn serve(flow: &mut Flow, sites: &[Site], wanted: &mut [u64], served: &mut [u64]) {
+fn serve(flow: &mut Flow, locations: &[Location], wanted: &mut [u64], served: &mut [u64]) {
     loop {
         let level = fill(flow.left(), wanted);
         let mut progress = false;
-        for (at, site) in sites.iter().enumerate() {
-            let asked: Vec<u64> = site.edges.iter().map(|edge| level[*edge]).collect();
+        for (at, location) in locations.iter().enumerate() {
+            let asked: Vec<u64> = location.edges.iter().map(|edge| level[*edge]).collect();
             let all = asked.iter().sum::<u64>();
             let got = flow.send(at, all);
             progress |= got > 0;
-            for (edge, part) in site.edges.iter().zip(fill(got, &asked)) {
+            for (edge, part) in location.edges.iter().zip(fill(got, &asked)) {
                 served[*edge] += part;
                 wanted[*edge] -= part;
                 if got < all {
@@ -203,13 +203,13 @@ fn serve(flow: &mut Flow, sites: &[Site], wanted: &mut [u64], served: &mut [u64]
     }
 }
 
-/// What each site got of each group, divided between its edges as they were served.
-fn divide(flow: &Flow, sites: &[Site], served: &[u64]) -> Vec<Vec<u64>> {
+/// What each location got of each group, divided between its edges as they were served.
+fn divide(flow: &Flow, locations: &[Location], served: &[u64]) -> Vec<Vec<u64>> {
     let groups = flow.groups();
     let mut routed = vec![vec![0; groups]; served.len()];
-    for (at, site) in sites.iter().enumerate() {
-        let all = site.edges.iter().map(|edge| served[*edge]).sum::<u64>();
-        for edge in &site.edges {
+    for (at, location) in locations.iter().enumerate() {
+        let all = location.edges.iter().map(|edge| served[*edge]).sum::<u64>();
+        for edge in &location.edges {
             for (group, routed) in routed[*edge].iter_mut().enumerate() {
                 let part = u128::from(flow.sent(at, group)) * u128::from(served[*edge]);
                 *routed = part.checked_div(u128::from(all)).unwrap_or(0) as u64;

@@ -74,7 +74,7 @@ pub(super) fn returned(
     table: &mut Table,
 ) -> Act {
     let Act::End(mut end) = act else { return act };
-    let literals = Literals { server_name: place.site.name(), proxy_host: "" };
+    let literals = Literals { server_name: place.vhost.name(), proxy_host: "" };
     let status = directive.arg(0).parse().unwrap_or(302);
     let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
     let is_usual = is_redirect || matches!(status, 200 | 201 | 204 | 206 | 304);

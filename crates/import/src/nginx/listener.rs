@@ -1,7 +1,7 @@
 //! Servers of nginx as listeners: which of them share an address, and who is asked first there.
 
 use super::{
-    Import, Site,
+    Import, VirtualHost,
     lex::Directive,
     location,
     order::{self, Location, Name},
@@ -219,19 +219,19 @@ fn listener(
     let mut steps = Vec::new();
     for (rank, index, when) in merged(ranked) {
         let server = &servers[index];
-        let site = Site {
+        let vhost = VirtualHost {
             at: server.directive.at(),
             names: server.names.clone(),
             tls: address.tls,
             max_body: max_body.clone(),
             block: server.scope.own(),
         };
-        let mut of_site = site_steps(import, &site, &server.scope, &mut tables[index]);
+        let mut of_vhost = vhost_steps(import, &vhost, &server.scope, &mut tables[index]);
         if rank.0 != 9 {
-            let lost = steps::confine(&mut of_site, &when, &[]);
+            let lost = steps::confine(&mut of_vhost, &when, &[]);
             remark_all(import, lost, &mut tables[index]);
         }
-        steps.extend(of_site);
+        steps.extend(of_vhost);
     }
     let made = steps::routes(&steps);
     listener.routes = made.routes;
@@ -440,13 +440,13 @@ fn is_zero(time: &str) -> bool {
 }
 
 /// The steps of a server: its own rewrites, then its locations.
-fn site_steps(
+fn vhost_steps(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     table: &mut Table,
 ) -> Vec<Step> {
-    let mut steps = location::rewrites(import, site, scope, None, table);
+    let mut steps = location::rewrites(import, vhost, scope, None, table);
     // A change of the path before the location is chosen would choose another one.
     let is_change = |step: &Step| matches!(step.act, Act::Edit(_));
     for step in steps.iter().filter(|step| is_change(step)) {
@@ -454,11 +454,11 @@ fn site_steps(
         table.remark(import.lines.lost(import.files, step.rule, why));
     }
     steps.retain(|step| !is_change(step));
-    steps.extend(located(import, site, scope, table));
+    steps.extend(located(import, vhost, scope, table));
     let is_all =
         |it: &Directive| it.name() == "location" && matches!(it.args()[..], ["/"] | ["^~", "/"]);
     if !scope.own().iter().any(is_all) {
-        steps.extend(location::content(import, site, scope, "/", false, table));
+        steps.extend(location::content(import, vhost, scope, "/", false, table));
     }
     let (_, mut lost) = order::locations(scope.own());
     lost.retain(|(it, _)| is_named(it) && !import.reached.contains(&it.at()));
@@ -489,7 +489,7 @@ pub(super) fn tell_unread(import: &mut Import<'_>, scope: &Scope<'_>, table: &mu
 
 fn located(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     table: &mut Table,
 ) -> Vec<Step> {
@@ -503,12 +503,12 @@ fn located(
         tell_unread(import, &inner, table);
         exact.extend(redirected(&inner, directive, &prefix, &prefixes));
         let mut own = match location::internal(import, &inner, table) {
-            Some(closed) => [located(import, site, &inner, table), vec![closed]].concat(),
+            Some(closed) => [located(import, vhost, &inner, table), vec![closed]].concat(),
             None => {
-                let mut own = location::rewrites(import, site, &inner, Some(directive), table);
+                let mut own = location::rewrites(import, vhost, &inner, Some(directive), table);
                 let is_rewritten = own.iter().any(|step| matches!(step.act, Act::Edit(_)));
-                own.extend(located(import, site, &inner, table));
-                own.extend(location::content(import, site, &inner, &prefix, is_rewritten, table));
+                own.extend(located(import, vhost, &inner, table));
+                own.extend(location::content(import, vhost, &inner, &prefix, is_rewritten, table));
                 own
             }
         };

@@ -1,7 +1,7 @@
 //! A location of nginx as steps: what is asked of a request there, in the order of its phases.
 
 use super::{
-    Import, Site, headers,
+    Import, VirtualHost, headers,
     lex::Directive,
     named,
     order::{self, Location},
@@ -27,7 +27,7 @@ const CLOSED: [&str; 3] = ["return", "deny", "internal"];
 
 /// A place in a server: what holds there, and in which location it is.
 pub(super) struct Place<'a> {
-    pub(super) site: &'a Site<'a>,
+    pub(super) vhost: &'a VirtualHost<'a>,
     pub(super) scope: &'a Scope<'a>,
     here: Option<&'a Directive>,
 }
@@ -48,13 +48,13 @@ pub(super) fn internal(
 /// of the location `here`.
 pub(super) fn rewrites(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     here: Option<&Directive>,
     table: &mut Table,
 ) -> Vec<Step> {
-    let place = Place { site, scope, here };
-    let literals = Literals { server_name: site.name(), proxy_host: "" };
+    let place = Place { vhost, scope, here };
+    let literals = Literals { server_name: vhost.name(), proxy_host: "" };
     let mut steps = Vec::new();
     for directive in scope.own() {
         let read = match directive.name() {
@@ -79,7 +79,7 @@ fn told(
     table: &mut Table,
 ) -> Option<Step> {
     let checked = |read: Read| match (&read.again, place.here) {
-        (Some(path), Some(here)) if !stays(place.site, here, path) => Err(AGAIN.to_owned()),
+        (Some(path), Some(here)) if !stays(place.vhost, here, path) => Err(AGAIN.to_owned()),
         _ => Ok(read),
     };
     match read.and_then(checked) {
@@ -101,8 +101,8 @@ const AGAIN: &str = "nginx looks for the location of the new path, a route stays
                      the service of that location into a route of its own";
 
 /// Whether paths with this prefix still belong to the location.
-fn stays(site: &Site<'_>, here: &Directive, path: &str) -> bool {
-    let (found, lost) = order::locations(site.block);
+fn stays(vhost: &VirtualHost<'_>, here: &Directive, path: &str) -> bool {
+    let (found, lost) = order::locations(vhost.block);
     let Some(own) = found.iter().find(|it| it.directive.at() == here.at()) else { return false };
     let may_be = |other: &Location<'_>| {
         let is_below = other.prefix.starts_with(path);
@@ -131,8 +131,8 @@ fn conditional(
     directive: &Directive,
     table: &mut Table,
 ) -> Vec<Step> {
-    let literals = Literals { server_name: place.site.name(), proxy_host: "" };
-    let (yes, no) = match test(&directive.args(), place.site.tls) {
+    let literals = Literals { server_name: place.vhost.name(), proxy_host: "" };
+    let (yes, no) = match test(&directive.args(), place.vhost.tls) {
         Ok(Test::Always(false)) => return Vec::new(),
         Ok(Test::Always(true)) => (When::default(), Vec::new()),
         Ok(Test::When(when, true)) => (when, Vec::new()),
@@ -163,7 +163,7 @@ fn conditional(
 /// of the location, or empty for an expression. A path that is rewritten is not changed again.
 pub(super) fn content(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     prefix: &str,
     is_rewritten: bool,
@@ -179,15 +179,15 @@ pub(super) fn content(
         Some((_, Ok(target))) => target.proxy_host(),
         _ => "",
     };
-    let literals = Literals { server_name: site.name(), proxy_host: host };
-    let edits = edits(import, site, scope, literals, table);
+    let literals = Literals { server_name: vhost.name(), proxy_host: host };
+    let edits = edits(import, vhost, scope, literals, table);
     if pass.is_none()
-        && let Some(named) = named::of(site, scope)
+        && let Some(named) = named::of(vhost, scope)
     {
         // Headers are those of the named location.
         let is_limit = |step: &Step| matches!(step.act, Act::Edit(Edit::Always(..)));
         steps.extend(edits.into_iter().filter(|step| is_limit(step) || limits_body(step)));
-        steps.extend(named::steps(import, site, scope, named, table));
+        steps.extend(named::steps(import, vhost, scope, named, table));
         return steps;
     }
     steps.extend(edits);
@@ -217,7 +217,7 @@ pub(super) fn content(
             import.lose(pass, table);
             (pass.at(), refused("501"))
         }
-        (None, None) => files(import, site, scope, prefix, &mut steps, table),
+        (None, None) => files(import, vhost, scope, prefix, &mut steps, table),
     };
     steps.push(Step::always(at, Act::End(end)));
     steps
@@ -256,7 +256,7 @@ fn access(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) -> Vec<
 
 fn edits(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     literals: Literals<'_>,
     table: &mut Table,
@@ -278,7 +278,7 @@ fn edits(
         }
     }
     if let Some(directive) = scope.nearest("client_max_body_size").last()
-        && let Some(most) = size(directive.arg(0)).filter(|most| *most != site.max_body)
+        && let Some(most) = size(directive.arg(0)).filter(|most| *most != vhost.max_body)
     {
         let most = if most == "0" { "1048576GiB".to_owned() } else { most };
         edit(directive.at(), Edit::Key("max_body", text(&most)));
@@ -380,7 +380,7 @@ fn passed_path(
 /// Files below a directory, where nothing else answers.
 fn files(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     prefix: &str,
     steps: &mut Vec<Step>,
@@ -393,7 +393,7 @@ fn files(
             let why = "no `root` says where there are files: everybody gets 404";
             table.remark(import.lines.lost(import.files, tried.at(), why));
         }
-        let at = scope.own().first().map_or(site.at, Directive::at);
+        let at = scope.own().first().map_or(vhost.at, Directive::at);
         return (at, refused("404"));
     };
     let folder = directive.arg(0);
@@ -402,7 +402,7 @@ fn files(
         table.remark(import.lines.lost(import.files, directive.at(), why));
         return (directive.at(), refused("404"));
     }
-    let is_file = alias.is_some() && !folder.ends_with('/') && is_one_path(site, scope);
+    let is_file = alias.is_some() && !folder.ends_with('/') && is_one_path(vhost, scope);
     let (folder, file) = folder.rsplit_once('/').filter(|_| is_file).unwrap_or((folder, ""));
     if alias.is_some() {
         if prefix.is_empty() {
@@ -421,7 +421,7 @@ fn files(
     }
     let mut store =
         vec![("url".to_owned(), text(&format!("file://{}", folder.trim_end_matches('/'))))];
-    store.extend(index(import, site, scope, prefix, table));
+    store.extend(index(import, vhost, scope, prefix, table));
     store.extend(tried(import, scope, table));
     let mut said = Table::default();
     upstream::compression(scope, &mut said);
@@ -429,8 +429,8 @@ fn files(
 }
 
 /// Whether the location is one of `=`.
-fn is_one_path(site: &Site<'_>, scope: &Scope<'_>) -> bool {
-    let (found, _) = order::locations(site.block);
+fn is_one_path(vhost: &VirtualHost<'_>, scope: &Scope<'_>) -> bool {
+    let (found, _) = order::locations(vhost.block);
     found.iter().any(|it| it.is_exact() && is_of(it, scope))
 }
 
@@ -442,7 +442,7 @@ fn is_of(location: &Location<'_>, scope: &Scope<'_>) -> bool {
 /// to make a response of.
 fn index(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     prefix: &str,
     table: &mut Table,
@@ -451,7 +451,7 @@ fn index(
     let names: Vec<&str> = scope.nearest("index").iter().flat_map(|it| it.args()).collect();
     let is_file = |name: &str| {
         let is_plain = !name.contains(['$', '/']) && !name.ends_with(".php");
-        is_plain && !is_elsewhere(site, scope, prefix, name)
+        is_plain && !is_elsewhere(vhost, scope, prefix, name)
     };
     let found = names.iter().copied().find(|name| is_file(name));
     let name = found.unwrap_or("index.html");
@@ -463,11 +463,11 @@ fn index(
 }
 
 /// Whether nginx looks for an index of this name in another location, which is not one of files.
-fn is_elsewhere(site: &Site<'_>, scope: &Scope<'_>, prefix: &str, name: &str) -> bool {
+fn is_elsewhere(vhost: &VirtualHost<'_>, scope: &Scope<'_>, prefix: &str, name: &str) -> bool {
     let path = format!("{}/{name}", prefix.trim_end_matches('/'));
     let path = When::path(vec![Path::Exact(path)]);
     let decides = |it: &Directive| CONTENT.contains(&it.name()) || CLOSED.contains(&it.name());
-    let (found, _) = order::locations(site.block);
+    let (found, _) = order::locations(vhost.block);
     found.iter().any(|it| {
         let is_nearer = it.is_exact() || it.prefix.is_empty() || it.prefix.len() > prefix.len();
         is_nearer

@@ -52,7 +52,7 @@ struct Import<'a> {
 
 /// A `server` on one listener.
 #[derive(Clone, Debug)]
-struct Site<'a> {
+struct VirtualHost<'a> {
     at: usize,
     names: Vec<&'a str>,
     tls: bool,
@@ -62,7 +62,7 @@ struct Site<'a> {
     block: &'a [Directive],
 }
 
-impl Site<'_> {
+impl VirtualHost<'_> {
     /// Its first name, as `$server_name` has it: a dot before it is none of its own.
     fn name(&self) -> &str {
         self.names.first().map_or("", |name| name.trim_start_matches('.'))

@@ -1,6 +1,6 @@
 //! Named locations of nginx, to which `try_files` leads where no `root` says that there are files.
 
-use super::{Import, Site, lex::Directive, listener, location, scope::Scope};
+use super::{Import, VirtualHost, lex::Directive, listener, location, scope::Scope};
 use crate::{
     model::Table,
     steps::{Act, Step},
@@ -15,14 +15,14 @@ pub(super) struct Named<'a> {
 
 /// What answers in a place in which no server does and there are no files; none where that is no
 /// named location with a server.
-pub(super) fn of<'a>(site: &Site<'a>, scope: &Scope<'a>) -> Option<Named<'a>> {
+pub(super) fn of<'a>(vhost: &VirtualHost<'a>, scope: &Scope<'a>) -> Option<Named<'a>> {
     if scope.own().iter().any(|it| it.name() == "alias") || scope.value("root").is_some() {
         return None;
     }
     let tried = scope.own().iter().find(|it| it.name() == "try_files")?;
     let name = tried.args().last().copied().filter(|name| name.starts_with('@'))?;
     let is_it = |it: &&Directive| it.name() == "location" && it.arg(0) == name;
-    let location = site.block.iter().find(is_it)?;
+    let location = vhost.block.iter().find(is_it)?;
     let is_passed = location.block().iter().any(|it| location::CONTENT.contains(&it.name()));
     is_passed.then_some(Named { tried, location })
 }
@@ -30,7 +30,7 @@ pub(super) fn of<'a>(site: &Site<'a>, scope: &Scope<'a>) -> Option<Named<'a>> {
 /// The steps of the named location.
 pub(super) fn steps(
     import: &mut Import<'_>,
-    site: &Site<'_>,
+    vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     named: Named<'_>,
     table: &mut Table,
@@ -39,11 +39,11 @@ pub(super) fn steps(
     import.reached.insert(location.at());
     let why = "no file is tried before it, as no `root` says where there are files";
     table.remark(import.lines.differs(import.files, tried.at(), why));
-    let inner = scope.up_to(site.block).with(location.block());
+    let inner = scope.up_to(vhost.block).with(location.block());
     listener::tell_unread(import, &inner, table);
-    let mut steps = location::rewrites(import, site, &inner, Some(location), table);
+    let mut steps = location::rewrites(import, vhost, &inner, Some(location), table);
     let is_rewritten = steps.iter().any(|step| matches!(step.act, Act::Edit(_)));
-    steps.extend(location::content(import, site, &inner, "", is_rewritten, table));
+    steps.extend(location::content(import, vhost, &inner, "", is_rewritten, table));
     // nginx compares the length of a body before it goes on to the named location.
     steps.retain(|step| !location::limits_body(step));
     if let Some(most) = location.block().iter().find(|it| it.name() == "client_max_body_size") {

@@ -1,16 +1,16 @@
 //! `loadline lab simulate`: a study in the simulator, beside what the lab measured.
 //!
 //! ```text
-//! study --plan--> steps --site, front, scenario--> simulation --> phases --judge--> figures
+//! study --plan--> steps --hosts, front, scenario--> simulation --> phases --judge--> figures
 //! ```
 //! A phase that cannot be simulated is left out with the reason.
 
 mod front;
 mod load;
 mod measured;
+mod row_hosts;
 mod run;
 mod scenario;
-mod site;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,8 +26,8 @@ use loadline_measure::record::{
 
 use super::{find, folder, present, print, usage};
 use crate::commands::EXIT_VERDICT;
+use row_hosts::{RowHosts, What};
 use scenario::Setting;
-use site::{Site, What};
 
 /// Simulate a study from its file, and compare with what the lab measured
 ///
@@ -159,25 +159,24 @@ fn left_out(row: &StudyRow, rows: &[String]) -> Option<String> {
 }
 
 fn simulate_row(plan: &Plan, seed: u64) -> Vec<StudyPhase> {
-    let mut site = Site::new(plan);
-    let sleeps =
-        |one: &&site::Running| matches!(&one.what, What::Worker(config) if config.sleep.is_some());
+    let mut hosts = RowHosts::new(plan);
+    let sleeps = |one: &&row_hosts::Running| matches!(&one.what, What::Worker(config) if config.sleep.is_some());
     let mut asleep: BTreeSet<String> =
-        site.programs.iter().filter(sleeps).map(|one| one.name.clone()).collect();
+        hosts.programs.iter().filter(sleeps).map(|one| one.name.clone()).collect();
     let mut phases = Vec::new();
     for step in &plan.steps {
-        step.before.iter().for_each(|verb| site.act(verb));
+        step.before.iter().for_each(|verb| hosts.act(verb));
         if let Some(command) = &step.command {
-            phases.push(simulate_step(&site, plan, step, command, &mut asleep, seed));
+            phases.push(simulate_step(&hosts, plan, step, command, &mut asleep, seed));
         }
         let meanwhile = step.during.iter().map(|action| &action.verb);
-        meanwhile.chain(&step.after).for_each(|verb| site.act(verb));
+        meanwhile.chain(&step.after).for_each(|verb| hosts.act(verb));
     }
     phases
 }
 
 fn simulate_step(
-    site: &Site,
+    hosts: &RowHosts,
     plan: &Plan,
     step: &Step,
     command: &Command,
@@ -193,7 +192,7 @@ fn simulate_step(
     };
     let mut simulate = |command: &Command| {
         let seed = seed ^ u64::from(step.repeat) << 32;
-        simulate_command(site, plan, step, command, asleep, seed)
+        simulate_command(hosts, plan, step, command, asleep, seed)
     };
     let others: BTreeMap<String, Record> = step
         .beside
@@ -214,17 +213,17 @@ fn simulate_step(
 }
 
 fn simulate_command(
-    site: &Site,
+    hosts: &RowHosts,
     plan: &Plan,
     step: &Step,
     command: &Command,
     asleep: &mut BTreeSet<String>,
     seed: u64,
 ) -> Result<Record, String> {
-    let load = load::plan(site, &command.arguments)?;
-    let client = site.topology.host(&command.host).ok_or("its host is not in the lab")?;
+    let load = load::plan(hosts, &command.arguments)?;
+    let client = hosts.topology.host(&command.host).ok_or("its host is not in the lab")?;
     let coming = load::coming(&load)?;
-    let setting = Setting { site, plan, step, client, load: &load, asleep, seed };
+    let setting = Setting { hosts, plan, step, client, load: &load, asleep, seed };
     let experiment = setting.experiment(coming)?;
     let record = run::run(&experiment, &load);
     asleep.retain(|name| !experiment.woken.contains(name));

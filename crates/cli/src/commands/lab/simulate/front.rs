@@ -13,7 +13,7 @@ use loadline_sim::Random;
 
 use super::{
     load::Coming,
-    site::{Place, Running, Site},
+    row_hosts::{Place, RowHosts, Running},
 };
 
 /// What takes the requests.
@@ -38,14 +38,14 @@ struct Aim {
 /// # Errors
 /// Why there is none.
 pub(super) fn front(
-    site: &Site,
+    hosts: &RowHosts,
     client: usize,
     plan: &LoadPlan,
     coming: Vec<Coming>,
     seed: u64,
 ) -> Result<Front, String> {
     let places: Vec<_> =
-        plan.targets.iter().map(|(target, _)| site.place(target)).collect::<Result<_, _>>()?;
+        plan.targets.iter().map(|(target, _)| hosts.place(target)).collect::<Result<_, _>>()?;
     let first = *places.first().ok_or("it has no target")?;
     match first {
         Place::Edge(edge, fleet, _) => {
@@ -58,7 +58,7 @@ pub(super) fn front(
             Ok(Front {
                 fleet: fleet.clone(),
                 host: edge.host,
-                distance: site.round_trip(client, edge.host)?,
+                distance: hosts.round_trip(client, edge.host)?,
                 coming: services.into_iter().zip(coming).collect(),
             })
         }
@@ -68,7 +68,7 @@ pub(super) fn front(
             for ((target, _), coming) in plan.targets.iter().zip(coming) {
                 aims.extend(forwarded(config, target, coming, seed)?);
             }
-            let distance = site.round_trip(client, unit.host)?;
+            let distance = hosts.round_trip(client, unit.host)?;
             fleet_of(aims, unit.host, distance, config.forwarding.limit)
         }
         Place::Worker(..) => {

@@ -5,7 +5,7 @@ use clap::Parser as _;
 use loadline_core::time::Duration;
 use loadline_load::{LoadPlan, Pattern, Turns, Until};
 
-use super::site::{Site, file_name};
+use super::row_hosts::{RowHosts, file_name};
 use crate::commands::bench;
 
 /// When the requests of one target come.
@@ -32,14 +32,14 @@ struct BenchLine {
 ///
 /// # Errors
 /// Why the command is none that can be simulated.
-pub(super) fn plan(site: &Site, arguments: &[String]) -> Result<LoadPlan, String> {
-    let rest = site.own(arguments)?;
+pub(super) fn plan(hosts: &RowHosts, arguments: &[String]) -> Result<LoadPlan, String> {
+    let rest = hosts.own(arguments)?;
     match rest.first().map(String::as_str) {
         Some("bench") => {}
         Some(other) => return Err(format!("only `bench` is simulated, not `{other}`")),
         None => return Err("it says nothing to do".to_owned()),
     }
-    let line = BenchLine::try_parse_from(inline_urls(site, rest)?);
+    let line = BenchLine::try_parse_from(inline_urls(hosts, rest)?);
     let args = line.map_err(|error| error.to_string())?.args;
     args.plan().map_err(|error| error.to_string())
 }
@@ -87,12 +87,12 @@ fn users_of(
 }
 
 /// The arguments with the URLs of a file of the study in the place of `--urls FILE`.
-fn inline_urls(site: &Site, arguments: &[String]) -> Result<Vec<String>, String> {
+fn inline_urls(hosts: &RowHosts, arguments: &[String]) -> Result<Vec<String>, String> {
     let Some(at) = arguments.iter().position(|one| one == "--urls") else {
         return Ok(arguments.to_vec());
     };
     let path = arguments.get(at + 1).map_or("", String::as_str);
-    let text = site.files.get(file_name(path)).ok_or("its file of URLs is not in the study")?;
+    let text = hosts.files.get(file_name(path)).ok_or("its file of URLs is not in the study")?;
     let mut filled = arguments[..at].to_vec();
     let mut weights = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {

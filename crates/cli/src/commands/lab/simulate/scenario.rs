@@ -25,7 +25,7 @@ use loadline_sim::{
 use super::{
     front::{self, Front, response_bytes},
     load::Coming,
-    site::{Running, Site},
+    row_hosts::{RowHosts, Running},
 };
 
 /// A step, ready to be simulated.
@@ -43,7 +43,7 @@ pub(super) struct Experiment {
 
 /// What a step is simulated with.
 pub(super) struct Setting<'s> {
-    pub(super) site: &'s Site,
+    pub(super) hosts: &'s RowHosts,
     pub(super) plan: &'s Plan,
     pub(super) step: &'s Step,
     /// The host of the generator.
@@ -69,7 +69,7 @@ impl Setting<'_> {
         if let Some(verb) = self.step.before.iter().find(|verb| matches!(verb, Verb::Run(_))) {
             return Err(format!("what `{verb}` changes is not simulated"));
         }
-        let front = front::front(self.site, self.client, self.load, coming, self.seed)?;
+        let front = front::front(self.hosts, self.client, self.load, coming, self.seed)?;
         let servers = self.servers(&front)?;
         self.check_cpu(front.host)?;
         let checked =
@@ -123,7 +123,7 @@ impl Setting<'_> {
             groups.flat_map(|group| group.servers.iter().map(move |it| (group, it)))
         {
             let address = server.address;
-            let found = self.site.worker(address);
+            let found = self.hosts.worker(address);
             let (program, config) =
                 found.ok_or_else(|| format!("the server {address} is none that is simulated"))?;
             if servers.iter().all(|known| known.address != address) {
@@ -134,7 +134,7 @@ impl Setting<'_> {
     }
 
     fn check_cpu(&self, host: usize) -> Result<(), String> {
-        let name = &self.site.topology.hosts[host].name;
+        let name = &self.hosts.topology.hosts[host].name;
         let machine = self.plan.machines.get(name);
         match machine.and_then(|machine| machine.processors.share) {
             Some(share) => {
@@ -153,8 +153,8 @@ impl Setting<'_> {
         }
         let hosts = servers.iter().map(|server| server.program.host).chain([self.client]);
         let limited = |host: usize| {
-            let spec = &self.site.topology.hosts[host];
-            let mut links = self.site.topology.links.iter();
+            let spec = &self.hosts.topology.hosts[host];
+            let mut links = self.hosts.topology.links.iter();
             let own = spec.up.is_some() || spec.down.is_some();
             own || links.any(|link| link.from == host && link.limit.is_some())
         };
@@ -163,7 +163,7 @@ impl Setting<'_> {
         }
         let rounds = (bytes.div_ceil(SMALL) + 1).next_power_of_two().ilog2();
         let slow_start = front.distance * u64::from(rounds.saturating_sub(1));
-        let Some(line) = self.site.topology.hosts[front.host].up else { return Ok(slow_start) };
+        let Some(line) = self.hosts.topology.hosts[front.host].up else { return Ok(slow_start) };
         let bits = (bytes + OVERHEAD) * 8;
         let most = line.rate.bits_per_sec() as f64 / bits as f64;
         let even = |timetable: &Timetable| timetable.arrivals() == EVEN;
@@ -202,7 +202,7 @@ impl Setting<'_> {
 
     fn longest_way(&self, front: &Front) -> Result<Duration, String> {
         let ways = self.servers(front)?;
-        let ways = ways.iter().map(|it| self.site.round_trip(front.host, it.program.host));
+        let ways = ways.iter().map(|it| self.hosts.round_trip(front.host, it.program.host));
         Ok(ways.collect::<Result<Vec<_>, _>>()?.into_iter().max().unwrap_or_default())
     }
 
@@ -210,7 +210,7 @@ impl Setting<'_> {
         let here = &front.fleet.edge.region;
         let mut known: BTreeMap<&str, Duration> = BTreeMap::new();
         for server in servers {
-            let way = self.site.round_trip(front.host, server.program.host)? + server.config.delay;
+            let way = self.hosts.round_trip(front.host, server.program.host)? + server.config.delay;
             let before = known.entry(&server.region).or_insert(way);
             if *before != way {
                 return Err("the servers of one region are at different distances".to_owned());
@@ -269,14 +269,14 @@ impl Setting<'_> {
             if !server.program.is_up {
                 faults.push(outage(server, start, OutageKind::Down));
             }
-            if self.site.is_cut(front.host, server.program.host) {
+            if self.hosts.is_cut(front.host, server.program.host) {
                 faults.push(outage(server, start, OutageKind::Unreachable));
             }
             if let Some(sleep) = server.config.sleep
                 && self.asleep.contains(&server.program.name)
             {
                 // It begins to wake up when the first request reaches it.
-                let way = self.site.round_trip(front.host, server.program.host)?;
+                let way = self.hosts.round_trip(front.host, server.program.host)?;
                 let at = start + lead + (way + server.config.delay) / 2;
                 let lasts = Some(sleep.wake);
                 faults.push(Fault { at, lasts, what: Trouble::Stall, whom: whom(server) });

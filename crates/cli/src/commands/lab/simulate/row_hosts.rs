@@ -25,7 +25,7 @@ use loadline_load::Target;
 use crate::commands::worker;
 
 /// The hosts of a row and what runs on them.
-pub(super) struct Site {
+pub(super) struct RowHosts {
     pub(super) topology: Topology,
     pub(super) programs: Vec<Running>,
     /// What `serve`, `worker` and `bench` are called.
@@ -67,7 +67,7 @@ struct WorkerLine {
     args: worker::Args,
 }
 
-impl Site {
+impl RowHosts {
     pub(super) fn new(plan: &Plan) -> Self {
         let text = |(name, content): &(String, Content)| match content {
             Content::Text(text) => Some((name.clone(), text.clone())),
@@ -82,14 +82,14 @@ impl Site {
                 own_names.insert(to.clone());
             }
         }
-        let mut site = Self {
+        let mut hosts = Self {
             topology: plan.topology.clone(),
             programs: Vec::new(),
             own_names,
             files: plan.files.iter().filter_map(text).collect(),
         };
-        site.programs = plan.programs.iter().filter_map(|one| site.running(one)).collect();
-        site
+        hosts.programs = plan.programs.iter().filter_map(|one| hosts.running(one)).collect();
+        hosts
     }
 
     fn running(&self, program: &Program) -> Option<Running> {
