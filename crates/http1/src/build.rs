@@ -46,7 +46,7 @@ impl<'a> MessageBuilder<'a> {
     /// Begins a request: request line and Host.
     ///
     /// # Errors
-    /// If one of the parts cannot stand where it should.
+    /// If one of the parts is not allowed in its place.
     pub fn request(
         out: &'a mut Vec<u8>,
         method: &str,

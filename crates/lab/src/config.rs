@@ -211,7 +211,7 @@ fn is_header((name, value): &(String, String)) -> bool {
 /// A worker that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A name that cannot stand in a header.
+    /// A name that is not allowed in a header.
     #[error("`{text}` cannot be a name: use visible ASCII characters")]
     Name {
         /// The name given.

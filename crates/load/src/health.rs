@@ -1,4 +1,4 @@
-//! Whether the figures of a run can be believed: did the generator do what was planned?
+//! Whether the figures of a run can be trusted: did the generator do what was planned?
 //!
 //! A run is invalid where any of these holds. The thresholds are here and nowhere else.
 //!

@@ -28,7 +28,7 @@ impl Request {
     /// The message that `plan` sends to `target`.
     ///
     /// # Errors
-    /// [`PlanError`] where a part of it cannot stand in a message.
+    /// [`PlanError`] where a part of it is not allowed in a message.
     pub(crate) fn of(plan: &LoadPlan, target: &Target) -> Result<Self, PlanError> {
         let method = Method::of(plan.method.as_bytes());
         if method == Method::Connect {

@@ -85,7 +85,7 @@ fn notify(plan: &LoadPlan) {
     }
 }
 
-/// Says on the standard error why a run is not to be believed; the page says it itself.
+/// Says on the standard error why a run is not to be trusted; the page says it itself.
 fn warn_of_faults(record: &LoadRecord) {
     for fault in &record.generator.faults {
         let (what, advice) = (&fault.what, &fault.advice);

@@ -134,7 +134,7 @@ impl AdminContext {
     }
 }
 
-/// A survey with what the desk knows beside it.
+/// A survey with what the admin interface knows beside it.
 pub(crate) struct Measured {
     context: Arc<AdminContext>,
     survey: Box<dyn Survey>,

@@ -172,7 +172,7 @@ fn routes(context: Arc<AdminContext>, hosts: Hosts) -> Router {
     routes.layer(middleware::from_fn_with_state(hosts, host::check)).with_state(context)
 }
 
-/// Lets the desk look at the engine again and again.
+/// Lets the admin interface look at the engine again and again.
 async fn tick(context: Arc<AdminContext>) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

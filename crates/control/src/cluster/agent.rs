@@ -30,7 +30,7 @@ use super::{
 
 pub use admission::fetch_published;
 
-/// A configuration that is to be put in force, by the road of a reload.
+/// A configuration that is to be put in force as by a reload.
 #[derive(Debug)]
 pub struct Offer {
     /// The configuration.

@@ -2,7 +2,7 @@
 //! may use how much of the capacity of groups ([`Sharing`]).
 //!
 //! ```text
-//! etcd --watch--> Agent --Offer--> serve (the road of a reload) --taken or refused--> Agent
+//! etcd --watch--> Agent --Offer--> serve (as by a reload) --taken or refused--> Agent
 //! --put--> etcd
 //! ```
 //! # What is in the store

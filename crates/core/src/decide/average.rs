@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_believed_when_two_answers_say_so_and_forgotten_in_ten_times_its_length() {
+    fn a_peak_is_taken_for_one_when_two_answers_say_so_and_forgotten_in_ten_times_its_length() {
         let peak = PeakLatency::default();
         let at = |ms| Instant::ZERO + MS(ms);
         peak.record(at(1), MS(10));

@@ -232,7 +232,7 @@ fn what_a_limit_on_utilization_lets_in_goes_to_all_servers() {
 /// Two edges that know the same servers agree on where a key goes, and so does a later plan in
 /// which another server is missing.
 #[test]
-fn a_key_has_the_same_home_on_every_edge_and_while_others_come_and_go() {
+fn a_key_has_the_same_server_on_every_edge_and_while_others_come_and_go() {
     for policy in [PolicyKind::Maglev, PolicyKind::BoundedHash] {
         let servers = [(1, None); 10];
         let mut here = TestEdge::new(service(policy, &servers));

@@ -24,7 +24,7 @@ pub(crate) enum Formula {
 /// A text that is no formula.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FormulaError {
-    /// It goes on where it could have ended, or with what cannot stand there.
+    /// It goes on where it could have ended, or with what is not allowed there.
     #[error("expected {expected}, found `{found}`")]
     Unexpected { found: String, expected: &'static str },
     /// It ends too early.

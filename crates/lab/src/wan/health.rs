@@ -1,4 +1,4 @@
-//! Whether what was measured over the router can be believed.
+//! Whether what was measured over the router can be trusted.
 //!
 //! The router adds an error of its own where it gets no processor in time. Two signs show that, and
 //! stand beside every result: the machine's steal (processor time that its host took), and the
@@ -9,7 +9,7 @@ use loadline_linux::proc;
 
 use super::{Counters, Lateness, RouterGone, RouterHandle};
 
-/// What is still believed.
+/// The errors with which a run is still trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tolerance {
     /// Steal as a share of all processors.

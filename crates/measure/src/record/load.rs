@@ -146,7 +146,7 @@ impl LoadRecord {
         self.interrupted && self.planned <= self.outcomes.cut_off
     }
 
-    /// Whether the figures can be believed: nothing in the generator stood in their way.
+    /// Whether the figures can be trusted: nothing in the generator stood in their way.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.generator.faults.is_empty()

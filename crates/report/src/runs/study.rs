@@ -1,4 +1,4 @@
-//! A study of the lab: published beside measured, its pictures, and how far it can be believed.
+//! A study of the lab: published beside measured, its pictures, and how far it can be trusted.
 
 use std::collections::BTreeMap;
 

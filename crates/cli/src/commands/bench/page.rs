@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_says_why_a_run_is_not_to_be_believed_and_what_was_breached() {
+    fn the_page_says_why_a_run_is_not_to_be_trusted_and_what_was_breached() {
         let page = write(&longest());
         for part in [
             "INVALID: 100.0 % sent in time",

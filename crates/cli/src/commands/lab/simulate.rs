@@ -26,7 +26,7 @@ use loadline_measure::record::{
 
 use super::{find, folder, present, print, usage};
 use crate::commands::EXIT_VERDICT;
-use row_hosts::{RowHosts, What};
+use row_hosts::{RowHosts, Running, What};
 use scenario::Setting;
 
 /// Simulate a study from its file, and compare with what the lab measured
@@ -160,7 +160,8 @@ fn left_out(row: &StudyRow, rows: &[String]) -> Option<String> {
 
 fn simulate_row(plan: &Plan, seed: u64) -> Vec<StudyPhase> {
     let mut hosts = RowHosts::new(plan);
-    let sleeps = |one: &&row_hosts::Running| matches!(&one.what, What::Worker(config) if config.sleep.is_some());
+    let sleeps =
+        |one: &&Running| matches!(&one.what, What::Worker(config) if config.sleep.is_some());
     let mut asleep: BTreeSet<String> =
         hosts.programs.iter().filter(sleeps).map(|one| one.name.clone()).collect();
     let mut phases = Vec::new();

@@ -115,9 +115,9 @@ mod tests {
         let policy = BoundedHash::new(&servers);
         load_with(&servers, &[40; 10]);
         for key in draws().take(1_000) {
-            let home = policy.table.choose(&servers, key, everyone).unwrap();
+            let preferred = policy.table.choose(&servers, key, everyone).unwrap();
             let chosen = policy.choose(&servers, 401, key, 0, everyone).unwrap();
-            assert_eq!(home.index, chosen.index);
+            assert_eq!(preferred.index, chosen.index);
         }
     }
 

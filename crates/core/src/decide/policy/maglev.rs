@@ -241,10 +241,10 @@ mod tests {
         let policy = Maglev::new(&servers);
         let mut taken_over = [0.0; 5];
         for key in draws().take(40_000) {
-            let home = policy.choose(&servers, key, everyone).unwrap();
+            let preferred = policy.choose(&servers, key, everyone).unwrap();
             let now = policy.choose(&servers, key, |server| server.index != 2).unwrap();
-            assert!(home.index == 2 || home.index == now.index);
-            taken_over[usize::from(now.index)] += f64::from(u8::from(home.index == 2));
+            assert!(preferred.index == 2 || preferred.index == now.index);
+            taken_over[usize::from(now.index)] += f64::from(u8::from(preferred.index == 2));
         }
         assert_shares(&taken_over, &[1.0, 1.0, 0.0, 1.0, 1.0]);
     }

@@ -362,7 +362,7 @@ fn changed(
     };
     let mut place = |end| scope.one_of("host", end, &known).and_then(|name| topology.host(&name));
     let (Some(from), Some(to)) = (place(one), place(other)) else { return Vec::new() };
-    let road = network::LinkKeys {
+    let link = network::LinkKeys {
         rtt: action.rtt.as_ref(),
         jitter: action.jitter.as_ref(),
         rate: action.rate.as_ref(),
@@ -370,7 +370,7 @@ fn changed(
         loss: action.loss.as_ref(),
         reorder: action.reorder.as_ref(),
     };
-    let spec = network::link_spec(scope, &road);
+    let spec = network::link_spec(scope, &link);
     LinkSpec { from, to, ..spec }.both().to_vec()
 }
 

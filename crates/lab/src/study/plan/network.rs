@@ -152,7 +152,7 @@ fn links(scope: &mut Scope<'_>, topology: &Topology) -> Vec<LinkSpec> {
     let mut specs = Vec::new();
     for entry in &entries {
         check_ends(scope, entry);
-        specs.push(link_spec(scope, &road(entry)));
+        specs.push(link_spec(scope, &link_keys(entry)));
     }
     let region = |host: usize| -> Option<&str> {
         let name = &topology.hosts[host].name;
@@ -212,7 +212,7 @@ fn check_ends(scope: &mut Scope<'_>, entry: &LinkEntry) {
     }
 }
 
-fn road(entry: &LinkEntry) -> LinkKeys<'_> {
+fn link_keys(entry: &LinkEntry) -> LinkKeys<'_> {
     LinkKeys {
         rtt: entry.rtt.as_ref(),
         jitter: entry.jitter.as_ref(),
@@ -224,13 +224,13 @@ fn road(entry: &LinkEntry) -> LinkKeys<'_> {
 }
 
 /// The link from host 0 to host 0 with these properties; its ends are for the caller to set.
-pub(super) fn link_spec(scope: &mut Scope<'_>, road: &LinkKeys<'_>) -> LinkSpec {
-    let rtt: Option<Duration> = road.rtt.and_then(|text| scope.quantity(text));
-    let rate: Option<BitRate> = road.rate.and_then(|text| scope.quantity(text));
-    let queue: Option<Bytes> = road.queue.and_then(|text| scope.quantity(text));
-    let jitter: Option<Duration> = road.jitter.and_then(|text| scope.quantity(text));
-    let loss: Option<Ratio> = road.loss.and_then(|text| scope.quantity(text));
-    let reorder: Option<Ratio> = road.reorder.and_then(|text| scope.quantity(text));
+pub(super) fn link_spec(scope: &mut Scope<'_>, link: &LinkKeys<'_>) -> LinkSpec {
+    let rtt: Option<Duration> = link.rtt.and_then(|text| scope.quantity(text));
+    let rate: Option<BitRate> = link.rate.and_then(|text| scope.quantity(text));
+    let queue: Option<Bytes> = link.queue.and_then(|text| scope.quantity(text));
+    let jitter: Option<Duration> = link.jitter.and_then(|text| scope.quantity(text));
+    let loss: Option<Ratio> = link.loss.and_then(|text| scope.quantity(text));
+    let reorder: Option<Ratio> = link.reorder.and_then(|text| scope.quantity(text));
     let limit = |rate| Limit { rate, queue: queue.unwrap_or_else(|| queue_of(rate)) };
     LinkSpec {
         jitter: jitter.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Whether a run can be believed, and whether it met its objective.
+//! Whether a run can be trusted, and whether it met its objective.
 
 use loadline_measure::record::{AgentRecord, LoadModel, LoadRecord};
 use loadline_report::millis;
