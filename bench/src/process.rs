@@ -68,7 +68,7 @@ impl Process {
         Ok(())
     }
 
-    /// Its number.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

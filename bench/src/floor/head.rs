@@ -20,7 +20,6 @@ pub(super) struct Request {
     hop: Option<(usize, usize)>,
 }
 
-/// A response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Response {
     /// Of head and body together.

@@ -39,7 +39,7 @@ impl Size {
 }
 
 impl Fleet {
-    /// The file.
+    /// Its configuration for loadline.
     pub(crate) fn toml(&self) -> String {
         let mut text = "[edge]\nthreads = 1\n".to_owned();
         if let Some(port) = self.admin {

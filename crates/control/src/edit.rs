@@ -22,7 +22,7 @@ pub enum EditError {
     /// The file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// The file.
+        /// Path of the configuration file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -78,7 +78,7 @@ pub enum EditError {
     /// The file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// The file.
+        /// Path of the configuration file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,

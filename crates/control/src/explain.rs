@@ -126,7 +126,7 @@ pub enum Answer {
 /// A service that may get the request.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Target {
-    /// Its name.
+    /// Its name in the configuration.
     pub service: String,
     /// Its part of the requests, in proportion to the others'.
     pub weight: u32,
@@ -143,7 +143,7 @@ pub struct Target {
 /// A group of servers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// Its name.
+    /// Its name within the service.
     pub name: String,
     /// Distance, servers and capacity.
     pub capacity: String,

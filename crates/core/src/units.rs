@@ -155,7 +155,7 @@ impl Count {
         Self(n)
     }
 
-    /// The number.
+    /// The bare number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0

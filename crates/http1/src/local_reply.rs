@@ -5,7 +5,7 @@ use crate::build::write_text;
 /// A short response of the proxy's own. Its body is a page, or the reason as plain text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalReply<'a> {
-    /// The status.
+    /// HTTP status code.
     pub status: u16,
     /// Seconds after which the client may try again.
     pub retry_after: Option<u32>,

@@ -155,7 +155,7 @@ impl RequestHead {
         Ok(())
     }
 
-    /// The method.
+    /// The method of the request line.
     #[must_use]
     pub const fn method(&self) -> Method {
         self.method
@@ -248,7 +248,7 @@ impl RequestHead {
         self.section.te_trailers
     }
 
-    /// The fields.
+    /// The header fields in the order they came.
     #[must_use]
     pub const fn fields(&self) -> &Fields {
         &self.section.fields

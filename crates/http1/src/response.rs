@@ -171,7 +171,7 @@ impl ResponseHead {
         self.section.fields.get_known(buf, Known::EndpointLoadMetrics)
     }
 
-    /// The fields.
+    /// The header fields in the order they came.
     #[must_use]
     pub const fn fields(&self) -> &Fields {
         &self.section.fields

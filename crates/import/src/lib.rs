@@ -34,7 +34,7 @@ pub enum Kind {
     Haproxy,
     /// `nginx.conf`.
     Nginx,
-    /// A `Caddyfile`.
+    /// A `Caddyfile` of Caddy 2.
     Caddy,
 }
 

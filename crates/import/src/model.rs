@@ -22,7 +22,6 @@ pub(crate) struct Configuration {
     pub(crate) services: Vec<Service>,
 }
 
-/// A listener.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listener {
     pub(crate) bind: Vec<String>,

@@ -47,7 +47,6 @@ pub(crate) struct End {
 /// Names with their values as the file writes them.
 pub(crate) type Entries = Vec<(String, String)>;
 
-/// A change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Edit {
     /// A header field: in which table (`request_headers.set`), its name and value.
@@ -58,7 +57,6 @@ pub(crate) enum Edit {
     Always(&'static str, String),
 }
 
-/// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) when: When,
@@ -119,7 +117,6 @@ impl Step {
 }
 
 impl End {
-    /// A service.
     pub(crate) fn service(name: &str) -> Self {
         let keys = vec![("service".to_owned(), text(name))];
         Self { keys, is_service: true, answer: None, is_open: false }

@@ -50,7 +50,7 @@ pub enum AttachError {
     /// Another program is there, or the driver has no such mode.
     #[error("interface `{interface}` does not take the program in {mode} mode{}", rights())]
     Kernel {
-        /// The interface.
+        /// Name of the network interface.
         interface: String,
         /// The last mode that was tried.
         mode: &'static str,
@@ -80,7 +80,7 @@ pub enum TableError {
     TooLarge {
         /// What the number is of.
         what: &'static str,
-        /// The number.
+        /// The number that is too large.
         number: u32,
         /// What it must be below.
         limit: u32,
@@ -88,7 +88,7 @@ pub enum TableError {
     /// A number is of one server for as long as the tables live: its connections are known by it.
     #[error("server {number} is {known}; another needs a number of its own")]
     OtherServer {
-        /// The number.
+        /// Number that the server was to have.
         number: u16,
         /// The server that has it.
         known: String,
@@ -113,7 +113,7 @@ pub enum TableError {
     /// The kernel refused.
     #[error("the kernel does not take an entry of table `{table}`{}", rights())]
     Kernel {
-        /// The table.
+        /// Name of the BPF map.
         table: &'static str,
         /// What the kernel said.
         #[source]

@@ -14,7 +14,6 @@ use crate::{
     ports::{Direction, Port, over},
 };
 
-/// A connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection<K> {
     /// Key of the responses.

@@ -20,7 +20,7 @@ use loadline_core::{fleet::forwarding::Times, time::Instant};
 pub struct Port {
     /// Which of the return addresses, from zero.
     pub address: u16,
-    /// The port.
+    /// Port number at that address.
     pub port: u16,
 }
 

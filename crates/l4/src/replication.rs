@@ -66,7 +66,7 @@ pub enum Key {
     ServiceAddress(u16),
     /// A part of the ring of a service, [`PART`] entries from `part * PART` on.
     Entries {
-        /// The service.
+        /// Number of the service.
         service: u16,
         /// Which part, below [`PARTS`].
         part: u16,
@@ -80,7 +80,7 @@ pub enum Key {
     },
     /// A NAT connection, by what it was lent.
     Nat {
-        /// The server.
+        /// Number of the server.
         server: u16,
         /// The port towards it.
         port: Port,
@@ -120,7 +120,7 @@ pub struct Server {
 /// An address of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceAddress {
-    /// The service.
+    /// Number of the service.
     pub service: u16,
     /// Address and port.
     pub at: SocketAddr,

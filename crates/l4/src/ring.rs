@@ -151,7 +151,7 @@ impl Entry {
 /// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The server.
+    /// Number of the server.
     pub server: u16,
     /// Whether the flow is to be written down with this server.
     pub is_new: bool,

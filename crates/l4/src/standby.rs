@@ -80,7 +80,7 @@ pub enum StandbyError {
     /// The address is not ours, or taken.
     #[error("cannot listen on {address} for the other balancers")]
     Bind {
-        /// The address.
+        /// Address that it was to listen on.
         address: SocketAddr,
         /// What the kernel said.
         #[source]

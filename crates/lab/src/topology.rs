@@ -92,13 +92,13 @@ pub enum TopologyError {
     /// No name, or not one to be printed.
     #[error("a host is called `{name}`; a name is visible ASCII without blanks, like `pop-1`")]
     Name {
-        /// The name.
+        /// Name that several have.
         name: String,
     },
     /// Two hosts are called the same.
     #[error("two hosts are called `{name}`; give each a name of its own")]
     NameTwice {
-        /// The name.
+        /// Name that cannot be one.
         name: String,
     },
     /// An address that no host can have for itself.
@@ -106,7 +106,7 @@ pub enum TopologyError {
     Address {
         /// The host's name.
         host: String,
-        /// The address.
+        /// Address that is not of a single host.
         address: IpAddr,
     },
     /// One host has an address twice.
@@ -114,7 +114,7 @@ pub enum TopologyError {
     AddressTwice {
         /// The host's name.
         host: String,
-        /// The address.
+        /// Address that the host has twice.
         address: IpAddr,
     },
     /// Hosts cannot be on an Ethernet so.
@@ -123,7 +123,7 @@ pub enum TopologyError {
     /// A link ends where no host is.
     #[error("a link names host number {host} of {count}; they count from 0")]
     NoSuchHost {
-        /// The number.
+        /// Number of the host, from 0.
         host: usize,
         /// How many hosts there are.
         count: usize,

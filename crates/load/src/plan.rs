@@ -127,7 +127,7 @@ pub enum PlanError {
     /// A URL of HTTP/3 without TLS, which there is not.
     #[error("HTTP/3 is always encrypted, and `{url}` is not: write https://")]
     Insecure {
-        /// The URL.
+        /// The URL as it was given.
         url: String,
     },
     /// A number that must be above zero is zero.
@@ -151,7 +151,7 @@ pub enum PlanError {
     /// A field that loadline writes itself.
     #[error("the header `{name}` cannot be set: {instead}")]
     Reserved {
-        /// The field.
+        /// Name of the header field.
         name: String,
         /// What to do instead.
         instead: &'static str,

@@ -40,7 +40,7 @@ pub enum LoadError {
     /// The host's name has no address.
     #[error("no address for the host `{host}`")]
     Resolve {
-        /// The name.
+        /// Name of the host.
         host: String,
         /// What the resolver said.
         source: io::Error,
@@ -51,7 +51,7 @@ pub enum LoadError {
     /// An address that connections should come from is not one of this machine.
     #[error("cannot connect from {address}: it must be an address of this machine")]
     Source {
-        /// The address.
+        /// Address that was given.
         address: IpAddr,
         /// What the system said.
         source: io::Error,

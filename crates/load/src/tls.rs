@@ -39,7 +39,7 @@ pub enum TlsError {
     File {
         /// What should be in it.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What was wrong with it.
         source: pem::Error,
@@ -49,7 +49,7 @@ pub enum TlsError {
     Empty {
         /// What should be in it.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The system has no CA certificates.
@@ -64,7 +64,7 @@ pub enum TlsError {
     /// A name that no certificate can be for.
     #[error("`{name}` is no name or address that a certificate can be for")]
     Name {
-        /// The name.
+        /// The name as it was given.
         name: String,
     },
     /// The library lacks what every QUIC connection begins with.

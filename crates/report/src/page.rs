@@ -21,7 +21,7 @@ pub struct Page {
     pub lead: Vec<String>,
     /// The verdicts, shown above everything else; none, no table of them.
     pub verdicts: Vec<StudyVerdict>,
-    /// The parts.
+    /// What follows the verdicts, from top to bottom.
     pub sections: Vec<Section>,
     /// How and where it was measured.
     pub footer: String,
@@ -30,7 +30,7 @@ pub struct Page {
 /// A part of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its heading.
+    /// Heading of the section, plain text.
     pub heading: String,
     /// What it consists of, from top to bottom.
     pub blocks: Vec<Block>,
@@ -39,7 +39,7 @@ pub struct Section {
 /// What sections consist of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// A paragraph.
+    /// A paragraph of plain text.
     Text(String),
     /// A picture with its title below.
     Picture(Picture),

@@ -181,7 +181,7 @@ impl ClusterRun {
         self.watch(now);
     }
 
-    /// The store.
+    /// The store of the cluster as it is now.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.store

@@ -179,7 +179,7 @@ impl Selector {
 /// The way between two regions, in both directions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Its ends.
+    /// Names of the two regions.
     pub between: [String; 2],
     /// There and back; as the configuration says if none.
     pub rtt: Option<Duration>,

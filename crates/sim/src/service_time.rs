@@ -14,12 +14,12 @@ pub enum ServiceTime {
     Constant(Duration),
     /// Exponential.
     Exponential {
-        /// Its mean.
+        /// Mean service time.
         mean: Duration,
     },
     /// Lognormal.
     Lognormal {
-        /// Its mean.
+        /// Mean service time.
         mean: Duration,
         /// Its standard deviation over its mean, above 0.
         variation: f64,
@@ -27,7 +27,7 @@ pub enum ServiceTime {
     /// Pareto (type I), cut at a thousand times its mean, or later where the shape is below 1.5: at
     /// 1,560 times with 1.1.
     Pareto {
-        /// Its mean.
+        /// Mean service time.
         mean: Duration,
         /// Its shape, above 1: the smaller, the longer the tail.
         shape: f64,

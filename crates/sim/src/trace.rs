@@ -44,7 +44,7 @@ pub enum What {
     Noticed {
         /// Index of the edge.
         edge: u32,
-        /// The notice.
+        /// What the edge has noticed.
         notice: Notice,
     },
     /// Another plan of a service is in force at an edge.

@@ -26,7 +26,6 @@ struct Asking {
     arrivals: Mutex<Vec<Arrival>>,
 }
 
-/// A request.
 #[derive(Clone, Copy)]
 struct Arrival {
     at: Instant,

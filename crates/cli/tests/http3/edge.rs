@@ -54,7 +54,7 @@ impl Edge {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    /// Its certificate.
+    /// The path of its certificate.
     pub(crate) fn certificate(&self) -> String {
         self.directory.path().join("own.pem").display().to_string()
     }

@@ -1,6 +1,5 @@
 //! Faults that are put into the code that decides on purpose, of which a run chooses one.
 
-/// A fault.
 pub(crate) struct Mutation {
     /// What is wrong then.
     pub(crate) name: &'static str,

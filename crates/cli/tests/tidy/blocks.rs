@@ -10,7 +10,6 @@
 /// One function as found in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
-    /// Its name.
     pub(crate) name: String,
     /// The line of its opening brace, from 1.
     pub(crate) line: usize,

@@ -12,7 +12,6 @@ const WIDTH: usize = 100;
 pub(crate) struct File<'a> {
     /// Its path from the root of the repository.
     pub(crate) path: &'a str,
-    /// Its text.
     pub(crate) text: &'a str,
 }
 

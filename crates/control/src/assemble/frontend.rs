@@ -14,7 +14,6 @@ use crate::file::{self, Spoken};
 
 /// What a frontend is read in.
 pub(super) struct Context<'a> {
-    /// The services.
     pub(super) services: &'a [Service],
     /// What forwards; none where the file says nothing of it.
     pub(super) datapath: Option<&'a Datapath>,

@@ -33,7 +33,7 @@ pub use admission::fetch_published;
 /// A configuration that is to be put in force as by a reload.
 #[derive(Debug)]
 pub struct Offer {
-    /// The configuration.
+    /// What was published: the version and its text.
     pub published: Published,
     /// For the result: in force, or what is wrong with it.
     pub answer: oneshot::Sender<Result<(), String>>,

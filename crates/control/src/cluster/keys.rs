@@ -31,7 +31,7 @@ pub struct EdgeEntry {
 /// Why an edge goes on with what it had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The version.
+    /// Number of the version that it refused.
     pub version: u64,
     /// What is wrong with it, for people.
     pub reason: String,
@@ -93,7 +93,7 @@ impl Keys {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key `{key}` holds something that is not {what}: {why}")]
 pub struct ValueError {
-    /// The key.
+    /// The key in the store.
     pub key: String,
     /// What it should be.
     pub what: &'static str,

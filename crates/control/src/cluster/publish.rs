@@ -65,7 +65,7 @@ impl Overview {
 /// A version, without its text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VersionInfo {
-    /// Its number.
+    /// Number of the version.
     pub version: u64,
     /// Seconds since 1970, by the clock of who published it.
     pub at_s: u64,
@@ -78,7 +78,7 @@ pub struct VersionInfo {
 /// An edge.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EdgeInfo {
-    /// Its name.
+    /// Its name in the cluster.
     pub name: String,
     /// What it tells of itself.
     #[serde(flatten)]
@@ -90,7 +90,7 @@ pub struct EdgeInfo {
 /// Why it could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store.
+    /// The store cannot be reached, or refuses.
     #[error(transparent)]
     Fault(#[from] Fault),
     /// Somebody else has published meanwhile.

@@ -14,18 +14,18 @@ use super::{
 /// A service with groups that are shared.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SharedServiceInfo {
-    /// Its name.
+    /// Its name in the configuration.
     pub name: String,
     /// Requests per second that come to each edge, by its name.
     pub demand: BTreeMap<String, f64>,
-    /// Its groups.
+    /// Those of its groups that are shared.
     pub groups: Vec<SharedGroupInfo>,
 }
 
 /// A group that is shared. Parts of its capacity are from 0 to 1.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SharedGroupInfo {
-    /// Its name.
+    /// Its name within the service.
     pub name: String,
     /// The part of each edge beside its floor, by the name of the edge.
     pub shares: BTreeMap<String, f64>,

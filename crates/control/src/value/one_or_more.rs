@@ -17,7 +17,6 @@ pub(crate) enum OneOrMore<T> {
 }
 
 impl<T> OneOrMore<T> {
-    /// The values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let (one, list) = match self {
             Self::One(value) => (Some(value), &[][..]),

@@ -15,7 +15,6 @@ pub(crate) enum StoreUrl {
     Bucket {
         /// Whose it is.
         provider: Provider,
-        /// Its name.
         name: String,
         /// What goes before the paths of objects.
         prefix: String,

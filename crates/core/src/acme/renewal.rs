@@ -14,7 +14,7 @@ pub struct Lifetime {
 /// A window of ACME Renewal Information, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Its start.
+    /// From when the certificate is to be renewed.
     pub start_s: u64,
     /// Its end, after the start.
     pub end_s: u64,

@@ -24,7 +24,7 @@ pub struct CacheStatus<'a> {
 pub enum Outcome {
     /// What is stored, without asking a server.
     Hit,
-    /// A server.
+    /// What a server answered.
     Forwarded {
         /// Why it was asked.
         why: Forward,

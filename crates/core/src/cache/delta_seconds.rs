@@ -13,7 +13,7 @@ use crate::time::Duration;
 pub struct DeltaSeconds(NonZeroU32);
 
 impl DeltaSeconds {
-    /// The most.
+    /// 2^31 s, for which all longer times stand (RFC 9111 section 1.2.2).
     pub const MAX: Self = Self::from_secs(1 << 31);
 
     /// So many seconds, at most [`Self::MAX`].

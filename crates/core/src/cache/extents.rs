@@ -14,7 +14,7 @@ pub struct Extents {
 /// Pages that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The first.
+    /// Number of the first page.
     pub first: u32,
     /// How many; at least one.
     pub pages: u32,

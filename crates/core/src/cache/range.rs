@@ -182,7 +182,7 @@ pub struct Multipart<'a> {
     pub boundary: &'a str,
     /// `Content-Type` of the representation.
     pub content_type: Option<&'a [u8]>,
-    /// Its length.
+    /// Length of the whole representation in bytes.
     pub complete: u64,
 }
 

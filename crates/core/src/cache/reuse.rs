@@ -71,7 +71,7 @@ pub enum Forward {
 /// What of a request counts for using stored responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// Its directives.
+    /// What its `Cache-Control` or `Pragma` asks for.
     pub directives: RequestDirectives,
     /// Whether it has `Authorization`.
     pub authorized: bool,

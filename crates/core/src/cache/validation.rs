@@ -71,9 +71,9 @@ pub fn effect_of_head(head: &Response<'_>, status: u16, stored: Fields<'_>) -> E
 /// A stored response after a newer one freshened it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freshened<'a> {
-    /// Its fields.
+    /// Header fields, the newer ones in place of the stored.
     pub fields: Vec<Field<'a>>,
-    /// Its metadata.
+    /// Its age and how long it stays fresh, as the newer one has them.
     pub metadata: Metadata,
 }
 

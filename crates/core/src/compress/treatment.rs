@@ -19,7 +19,7 @@ pub enum Treatment {
 /// What the decision needs to know of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<F> {
-    /// Its status.
+    /// HTTP status code.
     pub status: u16,
     /// How long its body is, where that is known; for the answer to HEAD, how long it would be.
     pub length: Option<u64>,

@@ -15,7 +15,7 @@ use crate::{
 pub struct GroupSnapshot {
     /// Round-trip time from this edge; [`Duration::MAX`] while not measured.
     pub distance: Duration,
-    /// Its counters.
+    /// Its counters, kept from plan to plan.
     pub state: Arc<GroupState>,
     /// In the order of the file.
     pub servers: Box<[ServerSnapshot]>,
@@ -24,9 +24,9 @@ pub struct GroupSnapshot {
 /// A configured server.
 #[derive(Debug)]
 pub struct ServerSnapshot {
-    /// Its counters.
+    /// Its counters, kept from plan to plan.
     pub state: Arc<ServerState>,
-    /// Its condition.
+    /// What checks and ejections say of it.
     pub condition: Condition,
     /// Why it is not up.
     pub reason: Option<Arc<str>>,

@@ -49,14 +49,14 @@ pub enum Input {
     Reload(Arc<Fleet>),
     /// A health check of a server ended.
     Checked {
-        /// The server.
+        /// Number of the server that was checked.
         server: ServerId,
         /// How long it took, if it passed; else why it did not.
         passed: Result<Passed, String>,
     },
     /// Others have checked a server whose check was due ([`crate::health::shared`]).
     Reported {
-        /// The server.
+        /// Number of the server that was checked.
         server: ServerId,
         /// As for [`Input::Checked`], after their `rise` and `fall`.
         passed: Result<Passed, String>,
@@ -64,12 +64,12 @@ pub enum Input {
     /// Others tell something else of a server than before: its check is due, unless one is under
     /// way.
     Recheck {
-        /// The server.
+        /// Number of the server to check.
         server: ServerId,
     },
     /// A server failed so many real requests in a row ([`crate::decide::permit::Permit::fail`]).
     Failing {
-        /// The server.
+        /// Number of the server that failed them.
         server: ServerId,
         /// How many.
         errors_in_a_row: u32,
@@ -79,13 +79,13 @@ pub enum Input {
     /// Servers of the group of this one send 5xx
     /// ([`crate::decide::permit::Permit::answered_5xx`]).
     Errs {
-        /// The server.
+        /// Number of one of the servers.
         server: ServerId,
     },
     /// A limit of the group of this server has begun or ended
     /// ([`crate::decide::permit::Permit::answered_well`]).
     Limit {
-        /// The server.
+        /// Number of a server of the group.
         server: ServerId,
     },
     /// This edge may use so much of the capacity of a group from now on. May come before the
@@ -103,7 +103,7 @@ pub enum Input {
     /// A server answered nobody while so many requests waited for it
     /// ([`crate::decide::permit::Permit::suspect`]).
     Silent {
-        /// The server.
+        /// Number of the server that is silent.
         server: ServerId,
         /// How many.
         suspicions: u32,
@@ -126,7 +126,7 @@ pub enum Output {
     Publish(Arc<Plan>),
     /// A server is to be checked, and the result handed in as [`Input::Checked`].
     Check {
-        /// The server.
+        /// Number of the server to check.
         server: ServerId,
         /// The index of its service in [`Controller::fleet`].
         service: usize,
@@ -150,9 +150,9 @@ pub enum Output {
 /// What changed, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// The group.
+    /// Name of the group within the service.
     pub group: String,
     /// What happened to the group or one of its servers.
     pub change: Change,

@@ -225,7 +225,7 @@ impl Ids {
 pub struct ServerId(pub(crate) u32);
 
 impl ServerId {
-    /// The number.
+    /// The number as an index into tables by server.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

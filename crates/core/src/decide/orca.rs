@@ -26,7 +26,7 @@ use crate::{
 /// What a server reports of its load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// The utilization.
+    /// Its utilization; none if it reports none.
     pub utilization: Option<Ratio>,
     /// Its requests in flight, from all edges.
     pub in_flight: Option<u32>,

@@ -32,7 +32,7 @@ use crate::{
 /// A change to something of a fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {
-    /// The service.
+    /// Name of the service.
     pub service: String,
     /// The group; empty where the service is changed as a whole.
     pub group: String,

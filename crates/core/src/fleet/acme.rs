@@ -44,7 +44,7 @@ pub enum Storage {
 /// An account that exists with the authority outside of ACME (RFC 8555, section 7.3.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalAccount {
-    /// Its identifier.
+    /// The key identifier (`kid`) that the authority has given.
     pub kid: String,
     /// File whose first line is its HMAC key, base64url.
     pub key_file: String,

@@ -19,7 +19,7 @@ pub enum Sticky {
 /// on every edge that has the key and after every restart, and it tells nobody the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cookie {
-    /// Its name.
+    /// Name of the cookie.
     pub name: String,
     /// The key of the hash.
     pub key: Secret,
@@ -67,7 +67,7 @@ impl Secret {
         Self(text)
     }
 
-    /// The text.
+    /// The text in the clear.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0

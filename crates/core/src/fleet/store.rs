@@ -63,7 +63,7 @@ pub enum Access {
     /// As an account of Azure Storage, with what the environment has: its key, a shared access
     /// signature, a workload identity or the identity of the machine.
     Azure {
-        /// The account.
+        /// Name of the storage account.
         account: String,
     },
 }

@@ -80,7 +80,7 @@ pub struct Mismatch {
     pub step: usize,
     /// The expected answer.
     pub expected: String,
-    /// The answer.
+    /// What the server had sent by then.
     pub heard: Vec<u8>,
 }
 

@@ -55,14 +55,14 @@ pub enum Curve {
 pub enum Material {
     /// A public key of RSA, both numbers in big-endian order without zeros before them.
     Rsa {
-        /// The modulus.
+        /// The modulus, big-endian.
         n: Vec<u8>,
-        /// The exponent.
+        /// The public exponent, big-endian.
         e: Vec<u8>,
     },
     /// A public key of ECDSA.
     Ec {
-        /// Its curve.
+        /// The elliptic curve that its point is on.
         curve: Curve,
         /// Its point, uncompressed: 4, x, y.
         point: Vec<u8>,

@@ -84,7 +84,7 @@ impl Jwt {
 pub enum KeySource {
     /// In a file.
     File {
-        /// Its path.
+        /// Path of the file with the key set.
         path: String,
         /// Keys in the file when the configuration was read.
         keys: Arc<KeySet>,

@@ -159,7 +159,7 @@ pub enum PathChange {
     Regex {
         /// What is replaced.
         pattern: Regex,
-        /// The replacement.
+        /// What each match is replaced by.
         to: Replacement,
     },
     /// What a map says, which is found out by [`PathChange::filled_in`]; where it says nothing the

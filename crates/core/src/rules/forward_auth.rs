@@ -27,7 +27,7 @@ pub struct ForwardAuth {
 /// The request that a service is asked about.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedAbout<'a> {
-    /// Its method.
+    /// Method of the request that is asked about.
     pub method: &'a [u8],
     /// Path and query as they came.
     pub target: &'a [u8],

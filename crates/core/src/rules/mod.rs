@@ -131,7 +131,7 @@ pub struct Request<'a, H: ?Sized> {
     pub query: &'a [u8],
     /// The method, in the case in which it came.
     pub method: &'a [u8],
-    /// The client.
+    /// Address of the client.
     pub source: IpAddr,
     /// The scheme, `http` or `https`.
     pub scheme: &'a str,

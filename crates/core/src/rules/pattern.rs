@@ -53,7 +53,7 @@ pub enum Text {
 /// A header, a query parameter or a cookie that must be there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// Name of the header, parameter or cookie.
     pub name: String,
     /// One of these values; any where empty. Of several fields of the name one is enough.
     pub values: Vec<Text>,

@@ -25,9 +25,9 @@ pub struct SpanId(u64);
 /// The context of a span, as it is passed on to servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace.
+    /// The trace that the request belongs to.
     pub trace: TraceId,
-    /// The span.
+    /// The span within that trace.
     pub span: SpanId,
     flags: u8,
 }

@@ -4,7 +4,6 @@ use loadline_spanned::Span;
 
 use crate::{Includes, files::Files, model::Lines};
 
-/// A directive.
 #[derive(Clone, Debug)]
 pub(super) struct Directive {
     pub(super) words: Vec<Word>,

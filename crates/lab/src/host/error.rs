@@ -60,7 +60,7 @@ pub enum LabError {
     /// The program that becomes a host does not start.
     #[error("cannot start {} as host `{host}`: {source}", program.display())]
     Program {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
         /// The host's name.
         host: String,
@@ -84,13 +84,13 @@ pub enum HostError {
     /// The host has ended.
     #[error("host `{host}` has ended; its last words, if any, are on standard error")]
     Gone {
-        /// Its name.
+        /// Name of the host.
         host: String,
     },
     /// The system refuses it.
     #[error("host `{host}` cannot {what}: {source}")]
     Failed {
-        /// Its name.
+        /// Name of the host.
         host: String,
         /// What it was to do.
         what: String,
@@ -102,7 +102,7 @@ pub enum HostError {
     TooLong {
         /// The host's name.
         host: String,
-        /// The program.
+        /// Name of the program as in the command.
         program: String,
         /// How long it had.
         limit: Duration,

@@ -96,7 +96,7 @@ impl Lab {
         host.ok_or_else(|| no_such_host(name, self.router.topology()))
     }
 
-    /// The network.
+    /// The router between its hosts.
     #[must_use]
     pub fn router(&self) -> &RouterHandle {
         &self.router

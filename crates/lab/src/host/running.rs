@@ -70,13 +70,13 @@ pub enum RunningError {
     /// Somebody else could write there.
     #[error("{} is another user's; set XDG_RUNTIME_DIR to a directory of yours", path.display())]
     Foreign {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
     /// A lab cannot be called so.
     #[error("a lab is called `{name}`; a name is letters, digits, `-` and `_`, like `two-regions`")]
     Name {
-        /// The name.
+        /// The name that was given.
         name: String,
     },
     /// A lab of the name runs.
@@ -104,7 +104,7 @@ pub enum RunningError {
     /// The lab has no such host.
     #[error("lab `{lab}` has no host `{name}`; its hosts are {known}")]
     NoSuchHost {
-        /// The lab.
+        /// Name of the lab.
         lab: String,
         /// The host's name.
         name: String,
@@ -114,9 +114,9 @@ pub enum RunningError {
     /// The process that holds it cannot be ended.
     #[error("cannot end process {pid}, which holds lab `{lab}`: {source}")]
     End {
-        /// The lab.
+        /// Name of the lab.
         lab: String,
-        /// The process.
+        /// Id of the process that holds it.
         pid: u32,
         /// What the system says.
         source: io::Error,

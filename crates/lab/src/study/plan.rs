@@ -20,7 +20,7 @@ pub(crate) use scope::Scope;
 /// One row, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The row.
+    /// Name of the row.
     pub row: String,
     /// Hosts and links.
     pub topology: Topology,
@@ -39,7 +39,7 @@ pub struct Plan {
 /// What the plan needs to know of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// The binary.
+    /// Path of the `loadline` binary.
     pub loadline: String,
     /// The folder of the row in the run's folder.
     pub run: PathBuf,
@@ -103,7 +103,7 @@ pub enum Ready {
 /// One run of one phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// The phase.
+    /// Name of the phase that it measures.
     pub phase: String,
     /// The values it runs for.
     pub at: BTreeMap<String, String>,

@@ -142,7 +142,7 @@ pub enum RunError {
     /// The study has no such row.
     #[error("the study has no row `{row}`; its rows are {known}")]
     NoSuchRow {
-        /// Its name.
+        /// The row that was asked for.
         row: String,
         /// Rows of the study.
         known: String,

@@ -13,7 +13,7 @@ use super::{Topology, is_of_one_host};
 /// An address of an interface, and how long the prefix is that its network has in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceAddress {
-    /// The address.
+    /// IPv4 or IPv6 address.
     pub address: IpAddr,
     /// Bits of it that are those of the network.
     pub prefix: u8,
@@ -39,7 +39,7 @@ pub enum EthernetError {
     Alone {
         /// The host's name.
         host: String,
-        /// The network.
+        /// Address and prefix of the Ethernet.
         network: InterfaceAddress,
     },
     /// Two hosts have one address.
@@ -52,7 +52,7 @@ pub enum EthernetError {
         host: String,
         /// The other's.
         other: String,
-        /// The address.
+        /// Address that both have.
         address: IpAddr,
     },
     /// One network is a part of another.
@@ -63,11 +63,11 @@ pub enum EthernetError {
     Overlap {
         /// One host's name.
         host: String,
-        /// Its network.
+        /// Address and prefix of the one.
         network: InterfaceAddress,
         /// The other's name.
         other: String,
-        /// Its network.
+        /// Address and prefix of the other.
         other_network: InterfaceAddress,
     },
     /// An address would be on both.
@@ -80,7 +80,7 @@ pub enum EthernetError {
         host: String,
         /// Its address.
         address: IpAddr,
-        /// The network.
+        /// Address and prefix of the network.
         network: InterfaceAddress,
     },
 }

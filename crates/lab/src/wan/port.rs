@@ -55,7 +55,7 @@ pub enum PortError {
         "cannot make the interface `{name}`: {source}; its name must be free and under 16 bytes"
     )]
     Interface {
-        /// Its name.
+        /// Name of the interface.
         name: String,
         /// What the system says.
         source: io::Error,

@@ -45,7 +45,6 @@ pub(crate) enum Habit {
     },
 }
 
-/// A server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
     pub(crate) jobs: Jobs,

@@ -44,7 +44,7 @@ pub enum AgentError {
     Version {
         /// Name of the agent.
         agent: String,
-        /// Its version.
+        /// Version of loadline that the agent runs.
         theirs: String,
         /// Ours.
         ours: String,

@@ -18,7 +18,7 @@ pub enum TokenError {
     /// It cannot be read.
     #[error("cannot read the token in `{path}`")]
     Read {
-        /// The file.
+        /// Path of the token file.
         path: String,
         /// What the system said.
         source: io::Error,
@@ -29,7 +29,7 @@ pub enum TokenError {
          `openssl rand -hex 16` writes them"
     )]
     Short {
-        /// The file.
+        /// Path of the token file.
         path: String,
     },
 }

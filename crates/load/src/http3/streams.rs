@@ -17,7 +17,6 @@ use quinn::VarInt;
 
 use super::frames::{ResponseFrames, ServerFrames};
 
-/// A connection.
 pub(crate) struct Connection {
     inner: h3_quinn::Connection,
     known: Arc<Known>,

@@ -37,7 +37,7 @@ pub enum ProbeError {
     /// The host's name has no address of the family asked for.
     #[error("no address for the host `{host}`")]
     Resolve {
-        /// The name.
+        /// Name of the host.
         host: String,
         /// What the resolver said.
         source: io::Error,
@@ -45,7 +45,7 @@ pub enum ProbeError {
     /// The address cannot be sent to from here.
     #[error("cannot send to {address}")]
     Unreachable {
-        /// The address.
+        /// Address that was to be reached.
         address: IpAddr,
         /// What the system said.
         source: io::Error,

@@ -87,7 +87,7 @@ pub enum PingEvent {
     Started {
         /// Index of the host.
         host: usize,
-        /// Its address.
+        /// Address that is pinged.
         address: IpAddr,
         /// What is spoken.
         protocol: String,

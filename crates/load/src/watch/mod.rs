@@ -54,7 +54,7 @@ pub enum WatchError {
     /// There is no process of this number.
     #[error("no process {pid} runs here; `ps` lists those that do")]
     NoProcess {
-        /// The number.
+        /// Process id.
         pid: u32,
     },
     /// This is not Linux, or `/proc` is not mounted.

@@ -80,7 +80,7 @@ fn who(text: &str) -> Option<Who> {
 pub struct NetLimit {
     /// Its name; none for every interface but the loopback.
     pub interface: Option<String>,
-    /// The limit.
+    /// Bytes per second in one direction.
     pub bytes_per_s: u64,
 }
 

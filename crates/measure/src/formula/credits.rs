@@ -50,7 +50,7 @@ impl Credits {
 /// A burstable machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its cores.
+    /// How many cores it has.
     pub cores: Count,
     /// The share of each core that it may use for ever.
     pub baseline: Ratio,
@@ -157,7 +157,7 @@ impl LoadCurve {
         Ok(Self(stages))
     }
 
-    /// The stages.
+    /// Utilization and how long it lasts, stage by stage.
     #[must_use]
     pub fn stages(&self) -> &[(Ratio, Duration)] {
         &self.0

@@ -21,7 +21,7 @@ pub enum FormulaError {
     Range {
         /// Name of the input.
         what: &'static str,
-        /// Its value.
+        /// The value that was given.
         given: String,
         /// What would be right.
         right: &'static str,

@@ -42,7 +42,7 @@ pub struct Interval {
 /// A figure and where it lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The figure.
+    /// The estimated value.
     pub value: f64,
     /// Where it lies.
     pub interval: Interval,

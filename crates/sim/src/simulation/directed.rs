@@ -26,7 +26,7 @@ pub struct Servers<'a> {
 }
 
 impl Servers<'_> {
-    /// The time.
+    /// The simulated time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.now

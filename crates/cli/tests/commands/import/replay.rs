@@ -17,7 +17,6 @@ use super::{examples, original, stand_in};
 /// Requests for each configuration.
 const REQUESTS: usize = 100;
 
-/// A request.
 #[derive(Clone, Debug)]
 struct Request {
     method: String,

@@ -18,7 +18,7 @@ pub enum EtcdError {
     /// There is no connection.
     #[error("cannot reach {endpoint}: {source}")]
     Connect {
-        /// The URL.
+        /// URL of the etcd member.
         endpoint: String,
         /// What the system says.
         source: io::Error,
@@ -26,7 +26,7 @@ pub enum EtcdError {
     /// There is a connection, and one of the two does not trust the other.
     #[error("{endpoint} and this edge do not agree on TLS: {why}")]
     Tls {
-        /// The URL.
+        /// URL of the etcd member.
         endpoint: String,
         /// What TLS says.
         why: String,
@@ -34,7 +34,7 @@ pub enum EtcdError {
     /// The connection has ended.
     #[error("the connection to {endpoint} has ended: {why}")]
     Lost {
-        /// The URL.
+        /// URL of the etcd member.
         endpoint: String,
         /// Why, as far as that is known.
         why: String,
@@ -42,7 +42,7 @@ pub enum EtcdError {
     /// No answer came in time.
     #[error("{endpoint} did not answer within {seconds} s")]
     TimedOut {
-        /// The URL.
+        /// URL of the etcd member.
         endpoint: String,
         /// How long it was waited for.
         seconds: u64,
@@ -50,7 +50,7 @@ pub enum EtcdError {
     /// etcd says no.
     #[error("{endpoint} refused: {message}")]
     Status {
-        /// The URL.
+        /// URL of the etcd member.
         endpoint: String,
         /// The status of gRPC.
         code: u32,

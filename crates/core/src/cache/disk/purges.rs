@@ -41,7 +41,7 @@ pub enum Named {
     Url,
     /// The beginning of URLs.
     Prefix,
-    /// A tag.
+    /// A tag that responses have.
     Tag,
 }
 

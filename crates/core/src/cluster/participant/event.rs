@@ -13,7 +13,7 @@ use crate::{
 /// A service with its groups that are shared: those with a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedService {
-    /// Its name.
+    /// Its name in the configuration.
     pub name: String,
     /// The names of the groups, in any order.
     pub groups: Vec<String>,
@@ -69,7 +69,7 @@ pub struct GroupObservation {
 /// The store at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The revision.
+    /// The revision at which all of this was read.
     pub revision: Revision,
     /// Every session, with the revision at which its report was created.
     pub sessions: Vec<(SessionId, Revision, Report)>,
@@ -96,9 +96,9 @@ pub enum Action {
     /// This edge may use so much of a group from now on, floor included. It must be in force before
     /// the next action is carried out: that one may tell others of it.
     Share {
-        /// The service.
+        /// Name of the service.
         service: String,
-        /// The group.
+        /// Name of the group within the service.
         group: String,
         /// How much.
         share: Share,

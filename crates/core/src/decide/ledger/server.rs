@@ -122,7 +122,7 @@ impl ServerState {
         self.group.changes.count(self.id);
     }
 
-    /// Its number.
+    /// The number by which inputs and plans name it.
     #[must_use]
     pub fn id(&self) -> ServerId {
         self.id

@@ -73,7 +73,7 @@ pub enum Event {
     Unanswered(Unanswered),
     /// The head of the response has come.
     Head {
-        /// Its status.
+        /// HTTP status code of the response.
         status: u16,
         /// Nothing of the request's body has been sent that is not at hand any more.
         untouched: bool,
@@ -136,7 +136,7 @@ pub struct Progress {
 /// Why an attempt, or the request as a whole, failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The ending.
+    /// How the request ends where nothing more is tried.
     pub ending: Ending,
     /// What went wrong.
     pub reason: Reason,

@@ -49,7 +49,7 @@ pub enum QueueError {
     /// A load at or above the capacity.
     #[error("the queue grows without bound at {load}; capacity is c/T = {capacity}")]
     Unbounded {
-        /// The load.
+        /// Arrivals per second.
         load: Rate,
         /// Capacity of the servers.
         capacity: Rate,
@@ -59,7 +59,7 @@ pub enum QueueError {
     Unreachable {
         /// The share that was to be within the bound.
         share: Ratio,
-        /// The bound.
+        /// The longest response time that was to be kept.
         bound: Duration,
         /// The share of services that are.
         alone: Ratio,
