@@ -109,8 +109,8 @@ loadline plan FORMULA: compute a formula of the source documents
   queue        waiting and response times of c servers, and their load line
   credits      how long a burstable processor's CPU credits last
 
-`loadline plan FORMULA` without options computes the example of the document, and
-says which it is; `loadline plan FORMULA --help` lists the options.
+`loadline plan FORMULA` without options computes the example of the document
+and says which it is; `loadline plan FORMULA --help` lists the options.
 ";
 
 const AFTER_HELP: &str = "\

@@ -164,7 +164,7 @@ fn a_socket_unit_with_a_datagram_socket_does_not_stop_the_start() {
     command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_loadline"), "serve"]).arg(&path);
     command.stdin(OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap())).env("NO_COLOR", "1");
     let proxy = Process::of_command(command);
-    assert_eq!(served_by(&proxy.address), worker.address);
+    assert_eq!(served_by(&proxy.address), served_by(&worker.address));
     let ended = proxy.terminate();
     assert!(ended.log.contains("not a TCP socket that listens"), "{}", ended.log);
     fs::remove_file(path).unwrap();
