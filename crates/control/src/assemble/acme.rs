@@ -13,7 +13,7 @@ use loadline_spanned::{At, Problems, Span};
 
 use crate::{
     file::{self, File, Spoken},
-    value::either::TextOr,
+    value::{either::TextOr, one_or_more::OneOrMore},
 };
 
 /// What the file says of certificates by ACME for a listener with these routes.
@@ -113,7 +113,7 @@ fn refuse_challenge(
 /// Warns of a challenge that nobody chose, whose requests come to a port without a listener.
 fn warn_of_port(table: &file::Acme, span: &Span, file: &File, problems: &mut Problems) {
     let binds = in_clear(file).filter_map(|listener| listener.bind.get());
-    let is_on_80 = binds.flat_map(|bind| bind.iter()).any(|bind| bind.0.port() == 80);
+    let is_on_80 = binds.flat_map(OneOrMore::iter).any(|bind| bind.0.port() == 80);
     if table.challenge.given() || !takes_http(file) || is_on_80 {
         return;
     }

@@ -84,7 +84,7 @@ fn a_socket_that_is_not_there_or_takes_nobody_is_a_server_that_refuses() {
     ];
     let (forbidden, path) = socket(&folder, "forbidden.sock");
     let _forbidden = UnixListener::bind(&path).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     // Root may write to it all the same.
     if UnixStream::connect(path).is_err() {
         cases.push((forbidden, "permission denied: the Unix socket may not be written to"));
