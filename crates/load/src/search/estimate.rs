@@ -24,7 +24,8 @@ pub(super) struct Crossing {
     pub(super) at: Rate,
     /// The standard error, as a share of it.
     pub(super) error: f64,
-    /// The same without what a power that is not well known adds.
+    /// The same with a part ([`POWER_PART`]) of what a power that is not well known adds: by it a
+    /// search ends.
     pub(super) fit_error: f64,
     /// The ends of the interval of 95 % confidence.
     pub(super) low: Rate,
@@ -191,8 +192,8 @@ impl Fit {
         let Self { centre, a, b, var, drift, variation, freedom, runs } = *self;
         let x = -a / b;
         let variance = (var[0] - 2.0 * a * var[1] + a * a * var[2]) / (b * b);
-        let fit_error = variance.max(0.0).sqrt();
-        let error = fit_error * var[2].min(1.0).exp();
+        let with_power = |part: f64| variance.max(0.0).sqrt() * (part * var[2].min(1.0)).exp();
+        let (error, fit_error) = (with_power(1.0), with_power(POWER_PART));
         let reach = student(freedom) * error;
         let at = |x: f64| rate_of((centre + x).clamp(-FAR, FAR).exp());
         let (at, low, high) = (at(x), at(x - MISSED * reach), at(x + reach));
@@ -204,6 +205,9 @@ impl Fit {
 fn student(freedom: f64) -> f64 {
     student_quantile(0.975, freedom.max(1.0))
 }
+
+/// Runs lie round the line, where a power that is not well known costs less than it may.
+const POWER_PART: f64 = 0.3;
 
 /// Few runs more often miss a rare burst than that they hold one too many: so much further down the
 /// line may lie than up.

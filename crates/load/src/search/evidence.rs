@@ -124,7 +124,8 @@ impl Search {
     /// The standard error at which the line is known well enough. It is smaller once a search has
     /// taken long: what takes long varies much, and shows a small error by luck more often.
     fn enough(&self) -> f64 {
-        let is_long = self.elapsed > self.config.within.scale(LONG_PART);
+        let [begins, ends] = LONG_PARTS.map(|part| self.config.within.scale(part));
+        let is_long = (begins..ends).contains(&self.elapsed);
         ERROR * if is_long { LONG_ERROR } else { 1.0 } * self.precision()
     }
 
@@ -142,12 +143,12 @@ const LIGHT: f64 = 0.6;
 
 /// The standard error at which the line is known well enough, as a share of the precision: 95 of
 /// 100 searches are to be within all of it.
-const ERROR: f64 = 0.77;
+const ERROR: f64 = 0.82;
 
-/// A search has taken long after this part of its time; the error is to be smaller by this factor
-/// then.
-const LONG_PART: f64 = 0.16;
-const LONG_ERROR: f64 = 0.62;
+/// A search has taken long after the first part of its time; the error is to be smaller by this
+/// factor then. After the second what is left is for confirming.
+const LONG_PARTS: [f64; 2] = [0.16, 0.55];
+const LONG_ERROR: f64 = 0.6;
 
 /// An error of few runs is more often smaller than it looks when it is small: the share by which it
 /// is taken to be larger, times the standard error that a standard error has.
