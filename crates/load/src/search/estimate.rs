@@ -207,7 +207,7 @@ fn student(freedom: f64) -> f64 {
 }
 
 /// Runs lie round the line, where a power that is not well known costs less than it may.
-const POWER_PART: f64 = 0.3;
+const POWER_PART: f64 = 0.8;
 
 /// Few runs more often miss a rare burst than that they hold one too many: so much further down the
 /// line may lie than up.

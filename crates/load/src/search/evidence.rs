@@ -143,11 +143,11 @@ const LIGHT: f64 = 0.6;
 
 /// The standard error at which the line is known well enough, as a share of the precision: 95 of
 /// 100 searches are to be within all of it.
-const ERROR: f64 = 0.82;
+const ERROR: f64 = 0.9;
 
 /// A search has taken long after the first part of its time; the error is to be smaller by this
 /// factor then. After the second what is left is for confirming.
-const LONG_PARTS: [f64; 2] = [0.16, 0.55];
+const LONG_PARTS: [f64; 2] = [0.16, 0.42];
 const LONG_ERROR: f64 = 0.6;
 
 /// An error of few runs is more often smaller than it looks when it is small: the share by which it
