@@ -245,14 +245,20 @@ mod tests {
         assert_eq!(follower.look(&fleet), None);
     }
 
-    #[test]
-    fn an_included_file_that_changes_or_appears_is_a_change_of_the_configuration() {
-        let (directory, file, fleet) = site();
-        let text = fs::read_to_string(&file).unwrap();
-        fs::write(&file, format!("include = [\"more\"]\n{text}")).unwrap();
+    /// Has the file include a folder with one file.
+    fn include_folder(directory: &tempfile::TempDir, file: &Path) -> PathBuf {
+        let text = fs::read_to_string(file).unwrap();
+        fs::write(file, format!("include = [\"more\"]\n{text}")).unwrap();
         let more = directory.path().join("more");
         fs::create_dir(&more).unwrap();
         fs::write(more.join("a.toml"), "# 1").unwrap();
+        more
+    }
+
+    #[test]
+    fn an_included_file_that_changes_or_appears_is_a_change_of_the_configuration() {
+        let (directory, file, fleet) = site();
+        let more = include_folder(&directory, &file);
         let mut follower = Follower::new(Some(&file));
         assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
         fs::write(more.join("a.toml"), "# 22").unwrap();
@@ -270,11 +276,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_included_comes_and_goes_in_a_folder_without_a_reload() {
         let (directory, file, fleet) = site();
-        let text = fs::read_to_string(&file).unwrap();
-        fs::write(&file, format!("include = [\"more\"]\n{text}")).unwrap();
-        let more = directory.path().join("more");
-        fs::create_dir(&more).unwrap();
-        fs::write(more.join("a.toml"), "# 1").unwrap();
+        let more = include_folder(&directory, &file);
         for (configuration, folder) in [(&file, &more), (&more, &more)] {
             let mut follower = Follower::new(Some(configuration));
             assert_eq!((follower.look(&fleet), follower.look(&fleet)), (None, None));
