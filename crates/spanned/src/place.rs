@@ -76,15 +76,16 @@ impl<T: JsonSchema> JsonSchema for At<T> {
     }
 }
 
-/// A key of the file that may be absent.
+/// A key of the file that may be absent. Tables have dozens of them, of which a file of thousands
+/// of tables gives two or three: so what is given is apart.
 #[derive(Clone, Debug)]
-pub struct Key<T>(Option<At<T>>);
+pub struct Key<T>(Option<Box<At<T>>>);
 
 impl<T> Key<T> {
     /// The value and its place, where the file has the key.
     #[must_use]
     pub fn at(&self) -> Option<&At<T>> {
-        self.0.as_ref()
+        self.0.as_deref()
     }
 
     /// The value, where the file has the key.
@@ -100,7 +101,7 @@ impl<T> Key<T> {
 
     /// The value, to be changed, and its place.
     pub fn at_mut(&mut self) -> Option<&mut At<T>> {
-        self.0.as_mut()
+        self.0.as_deref_mut()
     }
 
     /// Whether the file has the key.
@@ -124,7 +125,7 @@ impl<T> Default for Key<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Key<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        At::deserialize(deserializer).map(|at| Self(Some(at)))
+        Box::deserialize(deserializer).map(|at| Self(Some(at)))
     }
 }
 

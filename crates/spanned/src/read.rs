@@ -61,6 +61,11 @@ pub fn read_parts<K: FileKind, T: DeserializeOwned>(
 /// be read, which [`read`] tells.
 #[must_use]
 pub fn texts_of(text: &str, key: &str) -> Vec<At<String>> {
+    // A file of thousands of services is parsed for it only where it may be there: with an escape
+    // the key can be written otherwise.
+    if !text.contains(key) && !text.contains('\\') {
+        return Vec::new();
+    }
     let (root, _) = DeTable::parse_recoverable(text);
     let list = root.get_ref().iter().find(|(name, _)| name.get_ref() == key);
     let list = list.and_then(|(_, list)| list.get_ref().as_array());

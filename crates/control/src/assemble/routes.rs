@@ -37,16 +37,19 @@ pub(super) fn routes(
         let message = "`routes` on a listener that does not read HTTP".to_owned();
         problems.error(&given.span, message, "never used", help);
     }
-    let rules: Vec<Rule> =
-        given.value.list().iter().map(|route| rule(route, listener, services, problems)).collect();
-    for shadowed in rules::lint(&rules) {
+    let list = given.value.list();
+    let rules = list.iter().map(|route| rule(route, listener, services, problems));
+    let mut rules: Vec<Rule> = rules.collect();
+    rules.extend(listener.routes_only.then(|| not_found(listener)));
+    let routes = Routes::new(rules);
+    for shadowed in routes.lint() {
+        let Some(route) = list.get(shadowed.rule) else { continue };
         let by = shadowed.by + 1;
         let message = format!("this route is never taken: route {by} matches all that it matches");
         let help = format!("write it before route {by}, or let that one match less");
-        problems.warning(&given.value.list()[shadowed.rule].span, message, "never taken", help);
+        problems.warning(&route.span, message, "never taken", help);
     }
-    let not_found = listener.routes_only.then(|| not_found(listener));
-    Routes::new(rules.into_iter().chain(not_found).collect())
+    routes
 }
 
 /// The last rule: 404 for requests that match none, from those who may ask the listener.

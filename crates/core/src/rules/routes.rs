@@ -2,7 +2,9 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
-use super::{Action, Authentication, Copies, Headers, Matched, Request, Rule, Share, Table};
+use super::{
+    Action, Authentication, Copies, Headers, Matched, Request, Rule, Shadowed, Share, Table, lint,
+};
 
 /// The rules of a listener.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +58,12 @@ impl Routes {
     #[must_use]
     pub fn rules(&self) -> &[(usize, Rule)] {
         self.0.as_ref().map_or(&[], |compiled| compiled.table.rules())
+    }
+
+    /// The rules that can never decide, in the order of the file.
+    #[must_use]
+    pub fn lint(&self) -> Vec<Shadowed> {
+        self.0.as_ref().map_or_else(Vec::new, |compiled| lint(&compiled.table))
     }
 
     /// The services that rules send to or ask who may come in, each as often as they do.

@@ -76,6 +76,10 @@ fn naive(rules: &[Rule], made: &Made) -> Option<usize> {
     order.into_iter().find(|(_, rule)| rule.when.hold(&made.request())).map(|(index, _)| index)
 }
 
+fn linted(rules: &[Rule]) -> Vec<Shadowed> {
+    lint(&Table::compile(rules.to_vec()))
+}
+
 fn found(rules: &[Rule], made: &Made) -> Option<usize> {
     Table::compile(rules.to_vec()).find(&made.request()).map(|matched| matched.index)
 }
@@ -207,7 +211,7 @@ fn a_line_break_does_not_get_around_an_expression() {
 #[test]
 fn the_linter_names_the_rule_that_takes_everything() {
     let rules = of_paths(&["/a", "/a/b", "=/a", "~/a/[0-9]+", "/b", "~/[a-z]+", "=/c", "/ab"]);
-    let pairs: Vec<_> = lint(&rules).iter().map(|it| (it.rule, it.by)).collect();
+    let pairs: Vec<_> = linted(&rules).iter().map(|it| (it.rule, it.by)).collect();
     assert_eq!(pairs, [(1, 0), (2, 0), (3, 0), (6, 5)]);
 }
 
@@ -229,10 +233,10 @@ fn the_linter_follows_hosts_fields_and_networks() {
     };
     let other_host = Conditions { hosts: hosts(&["example.com"]), ..narrow.clone() };
     let rules = [rule(wide), rule(narrow.clone()), rule(other_host)];
-    assert_eq!(lint(&rules), [Shadowed { rule: 1, by: 0 }]);
+    assert_eq!(linted(&rules), [Shadowed { rule: 1, by: 0 }]);
     let mut first = rules.clone();
     first[1].priority = 1;
-    assert_eq!(lint(&first), []);
+    assert_eq!(linted(&first), []);
 }
 
 #[test]
@@ -254,7 +258,7 @@ fn the_linter_knows_that_a_redirect_is_not_for_those_who_are_there_already() {
         let first = Conditions { paths: vec![path("/a")], ..Conditions::default() };
         let second = Conditions { paths: vec![path("/a/b")], ..Conditions::default() };
         let rules = [Rule::new(first, Action::Redirect(redirect.clone())), rule(second)];
-        assert_eq!(!lint(&rules).is_empty(), takes_all, "{redirect:?}");
+        assert_eq!(!linted(&rules).is_empty(), takes_all, "{redirect:?}");
     }
 }
 
@@ -263,7 +267,7 @@ fn ten_thousand_rules_are_linted_at_once() {
     let mut rules: Vec<Rule> =
         (0..10_000).flat_map(|n| of_paths(&[format!("/p/{n}").as_str()])).collect();
     rules.extend(of_paths(&["/p/77/x"]));
-    assert_eq!(lint(&rules), [Shadowed { rule: 10_000, by: 77 }]);
+    assert_eq!(linted(&rules), [Shadowed { rule: 10_000, by: 77 }]);
 }
 
 const HOSTS: [&str; 6] = ["a.test", "b.test", "*.test", "*.b.test", "*.a.b.test", "x.b.test"];
@@ -349,7 +353,7 @@ proptest! {
         rules in prop::collection::vec(any_rule(), 2..12),
         requests in prop::collection::vec(any_request(), 1..100),
     ) {
-        let warnings = lint(&rules);
+        let warnings = linted(&rules);
         for made in &requests {
             let decided = naive(&rules, made);
             let warned = warnings.iter().find(|it| Some(it.rule) == decided);
@@ -450,7 +454,7 @@ fn a_redirect_to_a_host_is_for_its_other_ports_and_hides_no_route_from_it() {
     let of_one = |names: &[&str]| {
         let when = Conditions { hosts: hosts(names), ..Conditions::default() };
         let [to_a, _] = on(names);
-        lint(&[to_a, rule(when)]).len()
+        linted(&[to_a, rule(when)]).len()
     };
     assert_eq!((of_one(&["a.test"]), of_one(&["*.test"]), of_one(&["b.test"])), (0, 0, 1));
 }
@@ -473,7 +477,7 @@ fn a_redirect_by_a_map_is_only_for_those_that_the_map_has() {
         Rule::new(Conditions::default(), Action::Redirect(redirect.clone())),
         rule(Conditions::default()),
     ];
-    assert_eq!(lint(&rules), [], "what the map does not have comes to the second");
+    assert_eq!(linted(&rules), [], "what the map does not have comes to the second");
     let table = Table::compile(rules);
     let taken = |made: &Made| table.find(&made.request()).map(|matched| matched.index);
     assert_eq!(taken(&get("a.test", "/old")), Some(0));
