@@ -3,7 +3,7 @@
 use loadline_core::{
     fleet::Listener,
     rules::{
-        self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Map, PathChange,
+        Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Map, PathChange,
         RateLimit, Redirect, Regex, Replacement, Routes, Rule, Share, Split, Template, is_framing,
     },
     units::Rate,
