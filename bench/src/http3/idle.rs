@@ -45,13 +45,14 @@ pub(super) fn measure(
         );
         rows.push((server, growth));
     }
-    if let Some((_, ours)) = rows.iter().find(|(server, _)| *server == Server::Loadline) {
-        let peers = rows.iter().filter(|(server, _)| *server != Server::Loadline);
-        let least = peers.map(|(_, growth)| growth.each()).fold(f64::NAN, f64::min);
-        let flaws = rows.iter().filter_map(|(_, growth)| growth.flaw());
+    let (ours, peers): (Vec<_>, Vec<_>) =
+        rows.iter().partition(|(server, _)| *server == Server::Loadline);
+    if let Some(ours) = ours.first() {
+        let least = peers.into_iter().min_by(|one, other| one.1.each().total_cmp(&other.1.each()));
+        let flaws = [Some(*ours), least].into_iter().flatten().filter_map(flaw);
         let flaw = flaws.reduce(|all, one| format!("{all}, {one}"));
-        let verdict = Verdict::new(NAME, ours.each(), Target::AtMost(least)).unit(" B");
-        section.judge(verdict.flaw(flaw));
+        let target = Target::AtMost(least.map_or(f64::NAN, |(_, growth)| growth.each()));
+        section.judge(Verdict::new(NAME, ours.1.each(), target).unit(" B").flaw(flaw));
     }
     section.record(NAME, rows.iter().map(|(server, it)| it.to_json(*server)).collect());
     Ok(())
@@ -74,17 +75,18 @@ impl Growth {
         }
     }
 
-    /// A handshake of a thousand may be lost.
-    fn flaw(&self) -> Option<String> {
-        let few = self.connected < CONNECTIONS as u64 * 99 / 100;
-        few.then(|| format!("{} of {CONNECTIONS} connections were there", self.connected))
-    }
-
     fn to_json(&self, server: Server) -> Value {
         let Self { before, during, connected } = self;
         let name = server.name();
         json!({ "proxy": name, "before": before, "during": during, "connected": connected })
     }
+}
+
+/// A handshake of a hundred may be lost.
+fn flaw((server, growth): &(Server, Growth)) -> Option<String> {
+    let connected = growth.connected;
+    let few = connected < CONNECTIONS as u64 * 99 / 100;
+    few.then(|| format!("{connected} of {CONNECTIONS} connections of {} were there", server.name()))
 }
 
 fn growth(proxy: &Contender, workshop: &Workshop) -> Result<Growth> {
