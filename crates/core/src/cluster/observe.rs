@@ -35,7 +35,7 @@ pub fn observations<'a>(
 ) -> Vec<Observation> {
     let services = fleet.services.iter().zip(plans).filter_map(|(service, plan)| {
         let groups: Vec<GroupObservation> =
-            shared_groups(service).map(|(index, _)| plan.observe(index)).collect();
+            shared_groups(service).map(|(index, group)| plan.observe(index, group)).collect();
         let asked = [0, plan.state().asked.load(Relaxed), 0];
         (!groups.is_empty()).then_some(Observation { asked, groups })
     });
@@ -51,13 +51,10 @@ impl Capacity {
 
 impl ServicePlan {
     /// The group at this index of the file.
-    fn observe(&self, index: usize) -> GroupObservation {
+    fn observe(&self, index: usize, group: &Group) -> GroupObservation {
         let in_flight = self.census.get(index).map_or(0, |group| group.state.in_flight());
-        let group = self.groups.iter().find(|group| usize::from(group.index) == index);
-        GroupObservation {
-            in_flight,
-            ..group.map_or_else(GroupObservation::default, GroupPlan::observe)
-        }
+        let plan = self.groups.iter().find(|plan| usize::from(plan.index) == index);
+        GroupObservation { in_flight, ..plan.map_or_else(|| unplanned(group), GroupPlan::observe) }
     }
 }
 
@@ -76,6 +73,13 @@ impl GroupPlan {
             in_flight: 0,
         }
     }
+}
+
+/// A group that no request can be sent to. Those in flight go on, so its places are counted.
+fn unplanned(group: &Group) -> GroupObservation {
+    let places = group.capacity.max_in_flight.map(u64::from);
+    let places = places.map(|places| group.scaler.of(places).max(1) as u32);
+    GroupObservation { places, ..GroupObservation::default() }
 }
 
 /// Requests per interval, as requests per thousand seconds.

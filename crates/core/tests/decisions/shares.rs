@@ -17,7 +17,7 @@ use loadline_core::{
     units::Rate,
 };
 
-use crate::fleets::{after, drain, fleet, group, started};
+use crate::fleets::{after, check, drain, fleet, group, started};
 
 fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
@@ -140,6 +140,26 @@ fn demand_is_counted_whatever_became_of_it_and_capacity_is_that_of_the_whole() {
     let near = observed[0].groups[0];
     assert_eq!((near.distance, near.capacity), (Some(Duration::ZERO), Some(100_000)));
     assert_eq!((near.places, near.in_flight), (None, 3), "the burst of 10 is 2.5 here, and one");
+}
+
+/// Otherwise another edge would be given the places that these requests still use.
+#[test]
+fn requests_in_flight_to_a_group_that_is_down_still_use_its_places() {
+    let mut service = service(places(20));
+    service.health = Some(check());
+    let (mut controller, plan) = started(service);
+    let plan = after(&mut controller, plan, at(0), share(1, 2));
+    let _held = permits(&plan, at(1), 40);
+    let servers = plan.services[0].groups[0].servers.iter();
+    let servers: Vec<_> = servers.map(|server| server.state().id()).collect();
+    for server in servers.iter().flat_map(|server| [*server; 2]) {
+        controller.handle(at(2), Input::Checked { server, passed: Err("timeout".into()) });
+    }
+    let plan = drain(&mut controller).plan.unwrap();
+    assert!(plan.services[0].groups.is_empty());
+    let observed = observations(&plan.fleet, plan.services.iter().map(|plan| &**plan));
+    let near = observed[0].groups[0];
+    assert_eq!((near.distance, near.places, near.in_flight), (None, Some(20), 10));
 }
 
 #[test]

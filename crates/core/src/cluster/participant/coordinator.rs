@@ -75,7 +75,12 @@ fn inputs(view: &View, service: &str) -> (Vec<String>, Vec<EdgeDemand>, Vec<Grou
     }
     let capacities = known.values().map(|reports| GroupCapacity {
         rate: median(reports.iter().filter_map(|report| report.capacity)),
-        places: reports.iter().filter_map(|report| report.places).max(),
+        // Who cannot send there does not know how many servers are left.
+        places: reports
+            .iter()
+            .filter(|report| report.distance.is_some())
+            .filter_map(|report| report.places)
+            .max(),
     });
     let capacities = capacities.collect();
     let names = known.keys().map(|name| String::from(*name)).collect();
