@@ -3,11 +3,12 @@
 //! A request carries its work with it, so policies differ in nothing but where requests go (common
 //! random numbers). They are compared seed by seed: with `d` the logarithm of a policy's p99 over
 //! that of the first with the same seed, its mean lies within `t * s / sqrt(n)` of what is measured
-//! (Student). Why the first is first is read off what happened to requests on the way.
+//! (Student). Where more than 1 % failed there is no p99, and the shares that failed are compared,
+//! then the p50. Why the first is first is read off what happened to requests on the way.
 
 mod reason;
 
-use std::{num::NonZero, sync::Arc};
+use std::{cmp::Ordering, num::NonZero, slice, sync::Arc};
 
 use loadline_core::fleet::PolicyKind;
 use loadline_measure::{
@@ -32,15 +33,81 @@ struct PolicyRuns {
     policy: PolicyKind,
     runs: Vec<LoadRecord>,
     met: u32,
-    /// The logarithm of the p99 of each run.
-    logarithms: Vec<f64>,
+    /// The logarithm of the p99 of each run, and of its p50.
+    p99s: Vec<f64>,
+    p50s: Vec<f64>,
+    /// The share of each run that failed.
+    failed: Vec<f64>,
 }
 
 impl PolicyRuns {
     fn of(policy: PolicyKind, runs: Vec<LoadRecord>, objective: Option<&Objective>) -> Self {
         let met = runs.iter().filter(|run| objective.is_some_and(|it| it.judge(run).is_met()));
-        let logarithms = runs.iter().map(|run| libm::log(p99(run)));
-        Self { policy, met: met.count() as u32, logarithms: logarithms.collect(), runs }
+        let p99s = runs.iter().map(|run| libm::log(p99(run)));
+        let p50s = runs.iter().map(|run| libm::log(p50(run)));
+        let failed = runs.iter().map(|run| failed(slice::from_ref(run)));
+        Self {
+            policy,
+            met: met.count() as u32,
+            p99s: p99s.collect(),
+            p50s: p50s.collect(),
+            failed: failed.collect(),
+            runs,
+        }
+    }
+
+    /// Whether every run has a p99: 1 % failed at most.
+    fn has_p99(&self) -> bool {
+        self.runs.iter().all(|run| finite(p99(run)).is_some())
+    }
+
+    fn has_p50(&self) -> bool {
+        self.runs.iter().all(|run| finite(p50(run)).is_some())
+    }
+
+    /// The better one first.
+    fn order(&self, other: &Self) -> Ordering {
+        let by =
+            |of: fn(&Self) -> &[f64]| sample::mean(of(self)).total_cmp(&sample::mean(of(other)));
+        let (has, has_other) = (self.has_p99(), other.has_p99());
+        let met = other.met.cmp(&self.met).then(has_other.cmp(&has));
+        let of_all = if has { by(|it| &it.p99s) } else { by(|it| &it.failed) };
+        met.then(of_all).then_with(|| by(|it| &it.p50s))
+    }
+}
+
+/// A policy beside the first.
+#[derive(Clone, Debug, Default)]
+struct Compared {
+    ranked: RankedPolicy,
+    /// How much more of the requests it fails, seed by seed, where one of the two has no p99.
+    fails_more: Option<Interval>,
+    /// How many times as long its p50 is then.
+    p50_times: Option<Interval>,
+}
+
+impl Compared {
+    fn of(tried: &PolicyRuns, first: &PolicyRuns, judged: bool) -> Self {
+        let ranked = ranked(tried, first, judged);
+        if tried.policy == first.policy || ranked.times_the_first.is_some() {
+            return Self { ranked, ..Self::default() };
+        }
+        let has_p50 = tried.has_p50() && first.has_p50();
+        Self {
+            ranked,
+            fails_more: Some(interval(&differences(&tried.failed, &first.failed))),
+            p50_times: has_p50.then(|| times(&tried.p50s, &first.p50s)),
+        }
+    }
+
+    /// Whether nothing but chance tells a policy from the first: as many runs meet the objective,
+    /// and what they are ranked by may be the same.
+    fn is_alike(&self, first: &Self) -> bool {
+        let may_be = |than: Option<Interval>, same: f64| than.is_none_or(|it| it.low <= same);
+        self.ranked.met == first.ranked.met
+            && may_be(self.ranked.times_the_first, 1.0)
+            && may_be(self.fails_more, 0.0)
+            && may_be(self.p50_times, 1.0)
     }
 }
 
@@ -66,16 +133,17 @@ pub fn rank(
         PolicyRuns::of(*policy, runs, objective)
     });
     let mut tried: Vec<PolicyRuns> = of_policy.collect();
-    let mean = |it: &PolicyRuns| sample::mean(&it.logarithms);
-    tried.sort_by(|a, b| b.met.cmp(&a.met).then(mean(a).total_cmp(&mean(b))));
-    let policies: Vec<RankedPolicy> =
-        tried.iter().map(|it| ranked(it, &tried[0], objective.is_some())).collect();
-    let alike = policies.iter().take_while(|it| is_alike(it, &policies[0])).count().max(1) as u32;
+    tried.sort_by(PolicyRuns::order);
+    let judged = objective.is_some();
+    let policies: Vec<Compared> =
+        tried.iter().map(|it| Compared::of(it, &tried[0], judged)).collect();
+    let alike = policies.iter().take_while(|it| it.is_alike(&policies[0])).count() as u32;
     let mut configured: Vec<String> =
         scenario.edges[0].services.iter().map(|it| it.policy.name().to_owned()).collect();
     configured.dedup();
     let reason = reason::reason(&policies, alike, &configured);
     let objective = objective.map(ToString::to_string);
+    let policies = policies.into_iter().map(|it| it.ranked).collect();
     let record = RankingRecord { objective, seeds, configured, policies, alike, reason };
     let first = |it: PolicyRuns| Some((it.policy.name().to_owned(), it.runs.into_iter().next()?));
     Ranking { record, runs: tried.into_iter().filter_map(first).collect() }
@@ -91,36 +159,34 @@ fn with(scenario: &Scenario, policy: PolicyKind, seed: u64) -> Scenario {
     Scenario { edges: scenario.edges.iter().map(edge).collect(), seed, ..scenario.clone() }
 }
 
-/// Whether nothing but chance tells a policy from the first: as many runs meet the objective, and
-/// the p99 may be the same.
-fn is_alike(it: &RankedPolicy, first: &RankedPolicy) -> bool {
-    let may_be_as_fast = it.times_the_first.is_none_or(|times| times.low <= 1.0);
-    it.met == first.met && may_be_as_fast && it.p99_ms.is_some()
-}
-
 fn ranked(tried: &PolicyRuns, first: &PolicyRuns, judged: bool) -> RankedPolicy {
     let runs = &tried.runs;
     let p99s: Option<Vec<f64>> = runs.iter().map(|run| finite(p99(run))).collect();
-    let p50s: Option<Vec<f64>> =
-        runs.iter().map(|run| finite(of_all(run, |it| it.p50.as_millis_f64()))).collect();
+    let p50s: Option<Vec<f64>> = runs.iter().map(|run| finite(p50(run))).collect();
     let is_first = tried.policy == first.policy;
-    let firsts = first.runs.iter().all(|run| finite(p99(run)).is_some());
-    let ratios = tried.logarithms.iter().zip(&first.logarithms).map(|(one, other)| one - other);
-    let ratios: Vec<f64> = ratios.collect();
-    let times = (!is_first && firsts && p99s.is_some()).then(|| interval(&ratios));
+    let have_p99 = first.has_p99() && p99s.is_some();
     RankedPolicy {
         policy: tried.policy.name().to_owned(),
         met: judged.then_some(RunCount { runs: tried.met, of: runs.len() as u32 }),
         p50_ms: p50s.map(|values| sample::mean(&values)),
         p99_ms: p99s.as_deref().map(sample::mean),
         p99_interval: p99s.as_deref().map(interval),
-        times_the_first: times
-            .map(|Interval { low, high }| Interval { low: libm::exp(low), high: libm::exp(high) }),
-        failed: share(runs, |run| run.outcomes.failed(), |run| run.planned),
+        times_the_first: (!is_first && have_p99).then(|| times(&tried.p99s, &first.p99s)),
+        failed: failed(runs),
         found_busy: share(runs, |run| sum(run, |it| it.found_busy), given),
         to_slow: share(runs, |run| sum(run, |it| it.to_slow), given),
         imbalance: sample::mean(&runs.iter().map(imbalance).collect::<Vec<_>>()),
     }
+}
+
+/// How many times as long one is, seed by seed, of the logarithms of both.
+fn times(one: &[f64], other: &[f64]) -> Interval {
+    let Interval { low, high } = interval(&differences(one, other));
+    Interval { low: libm::exp(low), high: libm::exp(high) }
+}
+
+fn differences(one: &[f64], other: &[f64]) -> Vec<f64> {
+    one.iter().zip(other).map(|(one, other)| one - other).collect()
 }
 
 /// Where the mean of these lies; themselves where there is but one.
@@ -138,6 +204,10 @@ fn p99(run: &LoadRecord) -> f64 {
     of_all(run, |it| it.p99.as_millis_f64())
 }
 
+fn p50(run: &LoadRecord) -> f64 {
+    of_all(run, |it| it.p50.as_millis_f64())
+}
+
 fn of_all(run: &LoadRecord, figure: fn(&loadline_measure::record::Percentiles) -> f64) -> f64 {
     run.response_of_all.as_ref().map_or(0.0, figure).max(1e-6)
 }
@@ -145,6 +215,10 @@ fn of_all(run: &LoadRecord, figure: fn(&loadline_measure::record::Percentiles) -
 /// The figure, unless it stands for ever.
 fn finite(millis: f64) -> Option<f64> {
     (millis < FOR_EVER_MS).then_some(millis)
+}
+
+fn failed(runs: &[LoadRecord]) -> f64 {
+    share(runs, |run| run.outcomes.failed(), |run| run.planned)
 }
 
 fn share(
@@ -175,18 +249,68 @@ const FOR_EVER_MS: f64 = 1e12;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loadline_core::time::Duration;
+    use loadline_measure::record::{Outcomes, Percentiles};
 
     #[test]
     fn a_policy_that_meets_the_objective_less_often_is_not_alike_the_first() {
-        let of = |met: u32, times: Option<(f64, f64)>| RankedPolicy {
-            met: Some(RunCount { runs: met, of: 5 }),
-            times_the_first: times.map(|(low, high)| Interval { low, high }),
-            p99_ms: Some(1.0),
-            ..RankedPolicy::default()
+        let of = |met: u32, times: Option<(f64, f64)>| Compared {
+            ranked: RankedPolicy {
+                met: Some(RunCount { runs: met, of: 5 }),
+                times_the_first: times.map(|(low, high)| Interval { low, high }),
+                p99_ms: Some(1.0),
+                ..RankedPolicy::default()
+            },
+            ..Compared::default()
         };
         let first = of(5, None);
-        assert!(is_alike(&first, &first) && is_alike(&of(5, Some((0.9, 1.1))), &first));
-        assert!(!is_alike(&of(4, Some((0.9, 1.1))), &first), "it misses the objective");
-        assert!(!is_alike(&of(5, Some((1.1, 1.2))), &first), "it is slower");
+        assert!(first.is_alike(&first) && of(5, Some((0.9, 1.1))).is_alike(&first));
+        assert!(!of(4, Some((0.9, 1.1))).is_alike(&first), "it misses the objective");
+        assert!(!of(5, Some((1.1, 1.2))).is_alike(&first), "it is slower");
+    }
+
+    /// Runs of 1000 requests each, of which so many failed, and a p50 of so many milliseconds.
+    fn runs(policy: PolicyKind, failed: [u64; 3], p50: u64) -> PolicyRuns {
+        let run = |failed: u64| LoadRecord {
+            planned: 1_000,
+            outcomes: Outcomes { ok: 1_000 - failed, server_error: failed, ..Outcomes::default() },
+            response_of_all: Some(Percentiles {
+                p50: Duration::from_millis(p50),
+                p99: if failed > 10 { Duration::MAX } else { Duration::from_millis(90) },
+                ..Percentiles::default()
+            }),
+            ..LoadRecord::default()
+        };
+        PolicyRuns::of(policy, failed.map(run).into(), None)
+    }
+
+    #[test]
+    fn where_every_policy_fails_too_much_for_a_p99_the_one_that_fails_least_is_first() {
+        let mut tried = [
+            runs(PolicyKind::RoundRobin, [150, 152, 154], 10),
+            runs(PolicyKind::PeakEwma, [58, 56, 59], 30),
+            runs(PolicyKind::LeastRequests, [58, 57, 57], 10),
+            runs(PolicyKind::Prequal, [56, 57, 58], 10),
+            runs(PolicyKind::LowestLatency, [12, 9, 8], 10),
+            runs(PolicyKind::Random, [9, 9, 8], 10),
+        ];
+        tried.sort_by(PolicyRuns::order);
+        let order: Vec<_> = tried.iter().map(|it| it.policy).collect();
+        let wanted = [
+            PolicyKind::Random,
+            PolicyKind::LowestLatency,
+            PolicyKind::Prequal,
+            PolicyKind::LeastRequests,
+            PolicyKind::PeakEwma,
+            PolicyKind::RoundRobin,
+        ];
+        assert_eq!(order, wanted);
+        let beside = |it: usize, first: usize| {
+            let of = |it: usize| Compared::of(&tried[it], &tried[first], false);
+            of(it).is_alike(&of(first))
+        };
+        assert!(beside(3, 2), "as many fail, and they are as fast");
+        assert!(!beside(4, 2), "its p50 is longer");
+        assert!(!beside(5, 2) && !beside(2, 0), "more fail");
     }
 }

@@ -1,6 +1,11 @@
 //! Why the first policy is first, in words, from what was measured.
 
-use loadline_measure::record::{RankedPolicy, RunCount};
+use loadline_measure::{
+    record::{RankedPolicy, RunCount},
+    statistics::Interval,
+};
+
+use super::Compared;
 
 /// A possible cause of a difference: its figure, the least difference worth a word, and its words.
 struct Cause {
@@ -33,10 +38,12 @@ const CAUSES: [Cause; 4] = [
 ];
 
 /// The first policy beside the one that the configuration has, or beside the first that is worse.
-pub(super) fn reason(policies: &[RankedPolicy], alike: u32, configured: &[String]) -> String {
-    let Some((first, others)) = policies.split_first() else { return String::new() };
+pub(super) fn reason(policies: &[Compared], alike: u32, configured: &[String]) -> String {
+    let Some((Compared { ranked: first, .. }, others)) = policies.split_first() else {
+        return String::new();
+    };
     let equals: Vec<&str> =
-        others[..alike as usize - 1].iter().map(|it| it.policy.as_str()).collect();
+        others[..alike as usize - 1].iter().map(|it| it.ranked.policy.as_str()).collect();
     let mut text = match &equals[..] {
         [] => format!("{} is first.", first.policy),
         [one] => format!("{} is first; {one} is not worse beyond chance.", first.policy),
@@ -46,10 +53,11 @@ pub(super) fn reason(policies: &[RankedPolicy], alike: u32, configured: &[String
         }
     };
     let worse = &others[equals.len()..];
-    let is_configured = |it: &&RankedPolicy| configured.contains(&it.policy);
-    let Some(other) = worse.iter().find(is_configured).or(worse.first()) else {
+    let is_configured = |it: &&Compared| configured.contains(&it.ranked.policy);
+    let Some(compared) = worse.iter().find(is_configured).or(worse.first()) else {
         return text + " These runs tell no policy from another.";
     };
+    let other = &compared.ranked;
     if let (Some(RunCount { runs, of }), Some(best)) = (other.met, first.met)
         && runs < best.runs
     {
@@ -58,10 +66,7 @@ pub(super) fn reason(policies: &[RankedPolicy], alike: u32, configured: &[String
             other.policy, first.policy, best.runs
         );
     }
-    if let Some(times) = other.times_the_first {
-        let (low, high) = (times.low, times.high);
-        text += &format!(" The p99 of {} is {low:.2} to {high:.2} times as long.", other.policy);
-    }
+    text += &beside_the_first(compared);
     let mut causes: Vec<(f64, &Cause)> = CAUSES
         .iter()
         .filter_map(|cause| {
@@ -80,6 +85,23 @@ pub(super) fn reason(policies: &[RankedPolicy], alike: u32, configured: &[String
     text
 }
 
+/// How far a policy is from the first in what they are ranked by.
+fn beside_the_first(it: &Compared) -> String {
+    let name = &it.ranked.policy;
+    let times = |of: &str, Interval { low, high }: Interval| {
+        format!(" The {of} of {name} is {low:.2} to {high:.2} times as long.")
+    };
+    match (it.ranked.times_the_first, it.fails_more, it.p50_times) {
+        (Some(p99), ..) => times("p99", p99),
+        (None, Some(Interval { low, high }), _) if low > 0.0 => {
+            let (low, high) = (low * 100.0, high * 100.0);
+            format!(" With {name} {low:.1} to {high:.1} points more of the requests failed.")
+        }
+        (None, _, Some(p50)) => times("p50", p50),
+        (None, _, None) => String::new(),
+    }
+}
+
 fn percent(share: f64) -> String {
     match share * 100.0 {
         small if small > 0.0 && small < 10.0 => format!("{small:.1} %"),
@@ -90,17 +112,17 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loadline_measure::statistics::Interval;
 
-    fn policy(name: &str, times: Option<(f64, f64)>, to_slow: f64) -> RankedPolicy {
-        RankedPolicy {
+    fn policy(name: &str, times: Option<(f64, f64)>, to_slow: f64) -> Compared {
+        let ranked = RankedPolicy {
             policy: name.to_owned(),
             times_the_first: times.map(|(low, high)| Interval { low, high }),
             p99_ms: Some(1.0),
             to_slow,
             imbalance: 1.0,
             ..RankedPolicy::default()
-        }
+        };
+        Compared { ranked, ..Compared::default() }
     }
 
     #[test]
@@ -123,11 +145,26 @@ mod tests {
     #[test]
     fn a_policy_that_misses_the_objective_is_said_to() {
         let met = |runs| Some(RunCount { runs, of: 5 });
-        let first = RankedPolicy { met: met(5), ..policy("one", None, 0.0) };
-        let other = RankedPolicy { met: met(0), ..policy("other", Some((0.9, 1.1)), 0.0) };
+        let (mut first, mut other) =
+            (policy("one", None, 0.0), policy("other", Some((0.9, 1.1)), 0.0));
+        (first.ranked.met, other.ranked.met) = (met(5), met(0));
         let text = reason(&[first, other], 1, &["other".to_owned()]);
         let expected = "one is first. other meets the objective in 0 of 5 runs, one in 5.";
         assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn a_policy_that_fails_more_is_said_to_where_there_is_no_p99() {
+        let fails_more = Some(Interval { low: 0.08, high: 0.104 });
+        let (mut first, mut other) = (policy("one", None, 0.0), policy("other", None, 0.0));
+        (first.ranked.failed, other.ranked.failed) = (0.057, 0.152);
+        other.fails_more = fails_more;
+        let text = reason(&[first, other], 1, &["other".to_owned()]);
+        assert_eq!(
+            text,
+            "one is first. With other 8.0 to 10.4 points more of the requests failed. With one \
+             5.7 % of requests failed, with other 15 % of requests failed."
+        );
     }
 
     #[test]

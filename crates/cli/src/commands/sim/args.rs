@@ -164,8 +164,9 @@ impl FromStr for RequestArg {
 /// Rank every policy on the same requests, and say why one is first
 ///
 /// Each policy runs with the same seeds, in place of the policies in the configuration. The work of
-/// a request does not depend on where it goes. Policies are ranked by the p99 of all requests, or
-/// with --slo by the number of runs that meet the objective.
+/// a request does not depend on where it goes. Policies are ranked by the p99 of all requests (by
+/// the share that failed, if more than 1 %), or with --slo by the number of runs that meet the
+/// objective.
 #[derive(clap::Args)]
 #[command(after_help = POLICIES_HELP)]
 pub(super) struct Policies {
