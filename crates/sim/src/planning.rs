@@ -3,16 +3,17 @@
 //! ```text
 //! all groups grown alike until it holds --> each group in turn made smaller, by ever smaller
 //! steps, as long as it holds --> proved by runs of other seeds, and with one server less
+//! --> made smaller once more, by runs of all seeds, where one less is enough after all
 //! ```
-//! More servers are taken to be never worse: what held with fewer is not tried with more, and the
-//! other way round. Groups become smaller in turn and not one after the other, so that what is to
+//! More servers are taken to be never worse in the search: what held with fewer is not tried with
+//! more, and the other way round. Groups become smaller in turn and not one after the other, so that what is to
 //! be spare is shared: of three regions, one of which may be lost, each keeps a half of its load
 //! in reserve, which costs less than all of it in two.
 
 mod cases;
 mod resize;
 
-use std::num::NonZero;
+use std::{num::NonZero, ops::Range};
 
 use loadline_measure::{
     objective::Objective,
@@ -49,6 +50,9 @@ pub struct Plan {
 /// Servers of each group, by service.
 type Sizes = Vec<Vec<u32>>;
 
+/// Whether the objective holds with these.
+type Verdict<'a> = fn(&mut Search<'a>, &Sizes) -> bool;
+
 /// Finds the sizes, with runs on so many threads; `progress` is told each that is tried, with how
 /// many servers it has in all.
 pub fn plan(question: &Question, threads: NonZero<u16>, progress: &mut dyn FnMut(u32)) -> Plan {
@@ -59,8 +63,11 @@ pub fn plan(question: &Question, threads: NonZero<u16>, progress: &mut dyn FnMut
         let sizes = search.as_good_as_most(&now);
         return search.finish(&sizes, false);
     };
-    search.trim(&mut sizes);
+    search.trim(&mut sizes, Search::holds);
     let met = search.prove(&mut sizes);
+    if met {
+        search.shrink(&mut sizes);
+    }
     search.finish(&sizes, met)
 }
 
@@ -127,13 +134,13 @@ impl<'a> Search<'a> {
     }
 
     /// Makes each group smaller in turn, until none can be by a single server.
-    fn trim(&mut self, sizes: &mut Sizes) {
+    fn trim(&mut self, sizes: &mut Sizes, holds: Verdict<'a>) {
         let mut part = 4;
         loop {
             let mut smaller = false;
             for (service, group) in places(sizes) {
                 let step = (sizes[service][group] / part).max(1);
-                smaller |= self.try_less(sizes, (service, group), step);
+                smaller |= self.try_less(sizes, (service, group), step, holds);
             }
             let largest = sizes.iter().flatten().max().copied().unwrap_or(0);
             match (smaller, part > largest) {
@@ -144,12 +151,18 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn try_less(&mut self, sizes: &mut Sizes, (service, group): (usize, usize), step: u32) -> bool {
+    fn try_less(
+        &mut self,
+        sizes: &mut Sizes,
+        (service, group): (usize, usize),
+        step: u32,
+        holds: Verdict<'a>,
+    ) -> bool {
         if sizes[service][group] <= step {
             return false;
         }
         sizes[service][group] -= step;
-        let held = self.holds(sizes);
+        let held = holds(self, sizes);
         if !held {
             sizes[service][group] += step;
         }
@@ -208,6 +221,38 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Makes groups smaller that can do with one server less by the proof: by chance the search may
+    /// have taken too few for too many. Each size is judged by its own runs here.
+    fn shrink(&mut self, sizes: &mut Sizes) {
+        if !places(sizes).into_iter().any(|place| self.can_do_with_less(sizes, place)) {
+            return;
+        }
+        self.trim(sizes, Self::holds_with_all_seeds);
+        for place in places(sizes) {
+            if self.can_do_with_less(sizes, place) {
+                self.bisect(sizes, place);
+            }
+        }
+    }
+
+    fn can_do_with_less(&mut self, sizes: &Sizes, (service, group): (usize, usize)) -> bool {
+        let mut fewer = sizes.clone();
+        fewer[service][group] -= 1;
+        fewer[service][group] > 0 && self.all_hold(&fewer, SEEDS..SEEDS + u64::from(PROOFS))
+    }
+
+    /// Makes a group smaller, past a size that does not hold by chance.
+    fn bisect(&mut self, sizes: &mut Sizes, (service, group): (usize, usize)) {
+        let (mut low, mut high) = (0, sizes[service][group]);
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            sizes[service][group] = middle;
+            let held = self.holds_with_all_seeds(sizes);
+            *(if held { &mut high } else { &mut low }) = middle;
+        }
+        sizes[service][group] = high;
+    }
+
     /// In how many runs of other seeds the objective holds.
     fn proved(&mut self, sizes: &Sizes) -> u32 {
         (0..self.cases.len()).map(|case| self.held(sizes, case).runs).sum()
@@ -227,17 +272,30 @@ impl<'a> Search<'a> {
         if let Some(known) = self.concluded(sizes) {
             return known;
         }
+        let held = self.all_hold(sizes, 0..SEEDS);
+        self.known.push((sizes.clone(), held));
+        held
+    }
+
+    /// Whether it does with the seeds of the search and of the proof.
+    fn holds_with_all_seeds(&mut self, sizes: &Sizes) -> bool {
+        let held = self.all_hold(sizes, 0..SEEDS + u64::from(PROOFS));
+        self.known.push((sizes.clone(), held));
+        held
+    }
+
+    /// Whether it does with these seeds.
+    fn all_hold(&mut self, sizes: &Sizes, seeds: Range<u64>) -> bool {
         (self.progress)(sizes.iter().flatten().sum());
         let (cases, worst) = (self.cases.len(), self.worst);
         let in_turn = (0..cases).map(|case| (case + worst) % cases);
         let runs: Vec<_> =
-            in_turn.flat_map(|case| (0..SEEDS).map(move |seed| (case, seed))).collect();
+            in_turn.flat_map(|case| seeds.clone().map(move |seed| (case, seed))).collect();
         let judged = self.run_until(sizes, &runs, |judged| !judged.is_met());
         let held = judged.iter().all(|(_, judged)| judged.is_met());
         if !held {
             self.worst = runs[judged.len() - 1].0;
         }
-        self.known.push((sizes.clone(), held));
         held
     }
 

@@ -417,6 +417,40 @@ fn a_plan_holds_with_each_region_lost_and_not_with_one_server_less() {
     assert!(page.contains("without the servers of region europe-west3"), "{page}");
 }
 
+/// With this seed some sizes breach a p99 by chance that smaller ones meet.
+#[test]
+fn a_plan_has_no_group_that_can_do_with_one_server_less_by_its_own_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let config = "[edge]\nregion = \"a\"\n[regions.b]\nrtt = { a = \"40ms\" }\n\
+                  [service.web]\npolicy = \"round-robin\"\n\
+                  when_full = { queue = \"200ms\", length = 50, then = \"shed\" }\n\
+                  health = { http = \"/h\", interval = \"1s\", timeout = \"500ms\" }\n\
+                  [[service.web.group]]\nregion = \"a\"\nmax_rate = \"100/s\"\n\
+                  servers = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\n\
+                  [[service.web.group]]\nregion = \"b\"\nmax_in_flight = 10\n\
+                  servers = [\"10.0.1.1:80\", \"10.0.1.2:80\"]\n";
+    let config = write("loadline.toml", &[LISTENER, config].concat());
+    let traffic = "warm_up = \"2s\"\nduration = \"30s\"\nseed = 7\n\
+                   [[source]]\nrate = \"400/s\"\n[[server]]\ntime = \"15ms\"\n";
+    let traffic = write("traffic.toml", traffic);
+    let slo = "p99<150ms, errors<1%";
+    let args = ["plan", &config, "--traffic", &traffic, "--slo", slo, "--survive", "nothing"];
+    let plan = record(&args);
+    assert_eq!(plan["met"], true);
+    let groups = plan["groups"].as_array().unwrap();
+    for group in groups {
+        assert_ne!(group["breached_with_one_less"]["runs"], 0, "{group}");
+    }
+    // It was 18, and 10 are enough.
+    let servers: u64 = groups.iter().map(|group| group["servers"].as_u64().unwrap()).sum();
+    assert!(servers <= 12, "{plan}");
+}
+
 #[test]
 fn an_answer_is_the_same_to_the_byte_with_any_number_of_threads() {
     let slo = ["--slo", "p99<300ms, errors<0.1%"];
