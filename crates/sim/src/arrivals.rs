@@ -190,6 +190,12 @@ pub(crate) fn listed_times(
     all
 }
 
+/// Users of a closed loop where so many times the traffic comes: at least one where any does.
+pub(crate) fn users_times(users: u32, factor: f64) -> u32 {
+    let least = f64::from(u8::from(factor > 0.0 && users > 0));
+    libm::round(f64::from(users) * factor).max(least) as u32
+}
+
 /// Seconds after which a rate with this slope has added up to `distance`; none if it never does.
 fn time_for(distance: f64, rate: f64, slope: f64) -> Option<f64> {
     if slope == 0.0 {

@@ -1,5 +1,7 @@
 //! Counts what happens: as a load generator does, and by group.
 
+mod model;
+
 use std::{
     collections::{BTreeMap, HashMap},
     mem,
@@ -13,17 +15,14 @@ use loadline_core::{
 };
 use loadline_measure::{
     record::{
-        Arrivals as ArrivalsRecord, Generator, GroupMoment, LoadModel, LoadRecord, Moment,
-        Outcomes, SimulatedGroup, SimulatedNotice, SimulatedSource, SimulationRecord, Spreads,
+        Generator, GroupMoment, LoadRecord, Moment, Outcomes, SimulatedGroup, SimulatedNotice,
+        SimulatedSource, SimulationRecord, Spreads,
     },
     statistics::Times,
 };
 
-use crate::{
-    arrivals::{Arrivals, Spacing},
-    notice,
-    scenario::Scenario,
-};
+use crate::{notice, scenario::Scenario};
+use model::model;
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -384,24 +383,6 @@ impl Observer {
             store_writes: None,
             events,
         }
-    }
-}
-
-/// How requests were planned, as a load test says it.
-fn model(scenario: &Scenario, planned: u64, lasts: Duration) -> LoadModel {
-    let open = |arrivals| LoadModel::Open {
-        rate: Count::new(planned) / lasts,
-        arrivals,
-        seed: scenario.seed,
-        stages: Vec::new(),
-    };
-    match scenario.sources.first().map(|source| &source.arrivals) {
-        Some(Arrivals::Closed { users, think, .. }) => {
-            LoadModel::Closed { users: *users, think: *think }
-        }
-        Some(Arrivals::Listed(_)) => open(ArrivalsRecord::Listed),
-        Some(Arrivals::Open { spacing: Spacing::Constant, .. }) => open(ArrivalsRecord::Constant),
-        Some(Arrivals::Open { .. }) | None => open(ArrivalsRecord::Poisson),
     }
 }
 

@@ -9,7 +9,10 @@ use loadline_core::{
 
 pub use crate::cache::{Cache, Objects};
 use crate::{
-    arrivals::Arrivals, cluster::Cluster, service_time::ServiceTime, speed::Pauses,
+    arrivals::{Arrivals, Factor},
+    cluster::Cluster,
+    service_time::ServiceTime,
+    speed::Pauses,
     station::OutageKind,
 };
 
@@ -55,6 +58,23 @@ impl Scenario {
         let mut models = self.servers.iter().rev();
         let found = models.find(|(of, _)| of.fits(&service.name, names, server));
         found.map(|(_, model)| model)
+    }
+
+    /// What the traffic of a source is multiplied by, and when.
+    pub(crate) fn traffic_factors(&self, source: &Source) -> Vec<Factor> {
+        let fleet = &self.edges[source.edge];
+        let service = &fleet.services[source.service].name;
+        let is = |said: &Option<String>, it| said.as_ref().is_none_or(|said| said == it);
+        let factors = self.faults.iter().filter_map(|fault| match fault.what {
+            Trouble::Traffic(factor)
+                if is(&fault.whom.region, &fleet.edge.region)
+                    && is(&fault.whom.service, service) =>
+            {
+                Some((fault.at, fault.end(), factor))
+            }
+            _ => None,
+        });
+        factors.collect()
     }
 }
 

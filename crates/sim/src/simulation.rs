@@ -224,7 +224,7 @@ impl Simulation {
         for index in 0..self.scenario.sources.len() {
             let source = &self.scenario.sources[index];
             let mut random = Random::stream(self.scenario.seed, index as u64);
-            let factors = self.traffic_factors(source);
+            let factors = self.scenario.traffic_factors(source);
             let mut listed = None;
             let clock = match &source.arrivals {
                 Arrivals::Open { spacing, stages } => {

@@ -545,6 +545,32 @@ fn servers_on_unix_sockets_are_called_as_the_configuration_calls_them() {
 
 const LISTENER: &str = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
 
+#[test]
+fn the_load_model_of_a_run_is_what_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("traffic.toml");
+    let run = |text: &str, times: &str| {
+        fs::write(&file, format!("duration = \"5s\"\n{text}")).unwrap();
+        record(&[TWO_REGIONS, "--traffic", file.to_str().unwrap(), "--traffic", times])
+    };
+    let rate = |run: &Value| run["model"]["rate_per_s"].as_f64().unwrap();
+    let source = "[[source]]\nrate = \"50/s\"\n";
+    let one = run(source, "x1.5");
+    assert_eq!((rate(&one), &one["model"]["arrivals"]), (75.0, &"poisson".into()));
+    let bursts = run(&format!("{source}arrivals = \"bursts\"\nburst = 5"), "x1");
+    assert_eq!((rate(&bursts), &bursts["model"]["arrivals"]), (50.0, &"listed".into()));
+
+    let users = "[[source]]\nusers = 10\nthink = \"100ms\"\n";
+    let twice = run(users, "x2");
+    assert_eq!((&twice["model"]["loop"], &twice["model"]["users"]), (&"closed".into(), &20.into()));
+    let few = run(users, "x0.04");
+    assert_eq!(few["model"]["users"], 1);
+    assert!(few["planned"].as_u64() > Some(10), "one user comes");
+    let mixed = run(&[users, source].concat(), "x1");
+    assert_eq!(mixed["model"]["loop"], "open");
+    assert!(rate(&mixed) > 60.0, "{}", mixed["model"]);
+}
+
 /// A log of a hundred requests, a tenth of a second apart, each of 30 ms; and the traffic that
 /// replays it.
 fn recorded(folder: &Path, traffic: &str) -> String {

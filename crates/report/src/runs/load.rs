@@ -324,8 +324,14 @@ fn alone(run: &Run<'_>) -> Result<Section, PlotError> {
         blocks.extend(super::resources::verdict(resources));
     }
     blocks.push(Block::Details(facts(run.record)));
-    blocks.insert(0, text(format!("{}, {}.", run.record.target, utc(run.record.started_unix_ms))));
+    let began = began(run.record).map_or_else(String::new, |at| format!(", {at}"));
+    blocks.insert(0, text(format!("{}{began}.", run.record.target)));
     Ok(part(format!("Run {}", run.label), blocks))
+}
+
+/// When a run began; a simulated one did at no time.
+fn began(record: &LoadRecord) -> Option<String> {
+    (record.started_unix_ms > 0).then(|| utc(record.started_unix_ms))
 }
 
 fn facts(record: &LoadRecord) -> Table {
@@ -339,7 +345,7 @@ fn facts(record: &LoadRecord) -> Table {
     let rows = [
         ("target", record.target.clone()),
         ("protocol", record.protocol.clone()),
-        ("began", utc(record.started_unix_ms)),
+        ("began", began(record).unwrap_or_default()),
         ("plan", plan(&record.model)),
         ("lasted", format!("{:.2} s", record.elapsed.as_secs_f64())),
         ("interrupted", if record.interrupted { "yes" } else { "no" }.into()),
@@ -351,7 +357,7 @@ fn facts(record: &LoadRecord) -> Table {
         ("CPU of the generator", format!("{} % of a core", digits(generator.cpu_share * 100.0))),
         ("sent in time", format!("{} %", digits(generator.sent_share * 100.0))),
     ];
-    for (name, value) in rows {
+    for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
         table.push([name.into(), value.into()]);
     }
     table

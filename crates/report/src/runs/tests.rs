@@ -161,6 +161,14 @@ fn servers_that_hold_an_objective_in_some_runs_are_not_said_to_hold_it_in_every_
 }
 
 #[test]
+fn a_simulated_run_began_at_no_time() {
+    let shown = html(&[named("simulation", load(100, 50))]);
+    assert!(!shown.contains("1970"));
+    let real = LoadRecord { started_unix_ms: 1_795_233_600_000, ..load(100, 50) };
+    assert!(html(&[named("real", real)]).contains("2026-11-21"));
+}
+
+#[test]
 fn plans_are_told_in_a_few_words() {
     let stage = |from, to| loadline_measure::record::Stage {
         from: Rate::per_sec(from),
@@ -178,6 +186,15 @@ fn plans_are_told_in_a_few_words() {
         (LoadModel::default(), "1 user"),
         (LoadModel::Closed { users: 64, think }, "64 users, think 1s"),
         (open(Vec::new()), "200/s Poisson"),
+        (
+            LoadModel::Open {
+                rate: Rate::milli_per_sec(49_983),
+                arrivals: Arrivals::Poisson,
+                seed: 7,
+                stages: Vec::new(),
+            },
+            "49.983/s Poisson",
+        ),
         (open(vec![stage(10, 10), stage(10, 400)]), "10/s to 400/s in 2 stages, Poisson"),
     ] {
         assert_eq!(plan(&model), told);

@@ -6,7 +6,7 @@ use loadline_core::{
 };
 
 use crate::{
-    arrivals::Arrivals,
+    arrivals::{Arrivals, users_times},
     cache::Lookup,
     events::Event,
     observer::Ended,
@@ -29,7 +29,7 @@ impl Simulation {
     pub(super) fn change_users(&mut self, source: usize) {
         let of = &self.scenario.sources[source];
         let Arrivals::Closed { users, think, .. } = of.arrivals else { return };
-        let wanted = libm::round(f64::from(users) * self.traffic_factor(of)) as u32;
+        let wanted = users_times(users, self.traffic_factor(of));
         let clients = &mut self.sources[source];
         clients.wanted_users = wanted;
         let come = wanted.saturating_sub(clients.users);

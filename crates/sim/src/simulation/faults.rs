@@ -118,28 +118,11 @@ impl Simulation {
         }
     }
 
-    /// What the rate of a source is multiplied by, and when.
-    pub(super) fn traffic_factors(&self, source: &Source) -> Vec<Factor> {
-        let fleet = &self.scenario.edges[source.edge];
-        let service = &fleet.services[source.service].name;
-        let is = |said: &Option<String>, it| said.as_ref().is_none_or(|said| said == it);
-        let factors = self.scenario.faults.iter().filter_map(|fault| match fault.what {
-            Trouble::Traffic(factor)
-                if is(&fault.whom.region, &fleet.edge.region)
-                    && is(&fault.whom.service, service) =>
-            {
-                Some((fault.at, fault.end(), factor))
-            }
-            _ => None,
-        });
-        factors.collect()
-    }
-
     /// The factor on its traffic now.
     pub(super) fn traffic_factor(&self, source: &Source) -> f64 {
         let holds =
             |(begin, end, _): &Factor| *begin <= self.now && end.is_none_or(|end| self.now < end);
-        let factors = self.traffic_factors(source).into_iter().filter(holds);
+        let factors = self.scenario.traffic_factors(source).into_iter().filter(holds);
         factors.map(|(.., factor)| factor).product()
     }
 
