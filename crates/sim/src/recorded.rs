@@ -7,7 +7,7 @@ use std::{fs, net::SocketAddr, path::Path, sync::Arc};
 use loadline_core::time::Duration;
 use loadline_measure::record::{Document, Record};
 
-pub(crate) use line::Logged;
+pub(crate) use line::{AnsweredBy, Logged};
 
 /// The requests of an access log, in the order they came.
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ pub(crate) struct Which {
     pub(crate) service: Option<String>,
     pub(crate) group: Option<String>,
     pub(crate) server: Option<SocketAddr>,
+    /// Those, too, that a cache answered.
+    pub(crate) cached: bool,
 }
 
 impl Log {
@@ -88,7 +90,12 @@ impl Log {
 
     fn meant<'a>(&'a self, which: &'a Which) -> impl Iterator<Item = &'a Logged> {
         self.requests.iter().filter(move |logged| {
-            fits(which.service.as_ref(), logged.service.as_ref())
+            let asks = match logged.answered_by {
+                AnsweredBy::Server => true,
+                AnsweredBy::Cache => which.cached,
+                AnsweredBy::Edge => false,
+            };
+            asks && fits(which.service.as_ref(), logged.service.as_ref())
                 && fits(which.group.as_ref(), logged.group.as_ref())
                 && fits(which.server.as_ref(), logged.server.as_ref())
         })
@@ -156,5 +163,22 @@ mod tests {
         assert_eq!(log.times(&which), [Duration::from_micros(37_900)]);
         assert_eq!(log.services(), ["api", "web"]);
         assert_eq!(log.unreadable, Some((2, 2)));
+    }
+
+    #[test]
+    fn what_loadline_answered_itself_does_not_come_again() {
+        let line = |millis: u32, ending: &str| {
+            format!(
+                "2026-11-21T04:00:00.{millis:03}Z 10.0.0.9:41234 GET \"/\" HTTP/1.1 200 1 web/- \
+                 {ending} 0 - - - 0.1\n"
+            )
+        };
+        let lines = [line(100, "ruled"), line(200, "cached"), line(300, "shed")];
+        let log = Log::parse(&lines.concat());
+        let (to_cache, shed) = (Duration::from_millis(100), Duration::from_millis(200));
+        assert_eq!(log.arrivals(&Which::default()), [shed]);
+        let cached = Which { cached: true, ..Which::default() };
+        assert_eq!(log.arrivals(&cached), [to_cache, shed]);
+        assert_eq!(log.unreadable, None);
     }
 }

@@ -3,12 +3,14 @@
 //! - `text` and `json` of loadline;
 //! - the Common and the Combined Log Format of Apache and nginx, with what loadline (`combined`) or
 //!   nginx (`urt=` of `$upstream_response_time`, `rt=` of `$request_time`) add to it;
-//! - HAProxy's `httplog`, with or without the head of syslog.
+//! - HAProxy's `httplog`.
+//!
+//! The last two may have the head of syslog before them.
 
 use std::net::SocketAddr;
 
 use jiff::{Timestamp, civil::DateTime, fmt::strtime, tz::TimeZone};
-use loadline_core::{fleet::ServerAddress, time::Duration};
+use loadline_core::{decide::ending::Ending, fleet::ServerAddress, time::Duration};
 use serde::Deserialize;
 
 /// What a line tells of a request.
@@ -21,6 +23,18 @@ pub(crate) struct Logged {
     pub(crate) server: Option<SocketAddr>,
     /// From sending it to its server to the first byte of the response.
     pub(crate) time: Option<Duration>,
+    pub(crate) answered_by: AnsweredBy,
+}
+
+/// Who answered a request, as far as the log tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnsweredBy {
+    /// A server, or nobody who could: it asked for capacity.
+    Server,
+    /// The cache of its edge.
+    Cache,
+    /// Its edge, which asked no server.
+    Edge,
 }
 
 /// What a line says; none where it is no line of an access log.
@@ -31,9 +45,11 @@ pub(super) fn parse(line: &str) -> Option<Logged> {
     }
     if let Some((stamp, rest)) = line.split_once(' ')
         && let Ok(at) = stamp.parse::<Timestamp>()
+        && let Some(logged) = text(at, &words(rest))
     {
-        return text(at, &words(rest));
+        return Some(logged);
     }
+    // Behind a head of syslog, too, whose time may be written the same.
     line.match_indices('[').find_map(|(open, _)| {
         let (stamp, rest) = line[open + 1..].split_once(']')?;
         match strtime::parse("%d/%b/%Y:%H:%M:%S %z", stamp).and_then(|it| it.to_timestamp()) {
@@ -51,25 +67,34 @@ fn json(line: &str) -> Option<Logged> {
         service: Option<String>,
         group: Option<String>,
         server: Option<String>,
+        ending: Option<String>,
         first_byte_ms: Option<f64>,
     }
     let line: Line = serde_json::from_str(line).ok()?;
     let said = |name: Option<String>| name.filter(|name| !name.is_empty());
+    let group = said(line.group);
+    let ending = line.ending.as_deref().and_then(ending);
     Some(Logged {
         at: nanos(line.time)?,
         service: said(line.service),
-        group: said(line.group),
         server: line.server.as_deref().and_then(address),
         time: line.first_byte_ms.and_then(millis),
+        answered_by: ending.map_or(AnsweredBy::Server, |it| answered_by(it, group.is_some())),
+        group,
     })
 }
 
 /// The line of loadline's `text`, whose times count from the head of the request.
 fn text(at: Timestamp, words: &[&str]) -> Option<Logged> {
     // client method target version status bytes place ending retries picked sent answered ended
-    let [_, _, _, _, _, _, place, _, _, _, sent, answered, _, ..] = words else { return None };
+    let [_, _, _, _, status, _, place, ended, _, _, sent, answered, _, ..] = words else {
+        return None;
+    };
+    if *status != "-" {
+        status.parse::<u16>().ok()?;
+    }
     let first_byte = number(answered).zip(number(sent)).map(|(answered, sent)| answered - sent);
-    let mut logged = placed(at, place)?;
+    let mut logged = placed(at, place, ending(ended)?)?;
     logged.time = first_byte.and_then(millis);
     Some(logged)
 }
@@ -81,20 +106,20 @@ fn common(at: Timestamp, words: &[&str]) -> Option<Logged> {
     if *status != "-" {
         status.parse::<u16>().ok()?;
     }
-    if let [_, _, place, _, _, stretches, ..] = more
+    if let [_, _, place, ended, _, stretches, ..] = more
+        && let Some(ending) = ending(ended)
         && let Some(first_byte) = stretches.split('/').nth(2)
     {
-        let mut logged = placed(at, place)?;
+        let mut logged = placed(at, place, ending)?;
         logged.time = number(first_byte).and_then(millis);
         return Some(logged);
     }
-    let seconds = |key: &str| {
-        let value = more.iter().find_map(|word| word.strip_prefix(key))?;
-        // After a failed attempt nginx lists the time of each.
-        number(value.trim_matches('"').rsplit([',', ' ']).next()?)
-    };
-    let time = seconds("urt=").or_else(|| seconds("rt=")).and_then(|it| millis(it * 1e3));
-    Some(Logged { at: nanos(at)?, service: None, group: None, server: None, time })
+    let said = |key: &str| more.iter().find_map(|word| word.strip_prefix(key));
+    // After a failed attempt nginx lists the time of each, and `-` where no server was asked.
+    let last = |said: &str| number(said.trim_matches('"').rsplit([',', ' ']).next()?);
+    let time = said("urt=").or_else(|| said("rt=")).and_then(last).and_then(|it| millis(it * 1e3));
+    let answered_by = AnsweredBy::Server;
+    Some(Logged { at: nanos(at)?, service: None, group: None, server: None, time, answered_by })
 }
 
 /// A line of HAProxy's `httplog` after the date of its accept, in the time of its machine.
@@ -113,16 +138,42 @@ fn httplog(stamp: &str, words: &[&str]) -> Option<Logged> {
         group: None,
         server: None,
         time: response.and_then(millis),
+        answered_by: AnsweredBy::Server,
     })
 }
 
 /// A request of `service/group/server`, of which `-` stands for what is not known.
-fn placed(at: Timestamp, place: &str) -> Option<Logged> {
+fn placed(at: Timestamp, place: &str, ending: Ending) -> Option<Logged> {
     let mut parts = place.splitn(3, '/');
     let mut said = || parts.next().filter(|part| *part != "-").map(str::to_owned);
     let (service, group) = (said(), said());
     let server = said().as_deref().and_then(address);
-    Some(Logged { at: nanos(at)?, service, group, server, time: None })
+    let answered_by = answered_by(ending, group.is_some());
+    Some(Logged { at: nanos(at)?, service, group, server, time: None, answered_by })
+}
+
+/// The ending of this name.
+fn ending(name: &str) -> Option<Ending> {
+    Ending::ALL.into_iter().find(|ending| ending.name() == name)
+}
+
+/// Who answered a request that ended so, with or without a server that was chosen for it.
+fn answered_by(ending: Ending, is_chosen: bool) -> AnsweredBy {
+    match ending {
+        Ending::Cached => AnsweredBy::Cache,
+        Ending::Ruled
+        | Ending::ClientBad
+        | Ending::Unauthorized
+        | Ending::ClientTimeout
+        | Ending::ClientSlow
+        | Ending::ClientLimit
+        | Ending::Maintenance
+            if !is_chosen =>
+        {
+            AnsweredBy::Edge
+        }
+        _ => AnsweredBy::Server,
+    }
 }
 
 fn address(text: &str) -> Option<SocketAddr> {
@@ -212,7 +263,7 @@ mod tests {
             ),
             (
                 "2026-11-21T04:00:00.000Z 10.0.0.9:41234 GET \"/\" HTTP/2.0 503 0 web/- \
-                 queue_full 0 - - - 0.1",
+                 queue-full 0 - - - 0.1",
                 0,
                 (Some("web"), None, None),
                 None,
@@ -236,6 +287,28 @@ mod tests {
                 655,
                 (Some("static"), None, None),
                 Some(69_000),
+            ),
+            (
+                "2026-11-21T04:00:00.123456+00:00 lb1 haproxy[14389]: 10.0.0.9:33317 \
+                 [21/Nov/2026:04:00:00.655] http-in web/srv1 10/0/30/69/109 200 2750 - - ---- \
+                 1/1/1/1/0 0/0 \"GET / HTTP/1.1\"",
+                655,
+                (Some("web"), None, None),
+                Some(69_000),
+            ),
+            (
+                "2026-11-21T04:00:00.123456+00:00 lb1 nginx: 10.0.0.9 - - \
+                 [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"c\" rt=0.040",
+                0,
+                (None, None, None),
+                Some(40_000),
+            ),
+            (
+                "10.0.0.9 - - [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 404 5 \"-\" \"c\" \
+                 rt=0.500 urt=\"-\"",
+                0,
+                (None, None, None),
+                None,
             ),
         ] {
             let logged = parse(line).unwrap_or_else(|| panic!("{line}"));
@@ -262,6 +335,39 @@ mod tests {
         }
         let of_others = "{\"time\":\"2026-11-21T04:00:00Z\",\"server\":\"somewhere\"}";
         assert_eq!(parse(of_others).map(|logged| logged.server), Some(None));
+    }
+
+    #[test]
+    fn what_loadline_answered_itself_is_known_in_each_format() {
+        let of = |place: &str, group: &str, ending: &str| {
+            [
+                format!(
+                    "2026-11-21T04:00:00.000Z 10.0.0.9:1 GET \"/\" HTTP/1.1 200 1 {place} \
+                     {ending} 0 - - - 0.1"
+                ),
+                format!(
+                    "10.0.0.9 - - [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \
+                     \"-\" {place} {ending} 0 -/-/-/0.1"
+                ),
+                format!(
+                    "{{\"time\":\"2026-11-21T04:00:00Z\",\"service\":\"web\",\"group\":{group},\
+                     \"ending\":\"{ending}\"}}"
+                ),
+            ]
+        };
+        let server = ("web/near/10.0.0.11:80", "\"near\"");
+        for ((place, group), ending, wanted) in [
+            (("web/-", "null"), "ruled", AnsweredBy::Edge),
+            (("web/-", "null"), "client-bad", AnsweredBy::Edge),
+            (("web/-", "null"), "cached", AnsweredBy::Cache),
+            (("web/-", "null"), "shed", AnsweredBy::Server),
+            (server, "client-bad", AnsweredBy::Server),
+            (server, "complete", AnsweredBy::Server),
+        ] {
+            for line in of(place, group, ending) {
+                assert_eq!(parse(&line).map(|it| it.answered_by), Some(wanted), "{line}");
+            }
+        }
     }
 
     #[test]

@@ -46,6 +46,8 @@ struct Reader<'a> {
     asked: Option<Vec<(String, usize)>>,
     /// The regions of the edges with a cache.
     cached: Vec<String>,
+    /// Whether there are caches.
+    has_caches: bool,
 }
 
 /// How long requests come, by the file or by somebody else.
@@ -81,6 +83,7 @@ pub(super) fn meaning(
         regions: named,
         asked: None,
         cached: Vec::new(),
+        has_caches: !file.value.cache.is_empty(),
     };
     let File { seed, duration, warm_up, step, source, server, link, fault, objects, cache, store } =
         &file.value;

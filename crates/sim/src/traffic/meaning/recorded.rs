@@ -22,7 +22,13 @@ impl Reader<'_> {
     ) -> Option<Arrivals> {
         let name = self.fleet.services[service].name.clone();
         let (read, service) = self.log_with(log, logged_as, Some(&name))?;
-        let arrivals = read.arrivals(&Which { service, ..Which::default() });
+        let cached = self.has_caches;
+        let arrivals = read.arrivals(&Which { service, cached, ..Which::default() });
+        if arrivals.is_empty() {
+            let message = format!("no request of `{}` asked for a server", log.value);
+            self.error(&log.span, message, "what loadline answered itself does not come again");
+            return None;
+        }
         Some(Arrivals::Listed(arrivals.into()))
     }
 
@@ -39,7 +45,7 @@ impl Reader<'_> {
         let address = server.address.as_ref();
         let address = address.and_then(|at| at.value.parse::<ServerAddress>().ok());
         let server = address.map(|address| address.0);
-        let times = read.times(&Which { service, group, server });
+        let times = read.times(&Which { service, group, server, cached: false });
         if times.is_empty() {
             let message = format!("`{}` does not tell how long these servers took", log.value);
             self.error(&log.span, message, TELLING);
