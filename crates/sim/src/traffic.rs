@@ -15,10 +15,7 @@ use std::{path::Path, sync::Arc};
 use loadline_core::{cluster::Settings, fleet::Fleet, time::Duration};
 use loadline_spanned::{At, FileError, FileErrors, FileKind, Problems, Source as Text};
 
-use crate::{
-    cluster::Cluster,
-    scenario::{Fault, Scenario, Trouble},
-};
+use crate::{cluster::Cluster, scenario::Scenario};
 
 /// What a traffic file says.
 #[derive(Clone, Debug)]
@@ -32,6 +29,8 @@ pub struct Traffic {
     pub store: StoreLinks,
     /// What works but is hardly meant.
     pub warnings: Vec<FileError>,
+    /// What is wrong with it where edges have no store through which they share.
+    pub without_cluster: Option<FileErrors>,
 }
 
 /// The ways between edges and the store through which they share.
@@ -41,8 +40,6 @@ pub struct StoreLinks {
     rtts: Vec<Duration>,
     jitter: Duration,
     loss: f64,
-    /// Whether the file says them.
-    is_said: bool,
 }
 
 impl StoreLinks {
@@ -51,8 +48,7 @@ impl StoreLinks {
 
     /// The default links of this many edges.
     fn near(edges: usize) -> Self {
-        let (jitter, loss) = (Duration::ZERO, 0.0);
-        Self { rtts: vec![Self::NEAR; edges], jitter, loss, is_said: false }
+        Self { rtts: vec![Self::NEAR; edges], jitter: Duration::ZERO, loss: 0.0 }
     }
 }
 
@@ -105,7 +101,7 @@ impl Traffic {
         let place = (folder_of(name), lasts);
         let traffic = meaning::meaning(&file, place, configuration, &mut problems);
         let warnings = problems.settle(&source)?;
-        Ok(Self { warnings, ..traffic })
+        Ok(Self { warnings, without_cluster: without_cluster(&file.value, &source), ..traffic })
     }
 
     /// Each service of the configuration, at random with 70 % of its capacity, for a minute.
@@ -127,14 +123,13 @@ impl Traffic {
     /// Whether there is something in it that takes a store through which edges share.
     #[must_use]
     pub fn needs_store(&self) -> bool {
-        let is_of_store = |it: &Fault| matches!(it.what, Trouble::StoreAway | Trouble::CutOff);
-        self.store.is_said || self.scenario.faults.iter().any(is_of_store)
+        self.without_cluster.is_some()
     }
 
     /// Lets edges share the capacity of groups by these settings. They have done so before: nobody
     /// waits for the leases of those who may have had a share.
     pub fn share(&mut self, settings: Settings) {
-        let StoreLinks { rtts, jitter, loss, .. } = self.store.clone();
+        let StoreLinks { rtts, jitter, loss } = self.store.clone();
         let (duplicates, faults, has_tables) = (0.0, Vec::new(), true);
         let cluster = Cluster { settings, rtts, jitter, loss, duplicates, faults, has_tables };
         self.scenario.cluster = Some(cluster);
@@ -146,6 +141,20 @@ impl Traffic {
     pub fn scenario(&self, edges: Vec<Arc<Fleet>>) -> Scenario {
         Scenario { edges, ..self.scenario.clone() }
     }
+}
+
+/// The errors of what a file says of a store, where there is none.
+fn without_cluster(file: &file::File, source: &Text) -> Option<FileErrors> {
+    let store = file.store.iter().map(|at| (&at.span, "[store]"));
+    let of_faults = file.fault.iter().map(|at| &at.value.what);
+    let of_faults = of_faults.filter(|what| ["store-away", "cut-off"].contains(&&*what.value));
+    let mut problems = Problems::default();
+    for (span, key) in store.chain(of_faults.map(|what| (&what.span, &*what.value))) {
+        let message = format!("`{key}` has no effect: the configuration has no store");
+        let help = "add a table [cluster] to the configuration, or leave it out";
+        problems.error(span, message, "this", help);
+    }
+    problems.failed().then(|| problems.into_errors(source))
 }
 
 #[cfg(test)]
@@ -286,6 +295,7 @@ mod tests {
     #[test]
     fn what_brings_nothing_about_has_an_error_at_its_place() {
         let nothing = "{ rate = \"0/s\", for = \"1s\" }";
+        let something = "{ rate = \"9/s\", for = \"1s\" }";
         for (text, error) in [
             ("[[source]]\nusers = 0".to_owned(), "2:9 no request comes"),
             (format!("[[source]]\nstages = [{nothing}, {nothing}]"), "2:11 no request comes"),
@@ -305,6 +315,19 @@ mod tests {
             (
                 "[[server]]\ndistribution = \"measured\"\ntimes = [\"0s\", \"0s\"]".to_owned(),
                 "3:9 no request takes any time",
+            ),
+            (
+                "duration = \"5s\"\n[[source]]\ntimes = [\"6s\", \"7s\"]".to_owned(),
+                "3:9 its first request would come at 6s: requests come for 5s",
+            ),
+            (
+                format!("duration = \"1s\"\n[[source]]\nstages = [{nothing}, {something}]"),
+                "2:1 its first request would come at 1s: requests come for 1s",
+            ),
+            ("[[objects]]\ncount = 9".to_owned(), "1:1 `objects` has no effect without [[cache]]"),
+            (
+                "[[fault]]\nat = \"1s\"\nwhat = \"slow\"\nfactor = inf".to_owned(),
+                "4:10 expected a number above 0, found inf",
             ),
         ] {
             assert_eq!(read(&text, None).unwrap_err(), error, "{text}");
@@ -345,6 +368,28 @@ mod tests {
             assert_eq!(told, error, "{text}");
         }
         assert!(read("[[link]]\nbetween = [\"far\", \"near\"]\njitter = \"1ms\"", None).is_ok());
+    }
+
+    #[test]
+    fn what_needs_a_store_has_an_error_at_its_place_where_there_is_none() {
+        let told = |text: &str| {
+            let errors = read(text, None).unwrap().without_cluster;
+            let told = |error: &FileError| format!("{} {}", error.line(), error.message());
+            errors.map(|errors| errors.errors().iter().map(told).collect::<Vec<_>>())
+        };
+        let text = "[store]\nrtt = \"9ms\"\n[[fault]]\nat = \"1s\"\nwhat = \"store-away\"";
+        let wanted = [
+            "1 `[store]` has no effect: the configuration has no store",
+            "5 `store-away` has no effect: the configuration has no store",
+        ];
+        assert_eq!(told(text), Some(wanted.map(str::to_owned).into()));
+        assert_eq!(told("[[fault]]\nat = \"1s\"\nwhat = \"stall\""), None);
+    }
+
+    #[test]
+    fn a_single_request_comes_within_a_second() {
+        let traffic = read("[[source]]\ntimes = [\"0s\"]", None).unwrap();
+        assert_eq!(traffic.scenario.lasts, Duration::from_secs(1));
     }
 
     #[test]

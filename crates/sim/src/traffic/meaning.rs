@@ -98,11 +98,14 @@ pub(super) fn meaning(
     let said = reader.positive(duration.as_ref());
     let lasts = said.or_else(|| longest_list(&sources)).unwrap_or(DURATION);
     reader.lasts = said_elsewhere.map_or(Lasts::Here(lasts), Lasts::Elsewhere);
+    reader.begin_in_time(source, &sources);
     let warm_up_at = warm_up.as_ref().map_or(Duration::ZERO, |at| at.value);
     if let Some(at) = warm_up.as_ref().filter(|at| at.value >= lasts) {
         let help = "requests are counted from `warm_up` to the end of `duration`";
         reader.problems.error(&at.span, "`warm_up` is not shorter than `duration`", "this", help);
     }
+    let without_cache = objects.first().filter(|_| cache.is_empty());
+    reader.needs(("objects", without_cache.map(|at| &at.span)), "[[cache]]");
     let objects = reader.objects(objects);
     let caches = reader.caches(cache, &regions, &objects);
     reader.cached = caches.iter().map(|cache| regions[cache.edge].clone()).collect();
@@ -121,17 +124,18 @@ pub(super) fn meaning(
         cluster: None,
     };
     let store = reader.store(store.as_ref(), &regions);
-    Traffic { scenario, regions, store, warnings: Vec::new() }
+    Traffic { scenario, regions, store, warnings: Vec::new(), without_cluster: None }
 }
 
-/// How long requests come that are listed; none where none are.
+/// How long requests come that are listed, at least a second: a single one has no rate otherwise.
+/// None where none are.
 fn longest_list(sources: &[Source]) -> Option<Duration> {
     let last = |source: &Source| match &source.arrivals {
         Arrivals::Listed(times) => times.last().copied(),
         Arrivals::Open { .. } | Arrivals::Closed { .. } => None,
     };
     let last = sources.iter().filter_map(last).max()?;
-    Some(last + Duration::from_nanos(1))
+    Some((last + Duration::from_nanos(1)).max(Duration::from_secs(1)))
 }
 
 impl Reader<'_> {

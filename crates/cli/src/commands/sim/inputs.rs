@@ -49,10 +49,7 @@ pub(super) enum InputError {
     )]
     NoCache(String),
     /// There is no store that could be away.
-    #[error(
-        "the configuration has no store that could be away or far; add a table [cluster] to it, or \
-         take [store] and the faults `store-away` and `cut-off` out of the traffic"
-    )]
+    #[error("the configuration has no store that could be away; add a table [cluster] to it")]
     NoStore,
     /// More edges than the floors are for.
     #[error("{0} edges share, and `max_edges` in [cluster] of the configuration is {1}; raise it")]
@@ -226,7 +223,8 @@ fn suits(objective: &Objective, scenario: &Scenario) -> bool {
 /// Lets the edges share as the configuration says.
 fn share(traffic: &mut Traffic, cluster: Option<&cluster::Settings>) -> Result<(), InputError> {
     let Some(settings) = cluster.map(cluster::Settings::sharing) else {
-        return if traffic.needs_store() { Err(InputError::NoStore) } else { Ok(()) };
+        let errors = traffic.without_cluster.take();
+        return errors.map_or(Ok(()), |errors| Err(InputError::File(errors)));
     };
     let edges = traffic.regions.len();
     if edges > settings.edges as usize {

@@ -4,7 +4,7 @@ use loadline_core::{
     time::{Duration, Instant},
     units::Ratio,
 };
-use loadline_spanned::At;
+use loadline_spanned::{At, Span};
 
 use super::{Lasts, Reader};
 use crate::{
@@ -46,7 +46,7 @@ impl Reader<'_> {
             Word::StoreAway => Trouble::StoreAway,
             Word::CutOff => Trouble::CutOff,
         };
-        self.begins(&fault.at);
+        self.begins(&fault.at.span, fault.at.value, "it never begins");
         let at = Instant::ZERO + fault.at.value.max(Duration::from_nanos(1));
         Some(Fault { at, lasts: self.positive(fault.lasts.as_ref()), what, whom })
     }
@@ -109,18 +109,18 @@ impl Reader<'_> {
         }
     }
 
-    /// Sees to it that a fault begins while requests come.
-    fn begins(&mut self, at: &At<Duration>) {
+    /// Sees to it that something begins while requests come.
+    pub(super) fn begins(&mut self, span: &Span, at: Duration, complaint: &str) {
         let (Lasts::Here(lasts) | Lasts::Elsewhere(lasts)) = self.lasts;
-        if at.value < lasts {
+        if at < lasts {
             return;
         }
-        let message = format!("it never begins: requests come for {lasts}");
+        let message = format!("{complaint}: requests come for {lasts}");
         let help = "let it begin earlier, or make `duration` longer";
         match self.lasts {
-            Lasts::Here(_) => self.error(&at.span, message, help),
+            Lasts::Here(_) => self.error(span, message, help),
             // Somebody who looks at the beginning alone may mean that.
-            Lasts::Elsewhere(_) => self.problems.warning(&at.span, message, "this", help),
+            Lasts::Elsewhere(_) => self.problems.warning(span, message, "this", help),
         }
     }
 
@@ -130,8 +130,9 @@ impl Reader<'_> {
             self.error(&at.span, message, "add how many times: factor = 3.0");
             return None;
         };
-        self.at_most(most, factor.value, &factor.span);
-        self.above(0.0, factor).filter(|factor| *factor <= most)
+        let value = self.above(0.0, factor)?;
+        self.at_most(most, value, &factor.span);
+        (value <= most).then_some(value)
     }
 
     fn share(&mut self, at: &At<FaultEntry>) -> Option<f64> {

@@ -62,9 +62,9 @@ impl Reader<'_> {
             Distribution::Constant => ServiceTime::Constant(mean),
             Distribution::Exponential => ServiceTime::Exponential { mean },
             Distribution::Lognormal => {
-                let variation = server.variation.as_ref();
-                variation.iter().for_each(|at| self.at_most(VARIATION_MAX, at.value, &at.span));
-                let variation = variation.map_or(Some(1.0), |at| self.above(0.0, at))?;
+                let said = server.variation.as_ref();
+                let variation = said.map_or(Some(1.0), |at| self.above(0.0, at))?;
+                said.iter().for_each(|at| self.at_most(VARIATION_MAX, at.value, &at.span));
                 ServiceTime::Lognormal { mean, variation }
             }
             Distribution::Pareto => {

@@ -46,6 +46,22 @@ impl Reader<'_> {
         })
     }
 
+    /// Sees to it that the first request of each source comes before the end.
+    pub(super) fn begin_in_time(&mut self, entries: &[At<SourceEntry>], sources: &[Source]) {
+        // Where one cannot be read it is not known which is which.
+        if entries.len() != sources.len() {
+            return;
+        }
+        for (at, source) in entries.iter().zip(sources) {
+            let SourceEntry { times, log, .. } = &at.value;
+            let span = times.as_ref().map(|at| &at.span).or(log.as_ref().map(|at| &at.span));
+            if let Some(first) = first(&source.arrivals) {
+                let complaint = format!("its first request would come at {first}");
+                self.begins(span.unwrap_or(&at.span), first, &complaint);
+            }
+        }
+    }
+
     /// The index of the service that a table is about.
     pub(super) fn service(&mut self, span: &Span, said: Option<&At<String>>) -> Option<usize> {
         let services = &self.fleet.services;
@@ -172,6 +188,20 @@ impl Reader<'_> {
             self.error(&at.span, "the stage lasts 0s".to_owned(), "write it like for = \"30s\"");
         }
         Stage { from: rate, to: to.unwrap_or(rate), lasts }
+    }
+}
+
+/// From when on requests come; none where none does.
+fn first(arrivals: &Arrivals) -> Option<Duration> {
+    match arrivals {
+        Arrivals::Listed(times) => times.first().copied(),
+        Arrivals::Open { stages, .. } => {
+            let comes = |stage: &Stage| stage.from.max(stage.to) > Rate::default();
+            let first = stages.iter().position(comes)?;
+            let before = stages.iter().take(first).map(|stage| stage.lasts);
+            Some(before.fold(Duration::ZERO, |sum, lasts| sum + lasts))
+        }
+        Arrivals::Closed { .. } => Some(Duration::ZERO),
     }
 }
 

@@ -25,7 +25,6 @@ impl Reader<'_> {
             rtts: rtts.collect(),
             jitter: jitter.unwrap_or(Duration::ZERO),
             loss: loss.as_ref().map_or(0.0, |it| self.loss(it)),
-            is_said: true,
         }
     }
 
