@@ -302,11 +302,16 @@ impl FromStr for Slowing {
 
 /// The servers of `KEY=NAME,...`, and its factor.
 fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
-    let (mut selector, mut factor) = (Selector::default(), None);
+    let (mut selector, mut factor, mut of_group) = (Selector::default(), None, None);
+    let mut said = Vec::new();
     for part in text.split(',') {
         let (key, value) = part
             .split_once('=')
             .ok_or_else(|| format!("expected KEY=NAME, found `{part}`; {KEYS}"))?;
+        if said.contains(&key) {
+            return Err(format!("`{key}` is said twice; repeat the option to select both"));
+        }
+        said.push(key);
         let name = || Some(value.to_owned());
         match key {
             "region" => selector.region = name(),
@@ -314,7 +319,7 @@ fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
             "group" => match value.split_once('/') {
                 // As tables name it.
                 Some((service, group)) => {
-                    selector.service = Some(service.to_owned());
+                    of_group = Some(service);
                     selector.group = Some(group.to_owned());
                 }
                 None => selector.group = name(),
@@ -332,6 +337,12 @@ fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
                 factor = Some(fits.ok_or_else(wrong)?);
             }
             _ => return Err(format!("unknown key `{key}`; {KEYS}")),
+        }
+    }
+    if let Some(of_group) = of_group {
+        let service = selector.service.get_or_insert_with(|| of_group.to_owned());
+        if service != of_group {
+            return Err(format!("the group is one of service `{of_group}`, not of `{service}`"));
         }
     }
     Ok((selector, factor))
@@ -434,6 +445,12 @@ mod tests {
         assert_eq!(wrong("us"), format!("expected KEY=NAME, found `us`; {KEYS}"));
         assert_eq!(wrong("zone=us"), format!("unknown key `zone`; {KEYS}"));
         assert_eq!(wrong("factor=-1"), "expected a number above 0 and at most 1000000, found `-1`");
+        let twice = "`region` is said twice; repeat the option to select both";
+        assert_eq!(wrong("region=us,region=asia"), twice);
+        let contradiction = "the group is one of service `web`, not of `api`";
+        assert_eq!(wrong("group=web/near,service=api"), contradiction);
+        assert_eq!(wrong("service=api,group=web/near"), contradiction);
+        assert!(selection("service=web,group=web/near").is_ok());
         let address = "`us` is not an address like 10.0.0.1:80 or unix:/run/app.sock";
         assert_eq!(wrong("server=us"), address);
     }
