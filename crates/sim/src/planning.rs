@@ -6,9 +6,9 @@
 //! --> made smaller once more, by runs of all seeds, where one less is enough after all
 //! ```
 //! More servers are taken to be never worse in the search: what held with fewer is not tried with
-//! more, and the other way round. Groups become smaller in turn and not one after the other, so that what is to
-//! be spare is shared: of three regions, one of which may be lost, each keeps a half of its load
-//! in reserve, which costs less than all of it in two.
+//! more, and the other way round. Groups become smaller in turn and not one after the other, so
+//! that what is to be spare is shared: of three regions, one of which may be lost, each keeps a
+//! half of its load in reserve, which costs less than all of it in two.
 
 mod cases;
 mod resize;

@@ -66,7 +66,10 @@ fn factor(scenario: &Scenario, source: &Source) -> (f64, bool) {
 /// Several sources at random are one at random; other mixtures, and bursts, have no word of their
 /// own.
 fn arrivals(sources: &[Source]) -> ArrivalsRecord {
-    let is = |source: &Source, of: Spacing| matches!(source.arrivals, Arrivals::Open { spacing, .. } if spacing == of);
+    let is = |source: &Source, of: Spacing| match source.arrivals {
+        Arrivals::Open { spacing, .. } => spacing == of,
+        Arrivals::Closed { .. } | Arrivals::Listed(_) => false,
+    };
     match sources {
         all if all.iter().all(|it| is(it, Spacing::Poisson)) => ArrivalsRecord::Poisson,
         [one] if is(one, Spacing::Constant) => ArrivalsRecord::Constant,
