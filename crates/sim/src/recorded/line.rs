@@ -288,34 +288,45 @@ mod tests {
                 (Some("static"), None, None),
                 Some(69_000),
             ),
-            (
-                "2026-11-21T04:00:00.123456+00:00 lb1 haproxy[14389]: 10.0.0.9:33317 \
-                 [21/Nov/2026:04:00:00.655] http-in web/srv1 10/0/30/69/109 200 2750 - - ---- \
-                 1/1/1/1/0 0/0 \"GET / HTTP/1.1\"",
-                655,
-                (Some("web"), None, None),
-                Some(69_000),
-            ),
-            (
-                "2026-11-21T04:00:00.123456+00:00 lb1 nginx: 10.0.0.9 - - \
-                 [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"c\" rt=0.040",
-                0,
-                (None, None, None),
-                Some(40_000),
-            ),
-            (
-                "10.0.0.9 - - [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 404 5 \"-\" \"c\" \
-                 rt=0.500 urt=\"-\"",
-                0,
-                (None, None, None),
-                None,
-            ),
         ] {
             let logged = parse(line).unwrap_or_else(|| panic!("{line}"));
             assert_eq!(logged.at - AT, after * 1_000_000, "{line}");
             assert_eq!(place(&logged), wanted, "{line}");
             assert_eq!(logged.time, time.map(Duration::from_micros), "{line}");
         }
+    }
+
+    #[test]
+    fn lines_behind_a_syslog_header_with_an_rfc_3339_time_are_not_taken_for_loadlines() {
+        for (line, after, service, time) in [
+            (
+                "2026-11-21T04:00:00.123456+00:00 lb1 haproxy[14389]: 10.0.0.9:33317 \
+                 [21/Nov/2026:04:00:00.655] http-in web/srv1 10/0/30/69/109 200 2750 - - ---- \
+                 1/1/1/1/0 0/0 \"GET / HTTP/1.1\"",
+                655,
+                Some("web"),
+                69,
+            ),
+            (
+                "2026-11-21T04:00:00.123456+00:00 lb1 nginx: 10.0.0.9 - - \
+                 [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"c\" rt=0.040",
+                0,
+                None,
+                40,
+            ),
+        ] {
+            let logged = parse(line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(logged.at - AT, after * 1_000_000, "{line}");
+            assert_eq!(logged.service.as_deref(), service, "{line}");
+            assert_eq!(logged.time, Some(Duration::from_millis(time)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_request_for_which_nginx_asked_no_server_has_no_time_of_one() {
+        let line = "10.0.0.9 - - [21/Nov/2026:04:00:00 +0000] \"GET / HTTP/1.1\" 404 5 \"-\" \"c\" \
+                    rt=0.500 urt=\"-\"";
+        assert_eq!(parse(line).map(|logged| logged.time), Some(None));
     }
 
     #[test]
