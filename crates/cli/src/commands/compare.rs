@@ -93,7 +93,11 @@ fn page(record: &ComparisonRecord) -> String {
     for (letter, run) in [("A", &record.a), ("B", &record.b)] {
         let ComparedRun { name, target, started_unix_ms, valid } = run;
         let invalid = if *valid { "" } else { ", INVALID" };
-        line(format_args!("{letter}  {name}{invalid}: {target}, {}", utc(*started_unix_ms)));
+        let began = match started_unix_ms {
+            0 => "simulated".to_owned(),
+            at => utc(*at),
+        };
+        line(format_args!("{letter}  {name}{invalid}: {target}, {began}"));
     }
     let table = comparison_table(record);
     line(format_args!("\n{table}"));
