@@ -7,7 +7,7 @@
 //! which order parameters come, is for the server to say, and a cache that guesses gives the
 //! response to one of them to who asks for another.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{format, string::String, vec::Vec};
 
 use super::{field::Fields, message::Request};
 
@@ -40,11 +40,12 @@ pub fn key_of_url(url: &str, is_whole: bool) -> Option<String> {
     if !is_scheme || host.is_empty() || host.contains(|it: char| it == '@' || it <= ' ') {
         return None;
     }
+    let encoded = encoded(target);
     let request = Request {
         method: b"GET",
         scheme: scheme.as_bytes(),
         authority: host.as_bytes(),
-        target: target.as_bytes(),
+        target: &encoded,
         fields: Fields(&[]),
         has_content: false,
     };
@@ -53,6 +54,18 @@ pub fn key_of_url(url: &str, is_whole: bool) -> Option<String> {
         key.pop();
     }
     Some(key)
+}
+
+/// A target as a request has it: with the bytes in percent-encoding that no request may have.
+fn encoded(target: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(target.len());
+    for byte in target.bytes() {
+        match byte {
+            b'!'..=b'~' => out.push(byte),
+            _ => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
+    out
 }
 
 /// The authority without the port that the scheme has anyway.
@@ -122,7 +135,8 @@ mod tests {
             ("https://h.test:443", "https://h.test/"),
             ("https://h.test:80?q", "https://h.test:80/?q"),
             ("http://[::1]:80/", "http://[::1]/"),
-            ("http://h.test/\u{e4}", "http://h.test/\u{e4}"),
+            ("http://h.test/\u{e4}?q=\u{20ac} 1", "http://h.test/%C3%A4?q=%E2%82%AC%201"),
+            ("http://h.test/%c3%A4%", "http://h.test/%c3%A4%"),
         ] {
             assert_eq!(whole(url).as_deref(), Some(key), "{url}");
         }
@@ -132,6 +146,7 @@ mod tests {
         let beginning = |url| key_of_url(url, false);
         assert_eq!(beginning("HTTPS://H.test:443/img").as_deref(), Some("https://h.test/img"));
         assert_eq!(beginning("https://H.test").as_deref(), Some("https://h.test"));
+        assert_eq!(beginning("http://h.test/\u{e4}").as_deref(), Some("http://h.test/%C3%A4"));
         assert_eq!(beginning("https://"), None);
     }
 

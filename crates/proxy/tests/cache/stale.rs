@@ -233,6 +233,20 @@ fn a_purge_finds_a_url_however_it_is_written() {
 }
 
 #[test]
+fn a_purge_finds_a_url_with_characters_that_requests_have_encoded() {
+    let origin = Origin::answering(fresh("hello"));
+    let proxy = Proxy::before(&origin);
+    let purge = Purge { url: None, prefix: None, tag: None, soft: false };
+    for purge in [
+        Purge { url: Some("http://x/\u{e4}?q=%20".to_owned()), ..purge.clone() },
+        Purge { prefix: Some("http://x/\u{e4}".to_owned()), ..purge },
+    ] {
+        proxy.get("/%C3%A4?q=%20", "");
+        assert_eq!(proxy.runtime.handle().purge(&purge).objects, 1, "{purge:?}");
+    }
+}
+
+#[test]
 fn a_purge_by_any_tag_of_a_response_takes_it_out() {
     let origin = Origin::new(|stream, asked, _| {
         let count: usize = asked.split(['/', ' ']).nth(2).unwrap().parse().unwrap();
