@@ -42,7 +42,8 @@
 //!    - 304 to a validation: if [`is_about`] what is stored, [`freshen`] it and respond as in
 //!      step 4. If it is not, the stored response is dropped and the request sent again without
 //!      conditions.
-//!    - the response to a request for a slice: good if it [`brings`] that.
+//!    - the response to a request for a slice: good if it [`brings`] that, of content as long as
+//!      the first slice says.
 //!    - anything else is passed to the client, whose own conditions and range are applied to a
 //!      200 as in step 4, and
 //! 6. **Store and forget.** The keys of [`invalidated_keys`] are dropped, or

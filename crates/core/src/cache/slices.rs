@@ -54,12 +54,13 @@ impl Slices {
     }
 }
 
-/// Whether a response brings exactly these bytes of content that a strong tag names.
+/// How long the content is, named by a strong tag, of which a response brings exactly these bytes;
+/// none where it does not.
 #[must_use]
-pub fn brings(response: &Response<'_>, range: ByteRange) -> bool {
-    let part = ContentRange::of(response.fields);
-    let is_it = part.is_some_and(|part| part.range == range && part.complete.is_some());
-    response.status == 206 && is_it && strong_tag(response.fields).is_some()
+pub fn brings(response: &Response<'_>, range: ByteRange) -> Option<u64> {
+    let part = ContentRange::of(response.fields).filter(|part| part.range == range)?;
+    let is_it = response.status == 206 && strong_tag(response.fields).is_some();
+    part.complete.filter(|_| is_it)
 }
 
 /// How long it is waited before a slice is asked for once more for which no server had room, after
@@ -119,13 +120,14 @@ mod tests {
             brings(&Response { status, fields: Fields(&fields) }, range)
         };
         let (right, tag) = ("Content-Range: bytes 30-59/100", "ETag: \"a\"");
-        assert!(brings(206, &[right, tag]));
-        assert!(!brings(200, &[right, tag]), "the whole, whatever else it says");
-        assert!(!brings(206, &[tag]));
-        assert!(!brings(206, &[right]));
-        assert!(!brings(206, &[right, "ETag: W/\"a\""]));
+        assert_eq!(brings(206, &[right, tag]), Some(100));
+        assert_eq!(brings(200, &[right, tag]), None, "the whole, whatever else it says");
+        assert_eq!(brings(206, &[tag]), None);
+        assert_eq!(brings(206, &[right]), None);
+        assert_eq!(brings(206, &[right, "ETag: W/\"a\""]), None);
         for wrong in ["bytes 30-58/100", "bytes 31-59/100", "bytes 0-99/100", "bytes 30-59/*"] {
-            assert!(!brings(206, &[&alloc::format!("Content-Range: {wrong}"), tag]), "{wrong}");
+            let range = alloc::format!("Content-Range: {wrong}");
+            assert_eq!(brings(206, &[&range, tag]), None, "{wrong}");
         }
     }
 

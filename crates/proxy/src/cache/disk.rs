@@ -289,6 +289,15 @@ impl Disk {
         }
     }
 
+    /// Whether it has the response with this variant and these selecting values, as far as is known
+    /// without reading.
+    pub(crate) fn has(&self, url: &[u8], variant: &[u8], secondary: &[u8]) -> bool {
+        let ident = Ident::of(url, variant, secondary);
+        let state = self.shared.state();
+        let entry = state.index.get(ident).filter(|entry| !entry.is_dead);
+        entry.is_some() || state.pending.contains_key(&ident)
+    }
+
     /// The response that this request asks for, as far as is known without reading.
     pub(crate) fn find(
         &self,

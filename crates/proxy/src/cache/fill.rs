@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use loadline_core::{
     cache::{
-        self, ByteRange, Exchange, Field, Fields, Metadata, Refusal, Slices, Vary, brings,
-        format_date, freshen, freshened_fields, is_about, is_for_the_cache, may_store,
-        stored_fields, tags, withheld,
+        self, ByteRange, Decision, Exchange, Field, Fields, Found, Metadata, Refusal, Situation,
+        Slices, Vary, Wishes, brings, decide, format_date, freshen, freshened_fields, is_about,
+        is_for_the_cache, may_store, stored_fields, tags, withheld,
     },
     decide::{ending::Ending, reason::Reason},
     time::{Duration, UnixTime},
@@ -86,14 +86,18 @@ impl Fetch {
     pub(crate) fn answered(&self, came: &Came<'_>) -> Result<Option<Filling>, Reason> {
         let (asked, received) = (request_fields(came.asked), came.fields());
         let exchange = came.exchange(&self.wanted, &asked, &received);
-        if self.part().is_some_and(|range| !brings(&exchange.response, range)) {
-            return Err(self.without_part(came));
+        if let Some(part) = &self.wanted.part {
+            let complete = brings(&exchange.response, part.range);
+            if complete != Some(part.complete) {
+                return Err(self.without_part(came, complete.is_some()));
+            }
         }
         if let (304, Some(stored)) = (came.head.status(), self.validated().cloned()) {
             self.not_modified(&stored, &exchange, came.via);
             return Ok(None);
         }
         let allowed = may_store(&exchange, self.settings()).ok();
+        let allowed = allowed.filter(|_| !self.keeps_stored(&exchange));
         let slices = allowed.and_then(|_| self.slices(&exchange.response, came.head.framing()));
         let metadata = allowed.filter(|_| slices.is_some() || self.fits(came.head.framing()));
         if metadata.is_none() && self.is_in_vain(came.head) {
@@ -136,9 +140,23 @@ impl Fetch {
         (self.wanted.part.is_none() && self.reserve(size)).then_some(slices)
     }
 
-    /// What came is not the slice that was asked for: why, as far as that is the server's fault.
-    fn without_part(&self, came: &Came<'_>) -> Reason {
+    /// Whether a server has failed, and what is stored is used instead: an error that may be stored
+    /// does not take its place.
+    fn keeps_stored(&self, exchange: &Exchange<'_>) -> bool {
+        let failed = cache::is_server_error(exchange.response.status);
+        let Some((stored, _)) = self.stored.as_ref().filter(|_| failed) else { return false };
+        let (found, wishes) =
+            (Found::Response(&stored.metadata), Wishes::of(exchange.request.fields));
+        let now = exchange.received;
+        let decision = decide(found, &wishes, Situation::Failed, now, self.settings());
+        matches!(decision, Decision::Fresh | Decision::Stale { .. })
+    }
+
+    /// What came is not the slice that was asked for, or one of content of another length: why, as
+    /// far as that is the server's fault.
+    fn without_part(&self, came: &Came<'_>, is_of_other: bool) -> Reason {
         let (failed, reason) = match came.head.status() {
+            206 if is_of_other => (CHANGED, Reason::ClientGone),
             200 | 206 => (WRONG_RANGE, Reason::WrongRange),
             500.. => (SLICE_ERROR, Reason::SliceError),
             404 | 410 | 416 => (CHANGED, Reason::ClientGone),

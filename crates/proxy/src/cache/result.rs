@@ -44,13 +44,11 @@ impl CacheResult {
         }
     }
 
-    /// Where the bytes are counted that clients got.
-    pub(crate) const fn bytes_counter(self) -> ServiceCounter {
+    /// Whether its response is a server's, to a request that was sent for it.
+    pub(crate) const fn is_of_server(self) -> bool {
         match self {
-            Self::Hit | Self::Stale | Self::Revalidated | Self::Collapsed => {
-                ServiceCounter::CacheBytes
-            }
-            Self::Miss | Self::Bypass => ServiceCounter::CacheMissBytes,
+            Self::Hit | Self::Stale | Self::Revalidated | Self::Collapsed => false,
+            Self::Miss | Self::Bypass => true,
         }
     }
 }

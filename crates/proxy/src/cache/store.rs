@@ -217,6 +217,22 @@ impl Store {
         Found { key, what, has_others: of_url.is_some() }
     }
 
+    /// The stored response to a request, without counting that as a use of it.
+    pub(crate) fn peek(
+        &self,
+        url: &Key,
+        variant: &[u8],
+        request: Fields<'_>,
+    ) -> Option<Arc<Object>> {
+        let table = self.read();
+        let what = match table.get(url)? {
+            What::Branch(branch) => table.get(&branch.key(url, variant, request))?,
+            other => other,
+        };
+        let What::Object(object) = what else { return None };
+        object.response.answers(variant, request).then(|| object.clone())
+    }
+
     /// Stores an object beside others of its URL with other selecting fields, unless it was purged
     /// since its fetch was closed. True if it did. The record on disk is older.
     pub(crate) fn store(&self, url: &Key, object: &Arc<Object>, closed: Closed) -> bool {

@@ -53,6 +53,8 @@ pub(crate) struct StandIn {
 #[derive(Clone, Debug)]
 pub(crate) struct SliceRange {
     pub(crate) range: ByteRange,
+    /// How long the response is, as its first slice says.
+    pub(crate) complete: u64,
     /// What the response varies by, as its first slice says.
     pub(crate) vary: Vary,
 }

@@ -99,6 +99,8 @@ pub(crate) struct Record {
     refused: Option<ParseError>,
     /// Result of the cache, where the route has one.
     cache: Option<CacheResult>,
+    /// Bytes of slices that are not from where that says.
+    elsewhere: u64,
 }
 
 /// What becomes of the client's connection.
@@ -512,10 +514,7 @@ impl<'a> Exchange<'a> {
             // Those are counted that wait for it.
             return;
         }
-        if let Some(result) = record.cache {
-            cells.add(result.counter(), 1);
-            cells.add(result.bytes_counter(), record.bytes);
-        }
+        record.count_cache(cells);
         cells.end(ending, record.status);
         cells.nanos.add(record.times.ended.since(record.times.received).as_nanos());
         if let Some(log) = &self.worker.shared.log

@@ -14,7 +14,10 @@ use loadline_core::{
     decide::ending::Ending,
     fleet::{CacheLimits, Capacity, Fleet, WhenFull},
     rules::{Caching, Routes},
-    state::Purge,
+    state::{
+        Purge,
+        ServiceCounter::{CacheBytes, CacheHits, CacheMissBytes, CacheMisses},
+    },
     time::Duration,
     units::Bytes,
 };
@@ -112,6 +115,54 @@ fn long_content_is_fetched_and_stored_in_slices() {
 }
 
 #[test]
+fn what_servers_sent_of_a_response_in_slices_is_told_and_counted_as_theirs() {
+    let origin = origin();
+    let proxy = before(&origin);
+    proxy.get("/a", "Range: bytes=0-9\r\n");
+    let has = |slices| wait_until(|| proxy.cache().objects == slices, "slices to be stored");
+    has(1);
+    let within = proxy.get("/a", "Range: bytes=10-19\r\n");
+    assert!(status(&within).contains("; hit;"), "{within}");
+    let counted = || {
+        let counters = proxy.runtime.handle().state().services[0].counts.counters;
+        [CacheHits, CacheMisses, CacheBytes, CacheMissBytes].map(|counter| counters[counter])
+    };
+    let before = counted();
+    let whole = proxy.get("/a", "");
+    assert!(body(&whole) == content() && status(&whole).contains("; fwd=partial"), "{whole}");
+    let (after, of_first) = (counted(), SLICE as u64);
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [0, 1], "a miss");
+    let of_servers = whole.len() as u64 - of_first;
+    assert_eq!([after[2] - before[2], after[3] - before[3]], [of_first, of_servers]);
+    has(5);
+    let again = proxy.get("/a", "");
+    assert!(status(&again).contains("; hit;"), "{again}");
+    let last = counted();
+    assert_eq!([last[0] - after[0], last[3] - after[3]], [1, 0], "a hit");
+    assert_eq!(last[2] - after[2], again.len() as u64);
+}
+
+#[test]
+fn who_wants_only_what_is_stored_has_no_slice_fetched() {
+    let origin = origin();
+    let proxy = before(&origin);
+    proxy.get("/a", "Range: bytes=0-9\r\n");
+    let has = |slices| wait_until(|| proxy.cache().objects == slices, "slices to be stored");
+    has(1);
+    let only = |range: &str| {
+        let told = proxy.get("/a", &format!("{range}Cache-Control: only-if-cached\r\n"));
+        told[9..12].to_owned()
+    };
+    assert_eq!(only(""), "504");
+    assert_eq!(only("Range: bytes=990-1000\r\n"), "504");
+    assert_eq!(only("Range: bytes=990-999\r\n"), "206");
+    assert_eq!(ranges(&origin), ["all"]);
+    proxy.get("/a", "");
+    has(5);
+    assert_eq!(only(""), "200");
+}
+
+#[test]
 fn a_range_costs_the_server_the_slices_that_have_it() {
     let (origin, content) = (origin(), content());
     let proxy = before(&origin);
@@ -197,6 +248,25 @@ fn slices_of_two_contents_are_never_joined() {
 }
 
 #[test]
+fn a_slice_of_content_of_another_length_is_one_of_other_content() {
+    let origin = Origin::new(|stream, head, number| match (number, asked_for(head)) {
+        (1, Some((first, last))) => {
+            let range = format!("Content-Range: bytes {first}-{last}/9999\r\n");
+            let text = "x".repeat(last + 1 - first);
+            let fields = format!("{FIELDS}{range}Content-Length: {}\r\n", text.len());
+            send(stream, format!("HTTP/1.1 206 Partial Content\r\n{fields}\r\n{text}"));
+        }
+        _ => give(stream, head, FIELDS),
+    });
+    let proxy = before(&origin);
+    let broken = proxy.get("/a", "Range: bytes=0-1999\r\n");
+    assert!(body(&broken) == &content()[..SLICE], "{broken}");
+    proxy.expect(Ending::ServerCut, 1);
+    let new = proxy.get("/a", "");
+    assert!(body(&new) == content() && status(&new).contains("fwd=uri-miss"), "{new}");
+}
+
+#[test]
 fn a_server_without_the_ranges_it_promises_is_asked_for_the_whole_from_then_on() {
     let origin = Origin::new(|stream, head, _| {
         let head = head.replace("Range", "X-Range");
@@ -223,7 +293,7 @@ fn an_error_instead_of_a_slice_breaks_off_one_response_and_spoils_nothing() {
     assert!(body(&broken) == &content()[..SLICE], "{broken}");
     proxy.expect(Ending::ServerBad, 1);
     let whole = proxy.get("/a", "");
-    assert!(body(&whole) == content() && status(&whole).contains("; hit;"), "{whole}");
+    assert!(body(&whole) == content() && status(&whole).contains("fwd=partial"), "{whole}");
 }
 
 #[test]
@@ -262,7 +332,7 @@ fn a_slice_that_one_client_may_not_have_ends_its_response_and_no_other() {
         assert!(body(&broken) == &content()[..SLICE], "{broken}");
         proxy.expect(Ending::ServerCut, 1);
         let whole = proxy.get("/a", "");
-        assert!(body(&whole) == content() && status(&whole).contains("; hit;"), "{whole}");
+        assert!(body(&whole) == content() && status(&whole).contains("fwd=partial"), "{whole}");
         assert_eq!(ranges(&origin).iter().filter(|range| *range == "all").count(), 1);
     }
 }
@@ -323,7 +393,7 @@ fn a_response_that_has_begun_waits_for_room_and_is_not_cut() {
     let mut slow = proxy.begin(&get("/slow", "Range: bytes=0-9\r\n"));
     origin.wait_for(2);
     let mut waits = proxy.begin(&get("/a", ""));
-    assert!(head(&mut waits).unwrap().contains("; hit;"));
+    assert!(head(&mut waits).unwrap().contains("; fwd=partial"));
     assert!(exactly(&mut waits, SLICE) == content().as_bytes()[..SLICE]);
     assert!(proxy.get("/b", "").starts_with("HTTP/1.1 503 "), "there is no room");
     tell.send(()).unwrap();

@@ -12,6 +12,7 @@ use loadline_core::{
         ending::{Ending, Fault},
         ledger::ServerId,
     },
+    state::ServiceCounter,
 };
 use loadline_http1::Method;
 
@@ -25,7 +26,7 @@ use crate::{
         Place, Reader, Response, Start, Store, Via, Wanted, What, request_fields, unix_now,
         wants_another,
     },
-    telemetry::access_log::Times,
+    telemetry::{access_log::Times, tally::Cells},
 };
 
 /// What is to be done.
@@ -434,6 +435,19 @@ impl Record {
         (self.server, self.retries) = (via.server, via.retries);
         let Times { received, ended, .. } = self.times;
         self.times = Times { received, ended, ..via.times };
+    }
+
+    /// Counts what the cache did, and the bytes that the client got by where they are from.
+    pub(super) fn count_cache(&self, cells: &Cells) {
+        let Some(result) = self.cache else { return };
+        let elsewhere = self.elsewhere.min(self.bytes);
+        let (own, other) = match result.is_of_server() {
+            true => (ServiceCounter::CacheMissBytes, ServiceCounter::CacheBytes),
+            false => (ServiceCounter::CacheBytes, ServiceCounter::CacheMissBytes),
+        };
+        cells.add(result.counter(), 1);
+        cells.add(own, self.bytes - elsewhere);
+        cells.add(other, elsewhere);
     }
 }
 

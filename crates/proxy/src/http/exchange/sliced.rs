@@ -8,23 +8,24 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use loadline_core::{
-    cache::{Fields, Metadata, Slices, Vary, pause_before, strong_tag},
+    cache::{ContentRange, Fields, Metadata, Slices, Vary, Wishes, pause_before, strong_tag},
     decide::{ending::Fault, reason::Reason},
     time::Duration,
 };
+use loadline_http1::Method;
 use tokio::time::sleep;
 
 use super::{
-    Exchange,
+    Exchange, Record,
     cached::{ROUNDS, fetch_key},
-    stored::Broken,
+    stored::{Broken, Source},
 };
 use crate::{
     cache::{
-        BROKEN, Begun, CHANGED, Failed, Fetch, Join, Kept, Load, Object, Reader, Response,
-        SliceRange, Wanted, What, request_fields,
+        BROKEN, Begun, Body, CHANGED, Disk, Failed, Fetch, Join, Kept, Load, Object, Reader,
+        Response, SliceRange, Wanted, What, request_fields,
     },
-    runtime::worker::Worker,
+    runtime::{worker::Worker, yield_once::yield_once},
 };
 
 /// A body in slices.
@@ -72,8 +73,8 @@ impl Sliced {
     }
 
     /// The same, of which this is the first slice.
-    pub(super) fn beginning_with(mut self, slice: Slice) -> Self {
-        self.current = Some(Opened { index: 0, slice, is_first: true });
+    pub(super) fn beginning_with(mut self, slice: Slice, is_first: bool) -> Self {
+        self.current = Some(Opened { index: 0, slice, is_first });
         self
     }
 
@@ -83,13 +84,76 @@ impl Sliced {
         Some(if index == 0 {
             self.wanted.clone()
         } else {
-            self.wanted.slice(SliceRange { range, vary })
+            self.wanted.slice(SliceRange { range, complete: self.slices.complete, vary })
         })
     }
 
     /// Whether a slice belongs to it.
     fn has(&self, slice: &Response) -> bool {
-        strong_tag(Fields(&slice.fields())).is_some_and(|tag| *tag == *self.tag)
+        let fields = slice.fields();
+        let part = ContentRange::of(Fields(&fields));
+        let complete = part.map_or_else(|| slice.length.complete(), |part| part.complete);
+        let is_named = strong_tag(Fields(&fields)).is_some_and(|tag| *tag == *self.tag);
+        is_named && complete.is_none_or(|complete| complete == self.slices.complete)
+    }
+}
+
+impl Record {
+    /// Counts bytes of a slice, if this is one, that are not from where the others are.
+    pub(super) fn count_slice(&mut self, source: &Source, bytes: u64) {
+        let Source::Sliced(sliced) = source else { return };
+        let is_fetched = sliced.current.as_ref().is_some_and(|current| current.is_first);
+        if self.cache.is_some_and(|result| result.is_of_server() != is_fetched) {
+            self.elsewhere += bytes;
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Whether servers have to be asked for slices of what is sent of a body. The first one is at
+    /// hand; of very many, those that come first are looked for.
+    pub(super) async fn lacks_slices(&self, source: &Source, body: &Body) -> bool {
+        let Source::Sliced(sliced) = source else { return false };
+        if self.request.method == Method::Head {
+            return false;
+        }
+        let slices = sliced.slices;
+        let parts = match body {
+            Body::None => Vec::new(),
+            Body::Whole => vec![(0, slices.complete)],
+            Body::Parts(parts, _) => parts.iter().map(|part| (part.from, part.length)).collect(),
+        };
+        let indexes = parts.iter().filter(|(_, length)| *length > 0).flat_map(|(from, length)| {
+            slices.index(*from).max(1)..=slices.index(from + length - 1)
+        });
+        for (count, index) in indexes.take(LOOKED_FOR).enumerate() {
+            if !self.has_slice(sliced, index) {
+                return true;
+            }
+            if count % PER_TURN == PER_TURN - 1 {
+                yield_once().await;
+            }
+        }
+        false
+    }
+
+    /// Whether a slice is stored, as far as is known without reading.
+    fn has_slice(&self, sliced: &Sliced, index: u64) -> bool {
+        let Some(wanted) = sliced.wanted_of(index) else { return true };
+        let store = &self.worker.shared.store;
+        let fields = request_fields(&self.request.text);
+        if let Some(object) = store.peek(&wanted.url, &wanted.variant, Fields(&fields)) {
+            return sliced.has(&object.response);
+        }
+        let secondary = sliced.vary.secondary_key(Fields(&fields)).unwrap_or_default();
+        let is_there = |disk: &Arc<Disk>| disk.has(&wanted.url, &wanted.variant, &secondary);
+        store.disk().as_ref().is_some_and(is_there)
+    }
+
+    /// Whether the client wants nothing that is not stored.
+    pub(super) fn wants_nothing_else(&self) -> bool {
+        let fields = request_fields(&self.request.text);
+        Wishes::of(Fields(&fields)).directives.only_if_cached
     }
 }
 
@@ -289,6 +353,12 @@ impl Exchange<'_> {
         metadata.for_authorized || !Fields(&request_fields(&self.request.text)).has("authorization")
     }
 }
+
+/// So many slices are looked for before a response begins; more are gigabytes.
+const LOOKED_FOR: usize = 1_024;
+
+/// What is looked for before other connections get their turn.
+const PER_TURN: usize = 64;
 
 /// How long what has no ranges, although its server says so, passes the cache.
 const WITHOUT_RANGES: Duration = Duration::from_secs(600);

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use loadline_core::{
-    cache::{CacheStatus, Fields, Metadata, Outcome},
+    cache::{CacheStatus, Fields, Forward, Metadata, Outcome},
     decide::{ending::Ending, ledger::ServerId, reason::Reason},
     time::{Duration, UnixTime},
 };
@@ -125,6 +125,13 @@ impl Given {
         }
     }
 
+    /// For what is stored in part: servers are asked for the rest.
+    fn in_part(self) -> Self {
+        let (why, status) = (Forward::Partial, None);
+        let outcome = Outcome::Forwarded { why, status, stored: false, collapsed: false };
+        Self { outcome, is_from_server: true, ..self }
+    }
+
     /// As it is counted.
     fn result(&self) -> CacheResult {
         match self.outcome {
@@ -168,9 +175,9 @@ impl Exchange<'_> {
         wanted: &Wanted,
         response: &Response,
         source: Source,
-        given: Given,
+        mut given: Given,
     ) -> (Ending, Next) {
-        let mut source = source.in_slices(wanted, response);
+        let mut source = source.in_slices(wanted, response, given.is_from_server);
         let length = source.length(response);
         let mut answer = if given.asks_for_all {
             Answer::whole(response, length)
@@ -186,6 +193,12 @@ impl Exchange<'_> {
             let asked = Asked { fields: Fields(&fields), received, is_at_hand, draw };
             Answer::of(response, length, &asked)
         };
+        if given.outcome == Outcome::Hit && self.lacks_slices(&source, &answer.body).await {
+            if self.wants_nothing_else() {
+                return (Ending::Cached, self.tell_status(504, None, false).await);
+            }
+            given = given.in_part();
+        }
         self.code(wanted, response, &mut answer, &mut source).await;
         let mut text = answer.head;
         let (result, ended, server) = (given.result(), given.ending(), given.server);
@@ -332,6 +345,7 @@ impl Exchange<'_> {
                 yield_once().await;
             }
             drop(piece);
+            self.record.count_slice(source, most as u64);
             source.advance(most as u64);
         }
         Ok(())
@@ -455,14 +469,16 @@ impl Exchange<'_> {
 }
 
 impl Source {
-    /// The same, where it is the first of several slices with those that follow.
-    fn in_slices(self, wanted: &Wanted, response: &Response) -> Self {
+    /// The same, where it is the first of several slices with those that follow. One that is coming
+    /// in may be fetched for this client.
+    fn in_slices(self, wanted: &Wanted, response: &Response, is_fetched: bool) -> Self {
         match (self, Sliced::of(wanted, response)) {
             (Self::Object(object), Some(sliced)) => {
-                Self::Sliced(Box::new(sliced.beginning_with(Slice::Object(object))))
+                Self::Sliced(Box::new(sliced.beginning_with(Slice::Object(object), false)))
             }
             (Self::Arrival(reader), Some(sliced)) => {
-                Self::Sliced(Box::new(sliced.beginning_with(Slice::Arrival(reader))))
+                let slice = Slice::Arrival(reader);
+                Self::Sliced(Box::new(sliced.beginning_with(slice, is_fetched)))
             }
             // It is read again by its index, as every other slice.
             (Self::Disk(_), Some(sliced)) => Self::Sliced(Box::new(sliced)),
