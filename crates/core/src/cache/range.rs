@@ -4,9 +4,12 @@
 use alloc::{format, vec::Vec};
 
 use super::{
+    date::parse_date,
     entity_tag::EntityTag,
     field::{Fields, members},
+    freshness::date,
 };
+use crate::time::{Duration, UnixTime};
 
 /// Bytes of a representation, first and last included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,9 +129,11 @@ pub fn parse_range(value: &[u8]) -> Option<Vec<RangeSpec>> {
 }
 
 /// Whether `Range` counts: there is no `If-Range`, or it names the representation that is stored,
-/// by its strong tag or by its exact date (RFC 9110 section 13.1.5).
+/// which was received at `received`, by its strong tag or by its exact date (RFC 9110 section
+/// 13.1.5). A date is no strong validator where the response was made within a second of it: what
+/// it is of may have changed once more in that second (section 8.8.2.2).
 #[must_use]
-pub fn range_counts(request: Fields<'_>, stored: Fields<'_>) -> bool {
+pub fn range_counts(request: Fields<'_>, stored: Fields<'_>, received: UnixTime) -> bool {
     if !request.has("if-range") {
         return true;
     }
@@ -137,7 +142,9 @@ pub fn range_counts(request: Fields<'_>, stored: Fields<'_>) -> bool {
         let tag = stored.single("etag").map(EntityTag::parse);
         return tag.is_some_and(|tag| tag.equals_strongly(&EntityTag::parse(wanted)));
     }
-    stored.single("last-modified") == Some(wanted)
+    let modified = stored.single("last-modified").filter(|modified| *modified == wanted);
+    let modified = modified.and_then(|text| parse_date(text, received));
+    modified.is_some_and(|at| date(stored, received).since(at) >= Duration::from_secs(1))
 }
 
 /// What `Content-Range` of a 206 says: RFC 9110 section 14.4.
@@ -282,7 +289,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cache::field::{Field, tests::lines};
+    use crate::cache::{
+        field::{Field, tests::lines},
+        message::tests::NOW,
+    };
 
     fn range(first: u64, last: u64) -> ByteRange {
         ByteRange { first, last }
@@ -372,15 +382,34 @@ mod tests {
         let stored = lines(&["ETag: \"a\"", "Last-Modified: Tue, 24 Nov 2026 11:00:00 GMT"]);
         let counts = |value: &str| {
             let field = Field::new(b"If-Range", value.as_bytes());
-            range_counts(Fields(&[field]), Fields(&stored))
+            range_counts(Fields(&[field]), Fields(&stored), NOW)
         };
         assert!(counts("\"a\"") && counts(modified));
         assert!(!counts("W/\"a\"") && !counts("\"b\"") && !counts("*"));
         assert!(!counts("Tue, 24 Nov 2026 11:00:01 GMT"));
-        assert!(range_counts(Fields(&[]), Fields(&stored)));
+        assert!(range_counts(Fields(&[]), Fields(&stored), NOW));
         let weak = lines(&["ETag: W/\"a\""]);
         let asked = lines(&["If-Range: W/\"a\""]);
-        assert!(!range_counts(Fields(&asked), Fields(&weak)));
+        assert!(!range_counts(Fields(&asked), Fields(&weak), NOW));
+    }
+
+    #[test]
+    fn if_range_with_a_date_wants_a_response_that_was_made_a_second_later_at_least() {
+        let modified = "Tue, 24 Nov 2026 11:00:00 GMT";
+        let asked = [Field::new(b"If-Range", modified.as_bytes())];
+        let last_modified = format!("Last-Modified: {modified}");
+        for (second, expected) in [(0, false), (1, true), (59, true)] {
+            let made = format!("Date: Tue, 24 Nov 2026 11:00:{second:02} GMT");
+            let stored = lines(&[&last_modified, &made]);
+            assert_eq!(range_counts(Fields(&asked), Fields(&stored), NOW), expected, "{made}");
+        }
+        let undated = lines(&[&last_modified]);
+        let at = parse_date(modified.as_bytes(), NOW).unwrap();
+        assert!(!range_counts(Fields(&asked), Fields(&undated), at));
+        assert!(range_counts(Fields(&asked), Fields(&undated), at + Duration::from_secs(1)));
+        let junk = lines(&["Last-Modified: yesterday", "Date: Tue, 24 Nov 2026 11:00:59 GMT"]);
+        let asked = lines(&["If-Range: yesterday"]);
+        assert!(!range_counts(Fields(&asked), Fields(&junk), NOW));
     }
 
     #[test]

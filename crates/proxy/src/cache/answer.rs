@@ -65,7 +65,7 @@ impl Answer {
         }
         let counts = response.status == 200
             && asked.fields.has("range")
-            && range_counts(asked.fields, stored.fields);
+            && range_counts(asked.fields, stored.fields, asked.received);
         let Some(length) = length.filter(|_| counts) else {
             return Self::whole(response, length);
         };
@@ -167,7 +167,12 @@ pub(crate) fn wants_another(response: &Response, fields: Fields<'_>, received: U
     condition(&stored, fields, received) == Condition::Failed
 }
 
-fn condition(stored: &cache::Response<'_>, fields: Fields<'_>, received: UnixTime) -> Condition {
+/// What the conditions of a `GET` or `HEAD` with these fields make of a response.
+pub(crate) fn condition(
+    stored: &cache::Response<'_>,
+    fields: Fields<'_>,
+    received: UnixTime,
+) -> Condition {
     let request = cache::Request {
         method: b"GET",
         scheme: b"",

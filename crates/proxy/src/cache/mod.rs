@@ -47,7 +47,9 @@ mod table;
 mod testing;
 mod wanted;
 
-pub(crate) use answer::{Answer, Asked, Body, COPIED, Part, asks_for_all, wants_another, write};
+pub(crate) use answer::{
+    Answer, Asked, Body, COPIED, Part, asks_for_all, condition, wants_another, write,
+};
 pub(crate) use arrival::{Begun, Failed, Reader};
 pub(crate) use coded::Coded;
 pub(crate) use disk::{Body as DiskBody, Disk, Kept, Opened, Place};

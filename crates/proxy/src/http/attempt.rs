@@ -16,6 +16,7 @@ use std::{
 };
 
 use loadline_core::{
+    cache::Condition,
     compress::Treatment,
     decide::{
         ending::Ending,
@@ -176,10 +177,12 @@ impl<'e, 'a> Attempt<'e, 'a> {
         self.exchange.record.times.answered = Some(now);
         if self.is_of_bucket() {
             self.check_range(&head, buffer.filled())?;
-            if !is_object(head.status()) || self.asks_error_page() {
+            let condition = self.condition(&head, buffer.filled());
+            let is_given = is_object(head.status()) && condition != Condition::Failed;
+            if !is_given || self.asks_error_page() {
                 return Box::pin(self.refused(head, buffer, now)).await;
             }
-            self.hide_rest(&mut head, &mut buffer)?;
+            self.hide_rest(&mut head, &mut buffer, condition)?;
         }
         let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
         if let Action::Discard = self.exchange.tell(now, came) {

@@ -12,10 +12,13 @@ use std::{
 
 use http::{Request, header::HOST, request::Parts};
 use loadline_core::{
-    cache::{Field, Fields},
+    cache::{
+        EntityTag, Field, Fields, RangeSpec, format_date, is_sent_with_304, parse_date, parse_range,
+    },
     compress::etag,
     decide::reason::Reason,
     fleet::{Bucket, Store},
+    time::UnixTime,
 };
 use reqsign_core::SignRequest;
 
@@ -57,7 +60,7 @@ pub(super) fn outgoing(
         return Ok(Outgoing::Local(400, ""));
     }
     let Some(path) = path(store, bucket, asked.path) else { return Ok(Outgoing::Local(404, "")) };
-    let mut fields = told(asked, all);
+    let mut fields = told(asked, all, bucket.account.is_none());
     if bucket.account.is_some() {
         // Each is signed once.
         fields.sort_by_key(|field| field.name.to_ascii_lowercase());
@@ -79,13 +82,17 @@ pub(super) fn outgoing(
     Ok(Outgoing::Request(head))
 }
 
-/// What of a client's head the store is told. Not all stores know that a range is for `GET` alone,
-/// that tags come before dates (RFC 9110 sections 14.2, 13.1.3 and 13.1.4), or several tags.
-fn told(asked: Asked<'_>, all: bool) -> Vec<Field<'_>> {
+/// What of a client's head the store is told: what all stores read alike. A range is for `GET`
+/// alone (RFC 9110 section 14.2), and tags come before dates (13.1.3 and 13.1.4). Without its range
+/// a client gets the whole; conditions that are left out are judged by the head of the response.
+fn told(asked: Asked<'_>, all: bool, takes_last: bool) -> Vec<Field<'_>> {
     let mut fields: Vec<Field<'_>> =
         asked.fields().filter(|field| is_listed(ASKED, field.name)).collect();
+    for field in fields.iter_mut().filter(|field| field.is("if-none-match")) {
+        field.value = etag::in_one_form(field.value);
+    }
     let has = |name| Fields(&fields).has(name);
-    let no_range = all || asked.method != b"GET";
+    let no_range = all || asked.method != b"GET" || !is_one_range(Fields(&fields), takes_last);
     let left_out = [
         ("range", no_range),
         ("if-range", no_range),
@@ -93,10 +100,41 @@ fn told(asked: Asked<'_>, all: bool) -> Vec<Field<'_>> {
         ("if-unmodified-since", has("if-match")),
     ];
     fields.retain(|field| !left_out.iter().any(|(name, is_out)| *is_out && field.is(name)));
-    for field in fields.iter_mut().filter(|field| field.is("if-none-match")) {
-        field.value = etag::in_one_form(field.value);
+    if !are_plain(Fields(&fields)) {
+        fields.retain(|field| !CONDITIONS.iter().any(|(name, _)| field.is(name)));
     }
     fields
+}
+
+/// Whether one range is asked for, written as all stores read it. Azure does not know the last
+/// bytes.
+fn is_one_range(fields: Fields<'_>, takes_last: bool) -> bool {
+    let Some(value) = fields.single("range") else { return false };
+    let fits = |byte: &u8| byte.is_ascii_digit() || *byte == b'-';
+    let is_plain = value.strip_prefix(b"bytes=").is_some_and(|range| range.iter().all(fits));
+    match parse_range(value).as_deref() {
+        Some([RangeSpec::From(..)]) => is_plain,
+        Some([RangeSpec::Suffix(_)]) => is_plain && takes_last,
+        _ => false,
+    }
+}
+
+/// Whether each condition has one strong tag, or a date in the form in which dates are written.
+fn are_plain(fields: Fields<'_>) -> bool {
+    CONDITIONS.iter().all(|(name, is_of_tag)| {
+        let mut values = fields.all(name);
+        match (values.next(), values.next()) {
+            (None, _) => true,
+            (Some(value), None) if *is_of_tag => {
+                let tag = EntityTag::parse(value);
+                tag.is_valid() && !tag.weak
+            }
+            (Some(value), None) => {
+                parse_date(value, UnixTime::EPOCH).is_some_and(|at| format_date(at) == *value)
+            }
+            _ => false,
+        }
+    })
 }
 
 /// Whether a field says that a body follows.
@@ -179,6 +217,19 @@ pub(crate) fn hide_rest(text: &mut Vec<u8>) {
     }
 }
 
+/// Makes the head of an object, with which `text` ends, that of a 304. What is still to come of the
+/// object is nobody's: the connection is not used again.
+pub(crate) fn make_not_modified(text: &mut Vec<u8>) {
+    let old = std::mem::replace(text, b"HTTP/1.1 304 Not Modified\r\n".to_vec());
+    for line in old.split_inclusive(|byte| *byte == b'\n').skip(1) {
+        let name = field_name(line);
+        if line != b"\r\n" && is_sent_with_304(name) && !is_listed(OF_THE_BODY, name) {
+            text.extend_from_slice(line);
+        }
+    }
+    text.extend_from_slice(b"Connection: close\r\n\r\n");
+}
+
 fn is_listed(names: &[&str], name: &[u8]) -> bool {
     names.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name))
 }
@@ -193,6 +244,17 @@ const ASKED: &[&str] = &[
     "Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
     "Accept-Encoding",
 ];
+
+/// The conditions that stores know, and whether each has tags.
+const CONDITIONS: &[(&str, bool)] = &[
+    ("if-match", true),
+    ("if-none-match", true),
+    ("if-modified-since", false),
+    ("if-unmodified-since", false),
+];
+
+/// What of [`PASSED`] says how a body comes.
+const OF_THE_BODY: &[&str] = &["Connection", "Trailer", "Transfer-Encoding"];
 
 /// What of a response goes on: what describes the object and how it comes. Owners, identifiers of
 /// requests, keys of encryption and names of software stay here.
@@ -308,6 +370,53 @@ mod tests {
     }
 
     #[test]
+    fn a_store_is_told_of_one_range_as_all_stores_read_it() {
+        for range in ["bytes=0-1", "bytes=5-", "bytes=-4"] {
+            let line = format!("Range: {range}");
+            assert_eq!(told_of("GET", &format!("{line}\r\n")), line);
+        }
+        let twice = "bytes=0-1\r\nRange: bytes=2-3";
+        for range in ["bytes=a", "bytes=3-1", "x=1-2", "Bytes=0-1", "bytes=0-0,3-4", "", twice] {
+            let lines = format!("Range: {range}\r\nIf-Range: \"a\"\r\n");
+            assert_eq!(told_of("GET", &lines), "", "{range}");
+        }
+    }
+
+    #[test]
+    fn a_store_is_told_of_conditions_only_as_all_stores_read_them() {
+        let date = "Tue, 24 Nov 2026 11:00:00 GMT";
+        for condition in [
+            "If-None-Match: *",
+            "If-None-Match: W/\"a\"",
+            "If-None-Match: \"a\", \"b\"",
+            "If-None-Match: \"a\"\r\nIf-None-Match: \"b\"",
+            "If-Match: *",
+            "If-Match: a",
+            "If-Modified-Since: junk",
+            "If-Unmodified-Since: Tuesday, 24-Nov-26 11:00:00 GMT",
+            "If-None-Match: \"a\"\r\nIf-Match: *",
+        ] {
+            assert_eq!(told_of("GET", &format!("{condition}\r\n")), "", "{condition}");
+        }
+        for condition in ["If-None-Match: \"a\"".to_owned(), format!("If-Modified-Since: {date}")] {
+            assert_eq!(told_of("GET", &format!("{condition}\r\n")), condition);
+        }
+        let junk = "If-None-Match: \"a\"\r\nIf-Modified-Since: junk\r\n";
+        assert_eq!(told_of("GET", junk), "If-None-Match: \"a\"", "the date does not count");
+    }
+
+    #[test]
+    fn the_head_of_an_object_that_a_client_has_says_so_and_ends_the_connection() {
+        let mut text = b"HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 1\r\nVary: Origin\r\n\
+            Connection: keep-alive\r\nContent-Type: text/html\r\n\r\n"
+            .to_vec();
+        make_not_modified(&mut text);
+        let expected = "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nVary: Origin\r\n\
+            Connection: close\r\n\r\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
     fn a_request_with_a_body_is_refused_by_its_head_whatever_has_come_of_it() {
         let given = |lines: &str| made("/b", &format!("GET /a HTTP/1.1\r\n{lines}\r\n"), None);
         for lines in ["Content-Length: 10\r\n", "transfer-encoding: chunked\r\n"] {
@@ -361,7 +470,7 @@ mod tests {
         };
         let store = Store::at(StorePlace::Bucket(bucket.clone()));
         let text =
-            b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=2-3\r\nCookie: a\r\n\r\n";
+            b"GET /a%20b HTTP/1.1\r\nRange: bytes=0-1\r\nrange: bytes=0-1\r\nCookie: a\r\n\r\n";
         let head = |credential: Option<Credential>| {
             let with = (credential.as_ref(), "");
             match outgoing((&store, &bucket), (&text[..], false), with) {
@@ -377,6 +486,13 @@ mod tests {
         for line in ["authorization: SharedKey shop:", "x-ms-date: ", "Range: bytes=0-1"] {
             assert_eq!(signed.matches(&format!("\r\n{line}")).count(), 1, "{line}: {signed}");
         }
+        let last = b"GET /a HTTP/1.1\r\nRange: bytes=-4\r\n\r\n";
+        let Ok(Outgoing::Request(told)) =
+            outgoing((&store, &bucket), (&last[..], false), (None, ""))
+        else {
+            panic!("a request");
+        };
+        assert!(!String::from_utf8_lossy(&told).contains("Range"), "Azure has no last bytes");
         let token = reqsign_azure_storage::Credential::with_sas_token("sv=2021&sig=a%2Bb");
         let signed = head(Some(Credential::Azure(token)));
         assert!(signed.starts_with("GET /web/a%20b?sv=2021&sig=a%2Bb HTTP/1.1\r\n"), "{signed}");

@@ -25,12 +25,12 @@ use std::{
 
 use loadline_core::{
     cache::{
-        ByteRange, Condition, Field, Fields, Multipart, Request, Response, Wanted, format_date,
-        range_counts, unsatisfied_content_range,
+        ByteRange, Condition, EntityTag, Field, Fields, Multipart, Request, Response, Wanted,
+        format_date, range_counts, unsatisfied_content_range,
     },
     compress::{AcceptEncoding, Algorithm},
     decide::reason::Reason,
-    fleet::{Store, StorePlace},
+    fleet::{Page, Store, StorePlace},
     time::{Duration, UnixTime},
 };
 use loadline_http1::reason;
@@ -40,7 +40,10 @@ use rustix::{
     pipe::{SpliceFlags, splice},
 };
 
-use super::asked::{Asked, decoded};
+use super::{
+    asked::{Asked, decoded},
+    remote::ErrorPage,
+};
 use crate::io::pipe::Pipe;
 
 /// A server's end of an exchange, of which files are the responses.
@@ -67,10 +70,19 @@ impl FileReply {
         Self { store, pieces: VecDeque::new(), file: None, was_asked: false }
     }
 
-    /// One that has a response already: this status, with these lines.
-    pub(crate) fn local(store: Arc<Store>, text: &[u8], (status, lines): (u16, &str)) -> Self {
+    /// One that has a response already: this status, with this page, or else with these lines.
+    pub(crate) fn local(
+        store: Arc<Store>,
+        text: &[u8],
+        (status, lines): (u16, &str),
+        page: Option<&ErrorPage>,
+    ) -> Self {
         let mut head = Vec::with_capacity(HEAD_BYTES);
-        short(&mut head, now(), status, lines, Asked::of(text));
+        let asked = Asked::of(text);
+        match page.and_then(|known| Some((known.page.as_ref()?, &*known.coding))) {
+            Some(page) => with_page(&mut head, status, page, asked),
+            None => short(&mut head, now(), status, lines, asked),
+        }
         let pieces = VecDeque::from([Piece::Text(head)]);
         Self { store, pieces, file: None, was_asked: true }
     }
@@ -408,11 +420,17 @@ fn wanted(
     match Condition::of(&request, &Response { status: 200, fields: stored }, now) {
         Condition::NotModified => Err(304),
         Condition::Failed => Err(412),
-        Condition::Send if asked.method == b"GET" && range_counts(request.fields, stored) => {
+        Condition::Send if asked.method == b"GET" && takes_part(request.fields, stored, now) => {
             Ok(Wanted::of(request.fields, complete))
         }
         Condition::Send => Ok(Wanted::Whole),
     }
+}
+
+/// Whether a range counts: not by a tag or a date of a file that may still change unnoticed.
+fn takes_part(asked: Fields<'_>, stored: Fields<'_>, now: UnixTime) -> bool {
+    let is_weak = stored.single("etag").is_some_and(|tag| EntityTag::parse(tag).weak);
+    !(is_weak && asked.has("if-range")) && range_counts(asked, stored, now)
 }
 
 /// Status, Content-Type and body of a response with what is wanted of a file.
@@ -465,6 +483,17 @@ fn short(head: &mut Vec<u8>, now: UnixTime, status: u16, lines: &str, asked: Ask
     let _ = write!(head, "{lines}Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\n");
     if asked.method != b"HEAD" {
         let _ = writeln!(head, "{body}");
+    }
+}
+
+/// A response with a page, and the line of its coding.
+fn with_page(head: &mut Vec<u8>, status: u16, (page, coding): (&Page, &str), asked: Asked<'_>) {
+    begin(head, status, now());
+    let (content_type, length) = (&page.content_type, page.body.len());
+    let _ =
+        write!(head, "{coding}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\r\n");
+    if asked.method != b"HEAD" {
+        head.extend_from_slice(&page.body);
     }
 }
 

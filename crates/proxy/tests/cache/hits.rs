@@ -235,6 +235,23 @@ fn a_response_that_passes_the_cache_tells_so() {
 }
 
 #[test]
+fn tags_for_the_cache_reach_no_client_of_what_passes_it() {
+    let origin = Origin::new(|stream, asked, _| {
+        let fields = "Cache-Control: no-store\r\nCache-Tag: a\r\nSurrogate-Key: b\r\nX-All: 1\r\n";
+        let told = response(fields, "hello");
+        send(stream, if asked.starts_with("HEAD ") { &told[..told.len() - 5] } else { &told[..] });
+    });
+    let proxy = Proxy::before(&origin);
+    for method in ["HEAD", "POST", "GET", "GET"] {
+        let lines = "Host: x\r\nContent-Length: 0\r\nConnection: close\r\n";
+        let told = proxy.ask(&format!("{method} /a HTTP/1.1\r\n{lines}\r\n"));
+        let tags = (field(&told, "cache-tag"), field(&told, "surrogate-key"));
+        assert_eq!((tags, field(&told, "x-all")), ((None, None), Some("1")), "{method}: {told}");
+    }
+    assert_eq!(origin.asked().len(), 4);
+}
+
+#[test]
 fn only_what_is_stored_is_given_to_who_wants_that_alone_whatever_the_server_said_before() {
     let origin = Origin::answering(response("Cache-Control: no-store\r\n", "hello"));
     let proxy = Proxy::before(&origin);

@@ -163,13 +163,58 @@ fn a_client_that_has_a_compressed_object_of_a_bucket_is_told_so() {
     let whole = proxy.get("/a", "Accept-Encoding: gzip\r\n");
     assert_eq!(whole.field("ETag"), Some("W/\"a\""), "{}", whole.head);
     let has = "Accept-Encoding: gzip\r\nIf-None-Match: W/\"a\"\r\n\
-               If-Modified-Since: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+               If-Modified-Since: Tue, 24 Nov 2020 11:00:00 GMT\r\n";
     let again = proxy.get("/a", has);
     assert_eq!((again.status(), again.field("ETag")), (304, Some("W/\"a\"")), "{}", again.head);
 }
 
+#[test]
+fn conditions_that_stores_read_differently_are_judged_by_the_object_of_the_bucket() {
+    let bucket = Scripted::new(|_| {
+        let modified = "Last-Modified: Tue, 24 Nov 2020 11:00:00 GMT\r\n";
+        response(&format!("200 OK\r\nETag: \"a\"\r\n{modified}"), "hello")
+    });
+    let proxy = bucket.proxy(|_| {});
+    for (line, status) in [
+        ("If-None-Match: W/\"a\"", 304),
+        ("If-None-Match: \"x\", \"a\"", 304),
+        ("If-None-Match: *", 304),
+        ("If-None-Match: \"x\", \"y\"", 200),
+        ("If-Match: *", 200),
+        ("If-Match: \"x\", \"y\"", 412),
+        ("If-Modified-Since: junk", 200),
+        ("If-Unmodified-Since: Sunday, 06-Nov-94 08:49:37 GMT", 412),
+    ] {
+        let told = proxy.get("/a", &format!("{line}\r\n"));
+        assert_eq!(told.status(), status, "{line}: {}", told.head);
+        let shown = (told.field("ETag"), told.field("Content-Length"), &*told.text());
+        match status {
+            304 => assert_eq!(shown, (Some("\"a\""), None, ""), "{line}"),
+            200 => assert_eq!(shown, (Some("\"a\""), Some("5"), "hello"), "{line}"),
+            _ => assert!(!told.text().contains("hello"), "{line}"),
+        }
+    }
+    let asked = bucket.asked();
+    assert!(asked.iter().all(|head| !head.contains("If-")), "{asked:?}");
+}
+
+#[test]
+fn a_path_that_no_object_can_have_gets_the_error_page_of_the_bucket() {
+    let bucket = Scripted::new(|_| response("200 OK\r\nContent-Type: text/html\r\n", "<p>gone"));
+    let proxy = bucket.proxy(|_| {});
+    for target in ["/a/%2e%2e/b", "/%2E/a", "/a%00"] {
+        let told = proxy.get(target, "");
+        assert_eq!((told.status(), &*told.text()), (404, "<p>gone"), "{target}");
+        assert_eq!(told.field("Content-Type"), Some("text/html"), "{}", told.head);
+    }
+    let head = proxy.ask("HEAD", "/a%00", "");
+    assert_eq!((head.status(), head.field("Content-Length"), head.body.len()), (404, Some("7"), 0));
+    let asked = bucket.asked();
+    assert!(asked.len() == 1 && asked[0].starts_with("GET /bucket/404.html "), "{asked:?}");
+}
+
 /// Of an object that was changed since.
-const CHANGED: &str = "ETag: \"new\"\r\nLast-Modified: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+const CHANGED: &str = "ETag: \"new\"\r\nLast-Modified: Tue, 24 Nov 2020 11:00:00 GMT\r\n";
 
 /// A bucket that does not know `If-Range`, as some stores do not: of an object with these bytes it
 /// gives the last two, or nothing where the range is behind its end.
@@ -188,7 +233,7 @@ fn a_download_from_a_bucket_that_goes_on_after_a_change_gets_the_whole() {
     for (range, validator) in [
         ("7-", "\"old\""),
         ("7-", "W/\"new\""),
-        ("7-", "Tue, 24 Nov 2026 10:00:00 GMT"),
+        ("7-", "Tue, 24 Nov 2020 10:00:00 GMT"),
         ("900-", "\"old\""),
     ] {
         let bucket = knows_no_if_range();
@@ -204,7 +249,7 @@ fn a_download_from_a_bucket_that_goes_on_after_a_change_gets_the_whole() {
 
 #[test]
 fn a_download_from_a_bucket_that_goes_on_without_a_change_gets_the_rest() {
-    for validator in ["\"new\"", "Tue, 24 Nov 2026 11:00:00 GMT"] {
+    for validator in ["\"new\"", "Tue, 24 Nov 2020 11:00:00 GMT"] {
         let bucket = knows_no_if_range();
         let lines = format!("Range: bytes=7-\r\nIf-Range: {validator}\r\n");
         let told = bucket.proxy(|_| {}).get("/a", &lines);

@@ -5,6 +5,7 @@ use std::{
     io::{Read as _, Write as _},
     os::unix::{ffi::OsStrExt as _, fs::symlink},
     process::Command,
+    time::{Duration, SystemTime},
 };
 
 use loadline_core::decide::ending::Ending;
@@ -48,6 +49,20 @@ fn a_tag_of_a_file_that_has_just_changed_is_weak() {
     fs::write(site.path().join("new"), b"x").unwrap();
     let response = site.proxy().get("/new", "");
     assert!(response.field("ETag").is_some_and(|tag| tag.starts_with("W/\"")), "{response:?}");
+}
+
+#[test]
+fn a_part_of_a_file_that_may_still_change_is_not_given_by_its_date() {
+    let site = Site::of(&[("old", b"0123456789"), ("new", b"0123456789")]);
+    let file = fs::File::options().write(true).open(site.path().join("new")).unwrap();
+    file.set_modified(SystemTime::now() + Duration::from_secs(60)).unwrap();
+    let proxy = site.proxy();
+    for (target, expected) in [("/old", 206), ("/new", 200)] {
+        let whole = proxy.get(target, "");
+        let date = whole.field("Last-Modified").unwrap();
+        let part = proxy.get(target, &format!("Range: bytes=0-1\r\nIf-Range: {date}\r\n"));
+        assert_eq!(part.status(), expected, "{target}: {}", part.head);
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
 use loadline_core::{
-    cache::{Field, Fields, range_counts},
+    cache::{Condition, Field, Fields, Response, is_for_the_cache, range_counts},
     compress::Treatment,
     decide::{ending::Ending, reason::Reason},
 };
@@ -9,14 +9,15 @@ use loadline_http1::{BodyReader, Forwarded, Known, ResponseHead, ResponseOptions
 
 use super::{Attempt, Done};
 use crate::{
-    cache::request_fields,
+    cache::{condition, request_fields, unix_now},
     http::{
         compress::head::edit_response,
         exchange::{Exchange, Next},
         failure::Again,
+        rules::field_name,
     },
     io::buffer::Buffer,
-    store::hide_rest,
+    store::{hide_rest, make_not_modified},
     telemetry::reason::of_syntax,
 };
 
@@ -28,25 +29,40 @@ impl Attempt<'_, '_> {
             return Ok(());
         }
         let asked = request_fields(&self.exchange.request.text);
-        let fields = head.fields().iter(bytes).map(|(name, value)| Field::new(name, value));
-        if range_counts(Fields(&asked), Fields(&fields.collect::<Vec<_>>())) {
+        if range_counts(Fields(&asked), Fields(&fields(head, bytes)), unix_now()) {
             return Ok(());
         }
         self.again = Some(Again::Whole);
         Err(Reason::WrongRange)
     }
 
-    /// Leaves in the head of a bucket's object what clients may see of it. All that is done with
-    /// the response goes by that.
+    /// What the conditions of the request make of a bucket's object: stores are told only those
+    /// that all of them read alike.
+    pub(super) fn condition(&self, head: &ResponseHead, bytes: &[u8]) -> Condition {
+        let asked = request_fields(&self.exchange.request.text);
+        let fields = fields(head, bytes);
+        let object = Response { status: head.status(), fields: Fields(&fields) };
+        condition(&object, Fields(&asked), unix_now())
+    }
+
+    /// Leaves in the head of a bucket's object what clients may see of it, which is a 304 where
+    /// they have it already. All that is done with the response goes by that.
     pub(super) fn hide_rest(
         &self,
         head: &mut ResponseHead,
         buffer: &mut Buffer,
+        condition: Condition,
     ) -> Result<(), Reason> {
         let length = head.head_len();
         let mut shown = buffer.filled()[..length].to_vec();
         hide_rest(&mut shown);
-        buffer.replace_first(length, &shown);
+        if condition == Condition::NotModified {
+            make_not_modified(&mut shown);
+            let buffers = &self.exchange.worker.buffers;
+            buffers.give(std::mem::replace(buffer, buffers.take_with(&shown)));
+        } else {
+            buffer.replace_first(length, &shown);
+        }
         head.parse(buffer.filled(), self.exchange.request.method).map_err(of_syntax)?;
         Ok(())
     }
@@ -78,6 +94,10 @@ impl Attempt<'_, '_> {
         let mut text = worker.buffers.take_text();
         let forwarded = write_response(&mut text, buf, head, options);
         let bytes = &buf[..head.head_len()];
+        let forwarded = match &request.wanted {
+            Some(_) => leave_out_tags(forwarded, bytes, &mut text),
+            None => forwarded,
+        };
         let mut forwarded = self.change_head(forwarded, bytes, &mut text);
         if treatment != Treatment::Keep {
             forwarded = edit_response(treatment, in_chunks, forwarded, bytes, &mut text);
@@ -154,4 +174,26 @@ impl Attempt<'_, '_> {
         let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
         Done { ending: Ending::Complete, next, reusable }
     }
+}
+
+/// The fields of a response as the rules of the cache see them.
+fn fields<'b>(head: &'b ResponseHead, bytes: &'b [u8]) -> Vec<Field<'b>> {
+    head.fields().iter(bytes).map(|(name, value)| Field::new(name, value)).collect()
+}
+
+/// Takes what is for the cache alone out of the head of a response that passes it: `head` as the
+/// server wrote it, `text` as it is to be sent, if that is not the same.
+fn leave_out_tags(forwarded: Forwarded, head: &[u8], text: &mut Vec<u8>) -> Forwarded {
+    let is_end = |byte: &u8| *byte == b'\n';
+    let is_tag = |line: &[u8]| is_for_the_cache(field_name(line));
+    if !head.split_inclusive(is_end).any(is_tag) {
+        return forwarded;
+    }
+    let old = match forwarded {
+        Forwarded::Unchanged => head.to_vec(),
+        Forwarded::Rewritten => std::mem::take(text),
+    };
+    let kept = old.split_inclusive(is_end).filter(|line| !is_tag(line));
+    kept.for_each(|line| text.extend_from_slice(line));
+    Forwarded::Rewritten
 }

@@ -22,7 +22,7 @@ use crate::{
         buffer::Buffer,
         peer::{Gone, client_gone},
     },
-    store::Remote,
+    store::{Remote, is_object},
     telemetry::reason::of_syntax,
 };
 
@@ -43,6 +43,9 @@ impl Attempt<'_, '_> {
             return self.take_error_page(&head, buffer, now).await;
         }
         let status = head.status();
+        if is_object(status) {
+            return self.fail_condition(head, buffer, now).await;
+        }
         // What is throttled is no fault of the store, and goes by its own rule.
         if status >= 500 && status != 503 {
             let came = Event::Head { status, untouched: !self.is_touched() };
@@ -86,6 +89,21 @@ impl Attempt<'_, '_> {
                 Err(reason)
             }
         }
+    }
+
+    /// Responds to a client that wants another object than this one.
+    async fn fail_condition(
+        &mut self,
+        head: Box<ResponseHead>,
+        buffer: Buffer,
+        now: Instant,
+    ) -> Result<Done, Reason> {
+        self.exchange.worker.buffers.give(buffer);
+        self.exchange.listener_context.give_response_head(head);
+        let came = Event::Head { status: CONDITION_FAILED, untouched: !self.is_touched() };
+        let _ = self.exchange.tell(now, came);
+        // The object is still to come: the connection is not used again.
+        self.replace(CONDITION_FAILED, "", false, now).await
     }
 
     /// Has the credentials read anew: whether there are others.
@@ -190,6 +208,8 @@ impl Attempt<'_, '_> {
         text
     }
 }
+
+const CONDITION_FAILED: u16 = 412;
 
 /// Errors of stores are some hundred bytes; what is longer is none.
 const ERROR_MAX: usize = 16 << 10;

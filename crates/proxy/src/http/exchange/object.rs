@@ -4,17 +4,19 @@
 use std::sync::Arc;
 
 use loadline_core::{decide::reason::Reason, fleet::Store};
+use loadline_http1::Method;
 
 use super::Exchange;
 use crate::{
     http::{driver::Place, failure::Again},
-    store::{FileReply, Signed},
+    store::{ErrorPage, FileReply, Signed},
     upstream::pool::Connection,
 };
 
 impl Exchange<'_> {
     /// Makes the request for a remote store: for what the client asks for of an object, or for what
-    /// `then` asks the store for.
+    /// `then` asks the store for. For a path that is that of no object, its error page is asked for
+    /// where it is not known.
     pub(super) async fn sign(
         &self,
         store: &Arc<Store>,
@@ -29,6 +31,11 @@ impl Exchange<'_> {
         let limit = route.settings().timeouts.connect;
         let asked = (text, then == Some(Again::Whole));
         let signed = remote.sign((store, bucket), asked, limit).await?;
+        let is_missing = signed.local().is_some_and(|(status, _)| status == NOT_FOUND);
+        let reads_page = store.error_page.is_some() && self.request.method == Method::Get;
+        if page.is_none() && is_missing && reads_page && self.error_page(store).is_none() {
+            return Box::pin(self.sign(store, Some(Again::ErrorPage))).await;
+        }
         Ok(Some(if page.is_some() { signed.for_error_page() } else { signed }))
     }
 
@@ -36,9 +43,20 @@ impl Exchange<'_> {
     fn local(&self, store: &Arc<Store>, signed: Option<&Signed>) -> Option<Connection> {
         let reply = match signed {
             None => FileReply::of(store.clone()),
-            Some(signed) => FileReply::local(store.clone(), &self.request.text, signed.local()?),
+            Some(signed) => {
+                let told = signed.local()?;
+                let page = self.error_page(store).filter(|_| told.0 == NOT_FOUND);
+                FileReply::local(store.clone(), &self.request.text, told, page.as_deref())
+            }
         };
         Some(Connection::to_files(reply))
+    }
+
+    /// The error page of a store, if it was asked for a moment ago.
+    fn error_page(&self, store: &Arc<Store>) -> Option<Arc<ErrorPage>> {
+        let path = store.error_page.as_ref()?;
+        let remote = self.driver.route.service_context().remote(store)?;
+        remote.error_page(path, self.worker.shared.clock.now())
     }
 
     /// The file that answers, or a connection that is kept.
@@ -57,3 +75,5 @@ impl Exchange<'_> {
         })
     }
 }
+
+const NOT_FOUND: u16 = 404;
