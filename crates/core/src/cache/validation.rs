@@ -61,10 +61,11 @@ pub fn effect_of_head(head: &Response<'_>, status: u16, stored: Fields<'_>) -> E
         return Effect::Nothing;
     }
     let agrees = |name: &str| {
-        let (new, old) = (head.fields.single(name), stored.single(name));
-        new.is_none() || old.is_none() || new == old
+        let new = head.fields.single(name);
+        new.is_none() || new == stored.single(name)
     };
-    let same = ["etag", "last-modified", "content-length"].into_iter().all(agrees);
+    let is_as_long = !stored.has("content-length") || agrees("content-length");
+    let same = is_as_long && agrees("etag") && agrees("last-modified");
     if same { Effect::Freshen } else { Effect::Outdated }
 }
 
@@ -97,4 +98,34 @@ pub fn freshen<'a>(
     let exchange = Exchange { response, ..*exchange };
     let metadata = may_keep(&exchange, settings)?;
     Ok(Freshened { fields, metadata })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::field::tests::lines;
+
+    fn effect(head: &[&str], stored: &[&str]) -> Effect {
+        let (head, stored) = (lines(head), lines(stored));
+        effect_of_head(&Response { status: 200, fields: Fields(&head) }, 200, Fields(&stored))
+    }
+
+    #[test]
+    fn a_head_with_a_validator_that_the_stored_response_lacks_is_of_another() {
+        let (tag, date) = ("ETag: \"b\"", "Last-Modified: Tue, 24 Nov 2026 11:00:00 GMT");
+        for validator in [tag, date] {
+            assert_eq!(effect(&[validator], &["Content-Length: 5"]), Effect::Outdated);
+            assert_eq!(effect(&[validator], &[validator]), Effect::Freshen);
+            assert_eq!(effect(&[], &[validator]), Effect::Freshen, "it says nothing of it");
+        }
+        assert_eq!(effect(&[tag, date], &[tag]), Effect::Outdated);
+    }
+
+    #[test]
+    fn a_length_counts_where_both_tell_it() {
+        let length = "Content-Length: 5";
+        assert_eq!(effect(&[length], &[]), Effect::Freshen);
+        assert_eq!(effect(&[], &[length]), Effect::Freshen);
+        assert_eq!(effect(&[length], &["Content-Length: 6"]), Effect::Outdated);
+    }
 }

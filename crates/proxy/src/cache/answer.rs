@@ -1,8 +1,8 @@
 //! What one client gets of a response: all of it, parts, or a status that says why nothing.
 
 use loadline_core::cache::{
-    self, ByteRange, Condition, Fields, Multipart, Wanted, is_condition, is_sent_with_304,
-    range_counts, unsatisfied_content_range,
+    self, ByteRange, Condition, Fields, Multipart, Wanted, format_date, is_condition,
+    is_sent_with_304, range_counts, unsatisfied_content_range,
 };
 use loadline_core::time::UnixTime;
 use loadline_http1::reason;
@@ -44,6 +44,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) fields: Fields<'a>,
     /// When the response was received or last validated.
     pub(crate) received: UnixTime,
+    pub(crate) now: UnixTime,
     /// Whether parts can be sent in any order.
     pub(crate) is_at_hand: bool,
     /// A random number.
@@ -59,7 +60,7 @@ impl Answer {
         let own = response.fields();
         let stored = cache::Response { status: response.status, fields: Fields(&own) };
         match condition(&stored, asked.fields, asked.received) {
-            Condition::Failed => return Self::bare(412, b""),
+            Condition::Failed => return Self::bare(412, b"", asked.now),
             Condition::NotModified => return Self::not_modified(&stored),
             Condition::Send => {}
         }
@@ -74,7 +75,7 @@ impl Answer {
             Wanted::Parts(ranges) if asked.is_at_hand => {
                 Self::parts(&stored, &ranges, length, asked.draw)
             }
-            Wanted::Nothing => Self::bare(416, &unsatisfied_content_range(length)),
+            Wanted::Nothing => Self::bare(416, &unsatisfied_content_range(length), asked.now),
             Wanted::Whole | Wanted::Parts(_) => Self::whole(response, Some(length)),
         }
     }
@@ -89,9 +90,10 @@ impl Answer {
         Self { status: response.status, head, body }
     }
 
-    /// A status without a body, with this `Content-Range` unless it is empty.
-    fn bare(status: u16, content_range: &[u8]) -> Self {
+    /// A status without a body that is made now, with this `Content-Range` unless it is empty.
+    fn bare(status: u16, content_range: &[u8], now: UnixTime) -> Self {
         let mut head = status_line(status);
+        write(&mut head, b"Date", &format_date(now));
         if !content_range.is_empty() {
             write(&mut head, b"Content-Range", content_range);
         }

@@ -302,7 +302,8 @@ fn passed(came: &Came<'_>, exchange: &Exchange<'_>) -> Vec<u8> {
     head(first_line(&text), all.into_iter(), exchange)
 }
 
-/// A head of these fields, without those that frame a body, and with a date.
+/// A head of these fields, without those that frame a body, and with a date. A `Content-Range` of a
+/// 200 means nothing (RFC 9110 section 14.4), and would be beside that of a part.
 fn head<'a>(
     status_line: &[u8],
     fields: impl Iterator<Item = Field<'a>>,
@@ -313,7 +314,8 @@ fn head<'a>(
     for field in fields {
         is_dated |= field.is("date");
         let is_framing = field.is("content-length") || field.is("transfer-encoding");
-        if !is_framing && !is_for_the_cache(field.name) {
+        let means_nothing = exchange.response.status == 200 && field.is("content-range");
+        if !is_framing && !means_nothing && !is_for_the_cache(field.name) {
             write(&mut text, field.name, field.value);
         }
     }

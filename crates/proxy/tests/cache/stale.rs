@@ -118,6 +118,86 @@ fn a_stale_response_without_a_validator_is_used_for_as_long_as_the_server_fails(
 }
 
 #[test]
+fn an_error_that_may_be_stored_does_not_take_the_place_of_what_is_used_instead() {
+    let origin = Origin::new(|stream, _, number| match number {
+        0 => {
+            let fields = "Cache-Control: max-age=0, stale-if-error=60\r\nETag: \"1\"\r\n";
+            send(stream, response(fields, "hello"));
+        }
+        _ => {
+            let fields = "Cache-Control: max-age=60\r\nContent-Length: 5\r\n";
+            send(stream, format!("HTTP/1.1 500 No\r\n{fields}\r\nerror"));
+        }
+    });
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    for number in 1..4 {
+        let stale = proxy.get("/a", "");
+        assert!(stale.starts_with("HTTP/1.1 200 ") && body(&stale) == "hello", "{stale}");
+        origin.wait_for(number + 1);
+        wait_until(|| proxy.cache().fetches == 0, "the fetch to end");
+    }
+}
+
+#[test]
+fn the_tag_of_a_head_is_not_put_on_a_stored_response_without_one() {
+    let tagged = "Cache-Control: max-age=60\r\nETag: \"2\"\r\n";
+    let origin = Origin::new(move |stream, asked, number| match number {
+        0 => send(stream, fresh("older")),
+        _ if asked.starts_with("HEAD ") => {
+            send(stream, format!("HTTP/1.1 200 OK\r\n{tagged}Content-Length: 5\r\n\r\n"));
+        }
+        _ => send(stream, response(tagged, "newer")),
+    });
+    let proxy = Proxy::before(&origin);
+    proxy.get("/a", "");
+    proxy.ask(&get("/a", "Cache-Control: no-cache\r\n").replace("GET", "HEAD"));
+    let told = proxy.get("/a", "");
+    assert_eq!((body(&told), field(&told, "etag")), ("newer", Some("\"2\"")), "{told}");
+}
+
+#[test]
+fn a_part_is_given_by_a_date_only_where_the_response_was_made_later() {
+    let modified = "Tue, 24 Nov 2020 11:00:00 GMT";
+    for (made, expected) in [(modified, "200"), ("Tue, 24 Nov 2020 11:00:01 GMT", "206")] {
+        let control = "Cache-Control: max-age=999999999";
+        let fields = format!("{control}\r\nDate: {made}\r\nLast-Modified: {modified}\r\n");
+        let origin = Origin::answering(response(&fields, "0123456789"));
+        let proxy = Proxy::before(&origin);
+        proxy.get("/a", "");
+        let told = proxy.get("/a", &format!("Range: bytes=0-1\r\nIf-Range: {modified}\r\n"));
+        assert_eq!(&told[9..12], expected, "{told}");
+        assert!(status(&told).contains("; hit;"), "{told}");
+    }
+}
+
+#[test]
+fn what_the_cache_refuses_has_a_date() {
+    let fields = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
+    let origin = Origin::answering(response(fields, "hello"));
+    let proxy = Proxy::before(&origin);
+    for (lines, expected) in [("If-Match: \"2\"\r\n", "412"), ("Range: bytes=5-\r\n", "416")] {
+        let told = proxy.get("/a", lines);
+        assert_eq!(&told[9..12], expected, "{told}");
+        assert_eq!(told.matches("\r\nDate: ").count(), 1, "{told}");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn a_part_of_a_response_has_no_range_but_its_own() {
+    let fields = "Cache-Control: max-age=60\r\nContent-Range: bytes 0-4/5\r\n";
+    let origin = Origin::answering(response(fields, "hello"));
+    let proxy = Proxy::before(&origin);
+    for _ in 0..2 {
+        let part = proxy.get("/a", "Range: bytes=1-2\r\n");
+        assert_eq!(field(&part, "content-range"), Some("bytes 1-2/5"), "{part}");
+        assert_eq!(part.matches("Content-Range").count(), 1, "{part}");
+    }
+    assert_eq!(field(&proxy.get("/a", ""), "content-range"), None);
+}
+
+#[test]
 fn a_head_is_answered_with_what_is_stale_where_the_server_fails() {
     let origin = Origin::new(|stream, _, number| match number {
         0 => send(stream, response("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello")),

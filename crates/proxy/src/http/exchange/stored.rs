@@ -190,7 +190,8 @@ impl Exchange<'_> {
             let received = given.metadata.map_or(given.now, |metadata| metadata.received);
             let draw = self.worker.random.draw();
             let is_at_hand = !matches!(source, Source::Arrival(_));
-            let asked = Asked { fields: Fields(&fields), received, is_at_hand, draw };
+            let now = given.now;
+            let asked = Asked { fields: Fields(&fields), received, now, is_at_hand, draw };
             Answer::of(response, length, &asked)
         };
         if given.outcome == Outcome::Hit && self.lacks_slices(&source, &answer.body).await {
