@@ -502,6 +502,7 @@ impl<'a> Exchange<'a> {
 
     /// Counts the request and writes its line.
     fn end(&mut self, ending: Ending) {
+        let ending = self.unless_too_large(ending);
         self.record.ending = Some(ending);
         let record = &mut self.record;
         if record.times.ended == Instant::ZERO {

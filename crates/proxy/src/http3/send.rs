@@ -9,20 +9,35 @@ use std::{
 
 use bytes::Bytes;
 use h3::{error::StreamError, server::RequestStream};
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 
 use super::quic::SendStream;
 
 type Half = RequestStream<SendStream, Bytes>;
 
-type Sending = Pin<Box<dyn Future<Output = (Half, Result<(), StreamError>)>>>;
+type Sending = Pin<Box<dyn Future<Output = (Half, Result<(), Unsent>)>>>;
 
 /// The sending half of a stream. Dropped before its end it is reset.
 pub(super) enum Sender {
     Ready(Half),
     Busy(Sending),
+    /// The head was longer than the client takes, who was told this status instead, if that fits:
+    /// otherwise 0.
+    TooLarge(u16),
     /// Reset, or broken.
     Gone,
+}
+
+/// Why something was not sent.
+pub(super) enum Unsent {
+    TooLarge(u16),
+    Broken,
+}
+
+impl From<StreamError> for Unsent {
+    fn from(_: StreamError) -> Self {
+        Self::Broken
+    }
 }
 
 /// Something to be sent, one behind the other.
@@ -50,13 +65,22 @@ impl Sender {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Ready(_) => Poll::Ready(Ok(())),
-            Self::Gone => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            Self::TooLarge(_) | Self::Gone => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             Self::Busy(sending) => {
                 let (half, sent) = ready!(sending.as_mut().poll(cx));
-                *self = if sent.is_ok() { Self::Ready(half) } else { Self::Gone };
+                *self = match sent {
+                    Ok(()) => Self::Ready(half),
+                    Err(Unsent::TooLarge(told)) => Self::TooLarge(told),
+                    Err(Unsent::Broken) => Self::Gone,
+                };
                 Poll::Ready(sent.map_err(|_| io::ErrorKind::BrokenPipe.into()))
             }
         }
+    }
+
+    /// What the client was told instead of a head longer than it takes.
+    pub(super) const fn told_instead(&self) -> Option<u16> {
+        if let Self::TooLarge(told) = self { Some(*told) } else { None }
     }
 
     /// Sends the end, which needs no room.
@@ -72,18 +96,40 @@ impl Sender {
     }
 }
 
-async fn send(half: &mut Half, part: Part) -> Result<(), StreamError> {
+async fn send(half: &mut Half, part: Part) -> Result<(), Unsent> {
     if let Some(head) = part.head {
-        half.send_response(head).await?;
+        let is_interim = head.status().is_informational();
+        match half.send_response(head).await {
+            Err(StreamError::HeaderTooBig { .. }) if is_interim => {}
+            Err(StreamError::HeaderTooBig { .. }) => {
+                return Err(Unsent::TooLarge(tell_too_large(half).await));
+            }
+            sent => sent?,
+        }
     }
     if !part.data.is_empty() {
         half.send_data(part.data).await?;
     }
     if let Some(trailers) = part.trailers {
-        half.send_trailers(trailers).await?;
+        match half.send_trailers(trailers).await {
+            // They may be left out (RFC 9110, 6.5.1).
+            Err(StreamError::HeaderTooBig { .. }) => {}
+            sent => sent?,
+        }
     }
     if part.ends {
         half.finish().await?;
     }
     Ok(())
+}
+
+/// Ends a response whose head is longer than the client takes: the status that it is told, 0 where
+/// it does not take even that.
+async fn tell_too_large(half: &mut Half) -> u16 {
+    let mut head = Response::new(());
+    *head.status_mut() = StatusCode::BAD_GATEWAY;
+    if half.send_response(head).await.is_err() || half.finish().await.is_err() {
+        return 0;
+    }
+    StatusCode::BAD_GATEWAY.as_u16()
 }

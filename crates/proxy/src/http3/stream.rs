@@ -130,6 +130,11 @@ impl Stream {
             self.control.set_payload(part.data.clone());
             self.send.begin(part);
         }
+    /// The status that the client was told instead of a head longer than it takes.
+    pub(crate) const fn told_instead(&self) -> Option<u16> {
+        self.send.told_instead()
+    }
+
         ready!(self.send.poll(cx))?;
         Poll::Ready(Ok(mem::take(&mut self.owed)))
     }

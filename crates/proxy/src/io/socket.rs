@@ -416,6 +416,15 @@ impl Socket {
         }
     }
 
+    /// The status that the client was told instead of a head longer than it takes, 0 if that was
+    /// too long as well; none where the head has gone out.
+    pub(crate) const fn told_instead(&self) -> Option<u16> {
+        match self {
+            Self::Quic(stream) => stream.told_instead(),
+            _ => None,
+        }
+    }
+
     /// What is known of a request that failed, beyond that its connection broke.
     pub(crate) const fn fate(&self) -> StreamFailure {
         match self {

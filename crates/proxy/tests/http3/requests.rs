@@ -18,7 +18,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::{
     authority::Authority,
-    raw::{lines, open},
+    raw::{lines, next_frame, open},
     support::{
         Client, Relay, Requests, config, field, fleet, head, request, rest, server, start, until,
     },
@@ -214,4 +214,58 @@ async fn a_proxy_header_names_the_address_that_the_client_asked() {
     assert_eq!(client.get("/").await.0, 200);
     let seen = told.recv().unwrap();
     assert!(seen.starts_with("proxy tcp4 127.0.0.1 127.0.0.1 "), "{seen}");
+}
+
+/// A server whose response has a long header for `/head`, and a long trailer for `/trailers`.
+fn long() -> SocketAddr {
+    server(|mut stream| {
+        let long = format!("X-Long: {}\r\n", "v".repeat(2_000));
+        let reading = stream.try_clone().unwrap();
+        let mut reader = BufReader::new(&reading);
+        while let Some(asked) = head(&mut reader) {
+            let chunks = "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n";
+            let answer = match asked.split(' ').nth(1).unwrap() {
+                "/head" => format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{long}\r\nok"),
+                "/trailers" => format!("HTTP/1.1 200 OK\r\n{chunks}{long}\r\n"),
+                _ => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_owned(),
+            };
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_response_with_a_longer_head_than_its_client_takes_is_a_502_and_no_client_is_gone() {
+    let authority = Authority::new();
+    let (proxy, address) = start(&fleet(long(), &authority, 1));
+    let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    endpoint.set_default_client_config(config(&authority, 1 << 20));
+    let connection = endpoint.connect(address, "a.test").unwrap().await.unwrap();
+    // SETTINGS_MAX_FIELD_SECTION_SIZE of 1,000.
+    let mut control = connection.open_uni().await.unwrap();
+    control.write_all(&[0, 4, 3, 6, 0x43, 0xe8]).await.unwrap();
+    let ask = async |path: &str| {
+        let (scheme, authority) = ((":scheme", "https"), (":authority", "a.test"));
+        let asked = lines(&[(":method", "GET"), scheme, (":path", path), authority]);
+        let (mut send, mut receive) = open(&connection, &asked).await;
+        send.finish().unwrap();
+        let (kind, head) = next_frame(&mut receive).await;
+        assert_eq!(kind, 1, "{path}");
+        (head, receive.read_to_end(5_000).await.unwrap())
+    };
+    // The settings have been read by then. `:status 200` by its place in the table.
+    assert_eq!(ask("/").await.0[2], 0xd9);
+    for _ in 0..10 {
+        let (head, rest) = ask("/head").await;
+        // `:status 502` with a value of its own, plain or in Huffman's code.
+        let is_502 = head.windows(3).any(|it| it == b"502" || it == [0x82, 0x6c, 0x02]);
+        assert!(is_502 && rest.is_empty(), "{head:x?} {rest:x?}");
+    }
+    let (head, rest) = ask("/trailers").await;
+    assert_eq!((head[2], rest.len()), (0xd9, 4), "the trailers are left out: {rest:x?}");
+    until(|| proxy.tallies().count(Ending::ServerHeadTooLarge) == 10).await;
+    until(|| proxy.tallies().count(Ending::Complete) == 2).await;
+    assert_eq!(proxy.tallies().count(Ending::ClientGone), 0);
 }

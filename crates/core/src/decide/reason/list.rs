@@ -124,6 +124,8 @@ reasons! {
     // The head of the response.
     HeadTooLarge: ServerHeadTooLarge = "too big header: response head exceeds its size limit",
     TooManyFields: ServerHeadTooLarge = "too many header lines in response",
+    HeadOverClientLimit: ServerHeadTooLarge =
+        "response head exceeds SETTINGS_MAX_FIELD_SECTION_SIZE of the client",
     BadStatusLine: ServerBad = "malformed status line",
     BadVersion: ServerBad = "no valid HTTP/1 header: status line without a version of HTTP",
     UnsupportedVersion: ServerBad = "unsupported HTTP version in status line",

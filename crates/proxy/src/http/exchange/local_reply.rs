@@ -58,6 +58,20 @@ impl Exchange<'_> {
         self.send_answer(text, status, close).await
     }
 
+    /// How a request ends that seems to end like this. A client that takes no head as long as that
+    /// of its response has not left, and its server is not to blame.
+    pub(super) fn unless_too_large(&mut self, ending: Ending) -> Ending {
+        let Some(told) = self.client.socket.told_instead() else { return ending };
+        self.record.status = told;
+        if ending != Ending::ClientGone {
+            return ending;
+        }
+        let reason = Reason::HeadOverClientLimit;
+        self.record.reason = Some(reason);
+        self.count_failure(None, reason);
+        reason.ending()
+    }
+
     #[cold]
     fn retry_after(&self) -> u32 {
         let now = self.worker.shared.clock.now();
