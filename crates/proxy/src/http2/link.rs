@@ -3,8 +3,8 @@
 //! States: *opening* (until the server's settings are here; requests wait), *open*, *retired* (no
 //! more requests; those under way go on), *failed* (it never opened, and why). A link opens within
 //! the service's `connect`, and retires when it has had no stream for `keep_alive`, when the
-//! server leaves (GOAWAY), and when it let a request time out: what is wrong with it may be the
-//! connection.
+//! server leaves (GOAWAY) or takes no streams at all, and when it let a request time out: what is
+//! wrong with it may be the connection.
 //!
 //! Streams are counted here and not left to h2 to queue, so that a request never waits behind the
 //! server's MAX_CONCURRENT_STREAMS: the next one takes another link. Each stream's window is its
@@ -171,6 +171,16 @@ impl Link {
         }
     }
 
+    /// Retires where the server takes no streams: it may take them on another connection.
+    fn retire_if_barred(&self) {
+        let takes_none = |requests: &SendRequest<Bytes>| requests.current_max_send_streams() == 0;
+        let is_barred =
+            matches!(&*self.state.borrow(), State::Open(requests) if takes_none(requests));
+        if is_barred {
+            self.retire();
+        }
+    }
+
     fn turn(&self, state: State) {
         // What was is dropped when nothing is borrowed: a link without its handle ends.
         let was = mem::replace(&mut *self.state.borrow_mut(), state);
@@ -246,6 +256,7 @@ async fn run(link: Rc<Link>, target: Target, slot: Slot) {
     poll_fn(|cx| {
         while Pin::new(&mut connection).poll(cx).is_pending() {
             link.backlogs.collect();
+            link.retire_if_barred();
             if !timer.has_expired() {
                 return Poll::Pending;
             }

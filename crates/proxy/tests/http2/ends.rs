@@ -14,6 +14,7 @@ use bytes::Bytes;
 use h2::Reason;
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use loadline_core::{
+    decide::ending::Ending,
     fleet::{Compression, HttpVersion},
     units::Rate,
 };
@@ -22,7 +23,7 @@ use tokio::time::timeout;
 use crate::{
     frames::{ACK, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, SETTINGS},
     scripted::{Asked, Scripted},
-    support::{PATIENCE, Proxy, fleet, get, post, server, wait_until},
+    support::{PATIENCE, Proxy, SHORT, fleet, get, post, server, wait_until},
 };
 
 /// Long enough for a proxy to end a stream that it takes for through.
@@ -166,4 +167,39 @@ async fn responses_to_requests_that_were_given_up_never_end_the_connection_to_a_
     }
     assert_eq!(client.ask(post()).await.unwrap().status, 200);
     assert_eq!(connections.load(Relaxed), 1);
+}
+
+/// A server whose first connection takes no streams from its first request on.
+fn closing_the_first(connections: &Arc<AtomicUsize>) -> SocketAddr {
+    let connections = connections.clone();
+    server(move |stream| {
+        let number = connections.fetch_add(1, Relaxed);
+        let mut client = Raw::accept(stream);
+        client.send(SETTINGS, ACK, 0, b"").unwrap();
+        while let Ok(frame) = client.receive() {
+            if frame.kind != HEADERS {
+                continue;
+            }
+            if number == 0 {
+                // MAX_CONCURRENT_STREAMS.
+                client.send(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 0]).unwrap();
+            }
+            let _ = client.send(HEADERS, END_HEADERS | END_STREAM, frame.stream, FOUND);
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_connection_on_which_the_server_takes_no_streams_gets_no_more_requests() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let mut fleet = fleet(closing_the_first(&connections));
+    fleet.services[0].http_version = HttpVersion::Http2;
+    fleet.services[0].timeouts.head = SHORT;
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    for _ in 0..3 {
+        assert_eq!(client.ask(get()).await.unwrap().status, 200);
+    }
+    assert_eq!(connections.load(Relaxed), 2);
+    proxy.expect(Ending::Complete, 3);
 }
