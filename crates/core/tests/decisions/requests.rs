@@ -365,6 +365,20 @@ fn errors_are_no_longer_in_a_row_after_a_tunnel_a_stream_or_a_response_that_the_
 }
 
 #[test]
+fn a_server_that_breaks_a_rule_behind_its_head_has_sent_a_bad_body() {
+    let groups = vec![group("near", 0, 1, Capacity::default())];
+    let (_, plan) = started(Service { groups, ..Service::named("web") });
+    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
+    for (committed, ending) in [(false, Ending::ServerBad), (true, Ending::ServerBodyBad)] {
+        let mut request = request(Kind::Message);
+        assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));
+        let ended = request.handle(&at, failed(Reason::http2_violation(1), committed));
+        assert!(matches!(ended, Action::End));
+        assert_eq!(request.failure().unwrap().ending, ending);
+    }
+}
+
+#[test]
 fn a_retry_for_which_there_is_no_server_is_not_counted_and_costs_nothing() {
     let retry =
         Retry { attempts: 2, budget: Ratio::ZERO, min_rate: Rate::per_sec(2), ..Retry::default() };

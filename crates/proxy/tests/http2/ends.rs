@@ -21,7 +21,7 @@ use loadline_core::{
 use tokio::time::timeout;
 
 use crate::{
-    frames::{ACK, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, SETTINGS},
+    frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, SETTINGS},
     scripted::{Asked, Scripted},
     support::{PATIENCE, Proxy, SHORT, fleet, get, post, server, wait_until},
 };
@@ -202,4 +202,32 @@ async fn a_connection_on_which_the_server_takes_no_streams_gets_no_more_requests
     }
     assert_eq!(connections.load(Relaxed), 2);
     proxy.expect(Ending::Complete, 3);
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_a_rule_of_http2_is_told_as_a_bad_body() {
+    /// `:status: 200` and `content-length: 9`.
+    const NINE: &[u8] = b"\x88\x0f\x0d\x019";
+    let bodies: [&[(u8, u8, &[u8])]; 3] = [
+        &[(DATA, END_STREAM, b"short")],
+        &[(DATA, 0, b"long"), (DATA, END_STREAM, b" and longer")],
+        &[(DATA, 0, b"no end"), (HEADERS, END_HEADERS, b"\x00\x01x\x01y")],
+    ];
+    for frames in bodies {
+        let mut fleet = fleet(server(move |stream| {
+            let mut client = Raw::accept(stream);
+            client.send(SETTINGS, ACK, 0, b"").unwrap();
+            let asked = client.until(HEADERS).stream;
+            client.send(HEADERS, END_HEADERS, asked, NINE).unwrap();
+            std::thread::sleep(MOMENT);
+            for (kind, flags, payload) in frames {
+                client.send(*kind, *flags, asked, payload).unwrap();
+            }
+            while client.receive().is_ok() {}
+        }));
+        fleet.services[0].http_version = HttpVersion::Http2;
+        let proxy = Proxy::of(fleet);
+        proxy.client().await.ask(get()).await.unwrap_err();
+        proxy.expect(Ending::ServerBodyBad, 1);
+    }
 }

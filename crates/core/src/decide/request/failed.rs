@@ -63,6 +63,7 @@ impl Machine {
         let Failed { reason, progress } = *failed;
         let ending = match reason.ending() {
             Ending::ServerReset | Ending::TlsFailed if progress.committed => Ending::ServerCut,
+            Ending::ServerBad if progress.committed => Ending::ServerBodyBad,
             // They had agreed on TLS before.
             Ending::TlsFailed if progress.reused => Ending::ServerReset,
             ending => ending,
