@@ -115,6 +115,13 @@ pub(crate) fn final_answer(
     head: &ResponseHead,
     bytes: &[u8],
     has_key: bool,
+/// Appends trailers as they are: the parser refuses those that may not be there.
+pub(super) fn write_trailers(out: &mut Vec<u8>, trailers: &HeaderMap) {
+    for (name, value) in trailers {
+        write(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+    }
+}
+
 ) -> io::Result<(Response<()>, BodyReader)> {
     if !head.tunnels() {
         return Ok((answer(head, bytes, head.status())?, head.body()));

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use loadline_core::decide::reason::Reason;
 
-use super::{backlog::Receiver, head::write_fields};
+use super::{backlog::Receiver, head::write_trailers};
 
 /// What a body comes from, of either version that has streams.
 pub(crate) trait Receive {
@@ -154,7 +154,7 @@ impl<R: Receive> Incoming<R> {
         self.stage = ReadState::Over;
         if self.coding == Coding::Chunked {
             self.text.extend_from_slice(b"0\r\n");
-            trailers.into_iter().for_each(|trailers| write_fields(&mut self.text, trailers));
+            trailers.into_iter().for_each(|trailers| write_trailers(&mut self.text, trailers));
             self.text.extend_from_slice(b"\r\n");
         }
     }

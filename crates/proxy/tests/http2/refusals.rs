@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use h2::ext::Protocol;
-use http::{HeaderValue, Request};
+use http::{HeaderMap, HeaderValue, Request};
 use loadline_core::{decide::ending::Ending, fleet::HeadLimits, units::Bytes};
 
 use crate::{
@@ -23,6 +23,16 @@ async fn two_hosts_that_differ_are_refused() {
     request.headers_mut().insert("host", HeaderValue::from_static("b.test"));
     let answer = proxy.client().await.ask(request).await.unwrap();
     assert_eq!((answer.status, answer.text().as_str()), (400, "Bad Request\n"));
+    proxy.expect(Ending::ClientBad, 1);
+}
+
+#[tokio::test]
+async fn a_host_in_trailers_is_refused() {
+    let proxy = Proxy::to(server(|mut stream| while head(&mut stream).is_some() {}));
+    let mut trailers = HeaderMap::new();
+    trailers.insert("host", HeaderValue::from_static("b.test"));
+    let answer = proxy.client().await.send(post(), b"hello", Some(trailers)).await.unwrap();
+    assert_eq!(answer.status, 400);
     proxy.expect(Ending::ClientBad, 1);
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use http::{HeaderMap, HeaderValue, Response};
-use loadline_core::units::Bytes;
+use loadline_core::{decide::ending::Ending, units::Bytes};
 
 use crate::{
     scripted::{Asked, Scripted},
@@ -61,6 +61,22 @@ async fn a_status_comes_through_beside_trailers_that_say_nothing_there() {
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     let passed = passed(trailers).await.unwrap();
     assert_eq!((passed.len(), &passed["grpc-status"]), (1, &HeaderValue::from_static("0")));
+}
+
+#[tokio::test]
+async fn a_host_in_the_trailers_of_a_server_is_told_as_a_bad_body() {
+    let server = Scripted::new(async |mut asked: Asked| {
+        let mut stream = asked.begin();
+        stream.send_data("abc".into(), false).unwrap();
+        let mut trailers = HeaderMap::new();
+        trailers.insert("host", HeaderValue::from_static("b.test"));
+        stream.send_trailers(trailers).unwrap();
+    });
+    let proxy = server.proxy();
+    let told = proxy.client().await.ask(get()).await;
+    // If all of it was there at once, nothing has gone out yet.
+    assert!(!told.as_ref().is_ok_and(|answer| answer.status != 502), "{told:?}");
+    proxy.expect(Ending::ServerBodyBad, 1);
 }
 
 #[tokio::test]

@@ -89,6 +89,24 @@ async fn empty_data_does_not_end_an_upload() {
 }
 
 #[tokio::test]
+async fn trailers_that_frame_a_message_or_say_who_is_asked_are_refused() {
+    let authority = Authority::new();
+    let server = server(|stream| while head(&mut BufReader::new(&stream)).is_some() {});
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    for trailer in [("transfer-encoding", "chunked"), ("host", "b.test"), ("connection", "close")] {
+        let (mut send, mut receive) = open(&client.connection, &lines(&POST)).await;
+        let trailers = frame(1, &[&[0, 0], lines(&[trailer]).as_slice()].concat());
+        send.write_all(&[frame(0, b"body"), trailers].concat()).await.unwrap();
+        send.finish().unwrap();
+        let (kind, answer) = next_frame(&mut receive).await;
+        // `:status 400` by its place in the table.
+        assert_eq!((kind, &answer[2..4]), (1, &[0xff, 4][..]), "{trailer:?}");
+    }
+    until(|| proxy.tallies().count(Ending::ClientBad) == 3).await;
+}
+
+#[tokio::test]
 async fn a_request_that_is_cut_off_in_a_frame_closes_the_connection_and_is_a_bad_one() {
     let authority = Authority::new();
     let (proxy, address) = start(&fleet(echo(), &authority, 1));
