@@ -3,7 +3,7 @@
 //! | HTTP/2 | HTTP/1 |
 //! |---|---|
 //! | `:method`, `:path` | request line |
-//! | `:authority` | Host; one that says otherwise stays, and the parser refuses two |
+//! | `:authority` | Host; one that says otherwise, and several, stay: the parser refuses two |
 //! | several `cookie` | one Cookie (8.2.3) |
 //! | no `content-length`, and no END_STREAM | chunked, but for CONNECT |
 //! | `content-length` and `trailer` | chunked: a counted body of HTTP/1 has no trailers |
@@ -34,7 +34,7 @@ pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> 
         _ => Cow::Borrowed(parts.uri.path_and_query().map_or("/", |it| it.as_str())),
     };
     write(out, &[parts.method.as_str().as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
-    write_host(out, authority, &parts.headers);
+    write_host(out, &parts.uri, &parts.headers);
     write_fields(out, &parts.headers);
     let counted = is_counted(&parts.headers);
     // What follows a CONNECT is no body (RFC 9110, 9.3.6).
@@ -61,15 +61,35 @@ fn with_port<'a>(uri: &Uri, authority: &'a str) -> Cow<'a, str> {
 }
 
 /// Appends who is asked.
-pub(super) fn write_host(out: &mut Vec<u8>, authority: Option<&str>, headers: &HeaderMap) {
-    if let Some(authority) = authority {
-        write(out, &[b"host: ", authority.as_bytes(), b"\r\n"]);
+pub(super) fn write_host(out: &mut Vec<u8>, uri: &Uri, headers: &HeaderMap) {
+    if let Some(authority) = uri.authority() {
+        write(out, &[b"host: ", authority.as_str().as_bytes(), b"\r\n"]);
     }
-    for host in headers.get_all(HOST) {
-        if authority.is_none_or(|authority| authority.as_bytes() != host.as_bytes()) {
+    let hosts = headers.get_all(HOST);
+    let is_only = hosts.iter().nth(1).is_none();
+    for host in hosts {
+        if !is_only || !is_authority(uri, host.as_bytes()) {
             write(out, &[b"host: ", host.as_bytes(), b"\r\n"]);
         }
     }
+}
+
+/// Whether `host` says the same as the authority, by the rules of the scheme (RFC 9113, 8.3.1):
+/// the case does not count, nor whether its port is there.
+fn is_authority(uri: &Uri, host: &[u8]) -> bool {
+    let port: &[u8] = match uri.scheme_str() {
+        Some("https") => b":443",
+        Some("http") => b":80",
+        _ => b"",
+    };
+    let host = without(port, host);
+    uri.authority().is_some_and(|authority| {
+        without(port, authority.as_str().as_bytes()).eq_ignore_ascii_case(host)
+    })
+}
+
+fn without<'a>(port: &[u8], authority: &'a [u8]) -> &'a [u8] {
+    authority.strip_suffix(port).unwrap_or(authority)
 }
 
 /// Appends the fields, but those that belong to a connection, the host, and a length that does not
@@ -95,6 +115,13 @@ pub(super) fn write_fields(out: &mut Vec<u8>, headers: &HeaderMap) {
     }
 }
 
+/// Appends trailers as they are: the parser refuses those that may not be there.
+pub(super) fn write_trailers(out: &mut Vec<u8>, trailers: &HeaderMap) {
+    for (name, value) in trailers {
+        write(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+    }
+}
+
 /// The head of a response, parsed from `bytes`, with another status if one is given.
 ///
 /// # Errors
@@ -115,13 +142,6 @@ pub(crate) fn final_answer(
     head: &ResponseHead,
     bytes: &[u8],
     has_key: bool,
-/// Appends trailers as they are: the parser refuses those that may not be there.
-pub(super) fn write_trailers(out: &mut Vec<u8>, trailers: &HeaderMap) {
-    for (name, value) in trailers {
-        write(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
-    }
-}
-
 ) -> io::Result<(Response<()>, BodyReader)> {
     if !head.tunnels() {
         return Ok((answer(head, bytes, head.status())?, head.body()));

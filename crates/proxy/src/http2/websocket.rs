@@ -13,7 +13,6 @@ use http::{
     HeaderMap, Method, Request,
     header::{CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION},
     request::Parts,
-    uri::Authority,
 };
 
 use super::{
@@ -39,7 +38,7 @@ pub(crate) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) -
     for piece in ["GET ", target, " HTTP/1.1\r\n"] {
         out.extend_from_slice(piece.as_bytes());
     }
-    write_host(out, parts.uri.authority().map(Authority::as_str), &parts.headers);
+    write_host(out, &parts.uri, &parts.headers);
     write_fields(out, &parts.headers);
     if !has_key(parts) {
         let bits = (u128::from(draws[0]) << 64) | u128::from(draws[1]);

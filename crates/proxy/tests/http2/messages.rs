@@ -58,6 +58,26 @@ async fn a_get_whose_end_comes_in_a_frame_of_its_own_has_no_body() {
 }
 
 #[tokio::test]
+async fn a_host_that_says_the_same_as_the_authority_in_other_letters_is_no_other_host() {
+    let proxy = Proxy::to(showing("\r\n\r\n"));
+    let client = proxy.client().await;
+    for (authority, host, is_same) in [
+        ("a.test", "A.Test", true),
+        ("a.test:80", "a.test", true),
+        ("A.test", "a.test:80", true),
+        ("a.test", "a.test:443", false),
+        ("a.test", "a.test:8080", false),
+    ] {
+        let request = Request::get(format!("http://{authority}/")).header("host", host);
+        let answer = client.ask(request.body(()).unwrap()).await.unwrap();
+        assert_eq!(answer.status, if is_same { 200 } else { 400 }, "{authority}, {host}");
+        let seen = answer.text();
+        assert_eq!(seen.contains(&format!("\r\nhost: {authority}\r\n")), is_same, "{seen}");
+        assert_eq!(seen.matches("\r\nhost: ").count(), usize::from(is_same), "{seen}");
+    }
+}
+
+#[tokio::test]
 async fn a_put_whose_body_comes_in_a_frame_of_its_own_is_answered_by_another_server() {
     let broken = answering(b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n");
     let mut fleet = fleet(broken);

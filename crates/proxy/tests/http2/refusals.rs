@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use h2::ext::Protocol;
-use http::{HeaderMap, HeaderValue, Request};
+use http::{HeaderMap, HeaderValue, Request, Version};
 use loadline_core::{decide::ending::Ending, fleet::HeadLimits, units::Bytes};
 
 use crate::{
@@ -24,6 +24,20 @@ async fn two_hosts_that_differ_are_refused() {
     let answer = proxy.client().await.ask(request).await.unwrap();
     assert_eq!((answer.status, answer.text().as_str()), (400, "Bad Request\n"));
     proxy.expect(Ending::ClientBad, 1);
+}
+
+#[tokio::test]
+async fn two_hosts_that_are_alike_are_refused_with_and_without_an_authority() {
+    let proxy = alone();
+    let client = proxy.client().await;
+    let without = Request::get("/page").version(Version::HTTP_11).body(()).unwrap();
+    for mut request in [get(), without] {
+        for _ in 0..2 {
+            request.headers_mut().append("host", HeaderValue::from_static("a.test"));
+        }
+        assert_eq!(client.ask(request).await.unwrap().status, 400);
+    }
+    proxy.expect(Ending::ClientBad, 2);
 }
 
 #[tokio::test]
