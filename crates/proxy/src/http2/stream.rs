@@ -78,7 +78,8 @@ impl Opened {
             first => first.map(Some),
         });
         match first.await {
-            Some(None) => self.is_over = true,
+            // Trailers may come behind no data at all.
+            Some(None) => self.is_over = self.receive.is_over(),
             Some(Some(Ok(early))) => {
                 // The end may come as an empty piece.
                 self.is_over = early.is_empty() && self.receive.is_over();

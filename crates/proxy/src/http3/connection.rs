@@ -32,10 +32,7 @@ use h3::{
     stream::BufRecvStream,
 };
 use http::{HeaderMap, HeaderValue, Method, Request, header::TE};
-use loadline_core::{
-    decide::{ending::Ending, reason::Reason},
-    time::Duration,
-};
+use loadline_core::{decide::ending::Ending, time::Duration};
 use loadline_http1::ClientLines;
 use quinn::{Connecting, VarInt, crypto::rustls::HandshakeData};
 use rustls::pki_types::CertificateDer;
@@ -396,14 +393,9 @@ impl Streaming {
         let random = &self.origin.worker.random;
         let draws = [random.draw(), random.draw()];
         let opening = Opened { place, control: control.clone(), draws };
-        match Stream::open(request, stream, opening, &timer).await {
-            Ok(stream) => {
-                drop(timer);
-                Session::answer_stream(self.origin.clone(), Socket::Quic(stream)).await;
-            }
-            Err(Reason::ClientBad) => self.origin.end_unread(Ending::ClientBad, 0),
-            Err(_) => self.origin.end_unread(Ending::ClientGone, 0),
-        }
+        let stream = Stream::open(request, stream, opening, &timer).await;
+        drop(timer);
+        Session::answer_stream(self.origin.clone(), Socket::Quic(stream)).await;
     }
 
     /// Closes the connection if the stream has broken a rule of it.

@@ -3,7 +3,7 @@
 use std::{
     future::poll_fn,
     rc::Rc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use bytes::{Buf, Bytes};
@@ -21,8 +21,12 @@ use crate::{http2::Receive, runtime::timer::Timer};
 pub(super) struct Receiver {
     half: RequestStream<RecvStream, Bytes>,
     control: Rc<StreamControl>,
-    /// Data that came while it was checked for a body.
-    early: Option<Bytes>,
+    /// What came while it was checked for a body, or what was wrong with it.
+    early: Option<Result<Bytes, Reason>>,
+    trailers: Option<HeaderMap>,
+    /// No more data comes.
+    has_ended: bool,
+    /// Nor trailers.
     pub(super) is_over: bool,
     /// Bytes missing of a body with a known length.
     left: Option<u64>,
@@ -31,28 +35,43 @@ pub(super) struct Receiver {
 impl Receiver {
     /// Waits until it is known whether a request has a body that does not say so, or the timer
     /// expires. One whose method has a body begins at once: its client may wait for the head of the
-    /// response.
+    /// response. What is wrong is told to whoever reads.
     pub(super) async fn open(
         (half, control): (RequestStream<RecvStream, Bytes>, Rc<StreamControl>),
         parts: &Parts,
         timer: &Timer,
-    ) -> Result<Self, Reason> {
-        let mut receiver = Self { half, control, early: None, is_over: false, left: None };
+    ) -> Self {
+        let (early, trailers, left) = (None, None, None);
+        let (has_ended, is_over) = (false, false);
+        let mut receiver = Self { half, control, early, trailers, has_ended, is_over, left };
         if let Some(length) = parts.headers.get(CONTENT_LENGTH) {
             receiver.left = length.to_str().ok().and_then(|length| length.parse().ok());
-            return Ok(receiver);
+            return receiver;
         }
         let waits = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let first = poll_fn(|cx| match receiver.poll(cx) {
             Poll::Pending if !waits || timer.has_expired() => Poll::Ready(None),
             first => first.map(Some),
         });
-        match first.await.transpose()? {
-            Some(None) => receiver.is_over = true,
+        match first.await.map(Result::transpose) {
+            Some(None) => receiver.look_for_trailers(),
             Some(early) => receiver.early = early,
             None => {}
         }
-        Ok(receiver)
+        receiver
+    }
+
+    /// Looks whether trailers come, where no data does.
+    fn look_for_trailers(&mut self) {
+        self.has_ended = true;
+        match self.poll_trailers(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(trailers)) => {
+                self.is_over = trailers.is_none();
+                self.trailers = trailers;
+            }
+            Poll::Ready(Err(reason)) => self.early = Some(Err(reason)),
+            Poll::Pending => {}
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Reason>> {
@@ -83,15 +102,18 @@ impl Receiver {
 impl Receive for Receiver {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
         if let Some(early) = self.early.take() {
-            return Poll::Ready(Some(Ok(early)));
+            return Poll::Ready(Some(early));
         }
-        if self.is_over {
+        if self.has_ended {
             return Poll::Ready(None);
         }
         self.poll(cx).map(Result::transpose)
     }
 
     fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>> {
+        if let Some(trailers) = self.trailers.take() {
+            return Poll::Ready(Ok(Some(trailers)));
+        }
         self.half.poll_recv_trailers(cx).map_err(|error| reason(&error))
     }
 }

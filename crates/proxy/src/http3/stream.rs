@@ -13,7 +13,6 @@ use std::{
 use bytes::Bytes;
 use h3::server::RequestStream;
 use http::{Method, Request};
-use loadline_core::decide::reason::Reason;
 use loadline_http1::{self as http1, BodyReader, ResponseHead, Status};
 
 use super::{
@@ -68,27 +67,24 @@ impl fmt::Debug for Stream {
 impl Stream {
     /// A stream whose head has come; the timer bounds how long it may take to be known whether it
     /// has a body.
-    ///
-    /// # Errors
-    /// If the client takes it back before.
     pub(super) async fn open(
         request: Request<()>,
         stream: RequestStream<BidiStream, Bytes>,
         opened: Opened,
         timer: &Timer,
-    ) -> Result<Box<Self>, Reason> {
+    ) -> Box<Self> {
         let Opened { place, control, draws } = opened;
         let (parts, ()) = request.into_parts();
         control.set_client_priority(Priority::of(&parts.headers));
         let (send, receive) = stream.split();
-        let receiver = Receiver::open((receive, control.clone()), &parts, timer).await?;
+        let receiver = Receiver::open((receive, control.clone()), &parts, timer).await;
         let mut text = Vec::with_capacity(TEXT_BYTES);
         let coding = match control.is_websocket() {
             true => write_upgrade(&mut text, &parts, draws),
             false => write_request(&mut text, &parts, receiver.is_over),
         };
         let is_head = parts.method == Method::HEAD;
-        Ok(Box::new(Self {
+        Box::new(Self {
             request: Incoming::new(text, coding, receiver),
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
             answer: ResponseState::Awaited,
@@ -97,7 +93,7 @@ impl Stream {
             has_key: has_key(&parts),
             place,
             control,
-        }))
+        })
     }
 
     /// Reads of the request; 0 at its end.
@@ -130,13 +126,13 @@ impl Stream {
             self.control.set_payload(part.data.clone());
             self.send.begin(part);
         }
+        ready!(self.send.poll(cx))?;
+        Poll::Ready(Ok(mem::take(&mut self.owed)))
+    }
+
     /// The status that the client was told instead of a head longer than it takes.
     pub(crate) const fn told_instead(&self) -> Option<u16> {
         self.send.told_instead()
-    }
-
-        ready!(self.send.poll(cx))?;
-        Poll::Ready(Ok(mem::take(&mut self.owed)))
     }
 
     /// Ready when the client has taken the stream back, or is gone.

@@ -58,6 +58,19 @@ async fn a_get_whose_end_comes_in_a_frame_of_its_own_has_no_body() {
 }
 
 #[tokio::test]
+async fn trailers_of_a_get_without_data_reach_its_server() {
+    let proxy = Proxy::to(showing("x-sum: 0\r\n\r\n"));
+    let client = proxy.client().await;
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, mut up) = requests.send_request(get(), false).unwrap();
+    let mut trailers = HeaderMap::new();
+    trailers.insert("x-sum", HeaderValue::from_static("0"));
+    up.send_trailers(trailers).unwrap();
+    let seen = FullResponse::read(answer.await.unwrap()).await.unwrap().text();
+    assert!(seen.ends_with("\r\n\r\n0\r\nx-sum: 0\r\n\r\n"), "{seen}");
+}
+
+#[tokio::test]
 async fn a_host_that_says_the_same_as_the_authority_in_other_letters_is_no_other_host() {
     let proxy = Proxy::to(showing("\r\n\r\n"));
     let client = proxy.client().await;

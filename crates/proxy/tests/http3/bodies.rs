@@ -89,6 +89,46 @@ async fn empty_data_does_not_end_an_upload() {
 }
 
 #[tokio::test]
+async fn trailers_without_data_reach_the_server() {
+    let authority = Authority::new();
+    let server = server(|mut stream| {
+        let reading = stream.try_clone().unwrap();
+        let mut reader = BufReader::new(&reading);
+        while head(&mut reader).is_some() {
+            // The last chunk and the trailers.
+            let Some(behind) = head(&mut reader) else { return };
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", behind.len());
+            stream.write_all((answer + &behind).as_bytes()).unwrap();
+        }
+    });
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let trailers = frame(1, &[&[0, 0], lines(&[("x-sum", "0")]).as_slice()].concat());
+    for method in ["GET", "POST"] {
+        for moment in [0, 100] {
+            let mut asked = POST;
+            asked[0] = (":method", method);
+            let head = frame(1, &[&[0, 0], lines(&asked).as_slice()].concat());
+            let (mut send, mut receive) = client.connection.open_bi().await.unwrap();
+            let (first, last) = if moment == 0 {
+                ([head, trailers.clone()].concat(), Vec::new())
+            } else {
+                (head, trailers.clone())
+            };
+            send.write_all(&first).await.unwrap();
+            sleep(StdDuration::from_millis(moment)).await;
+            send.write_all(&last).await.unwrap();
+            send.finish().unwrap();
+            assert_eq!(next_frame(&mut receive).await.0, 1);
+            let (_, behind) = next_frame(&mut receive).await;
+            let behind = String::from_utf8_lossy(&behind);
+            assert_eq!(behind, "0\r\nx-sum: 0\r\n\r\n", "{method}, {moment}");
+        }
+    }
+    until(|| proxy.tallies().count(Ending::Complete) == 4).await;
+}
+
+#[tokio::test]
 async fn trailers_that_frame_a_message_or_say_who_is_asked_are_refused() {
     let authority = Authority::new();
     let server = server(|stream| while head(&mut BufReader::new(&stream)).is_some() {});

@@ -1,6 +1,7 @@
 //! What a client can do too much of, and how what it does not finish is counted.
 
 use std::{
+    fs,
     io::{BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr},
     sync::{
@@ -10,7 +11,12 @@ use std::{
     time::Duration as StdDuration,
 };
 
-use loadline_core::{decide::ending::Ending, fleet::HeadLimits, time::Duration, units::Bytes};
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{AccessLog, HeadLimits, LogTarget},
+    time::Duration,
+    units::Bytes,
+};
 use quinn::{Endpoint, ReadError, ReadToEndError, VarInt};
 use socket2::SockRef;
 use tokio::{net::UdpSocket, time::timeout};
@@ -180,6 +186,36 @@ async fn a_head_that_does_not_come_whole_is_counted_by_how_it_ended() {
     other.connection.close(VarInt::from_u32(0x100), b"");
     until(|| count(Ending::ClientGone) == 2).await;
     assert_eq!(client.get("/3").await.0, 200, "the others go on");
+}
+
+#[tokio::test]
+async fn a_get_that_is_reset_before_its_end_is_logged_with_what_it_asked_for() {
+    let authority = Authority::new();
+    let server = server(|mut stream| {
+        let reading = stream.try_clone().unwrap();
+        let mut reader = BufReader::new(&reading);
+        while let Some(asked) = head(&mut reader) {
+            if asked.starts_with("get /5 ") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+            }
+        }
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let (proxy, address) = start(&fleet);
+    let client = Client::to(address, &authority).await;
+    let (mut send, _receive) = open(&client.connection, &lines(&GET)).await;
+    assert_eq!(client.get("/5").await.0, 200, "the other head has been read by then");
+    send.reset(CANCELLED).unwrap();
+    until(|| proxy.tallies().count(Ending::ClientGone) == 1).await;
+    let stopped = tokio::task::spawn_blocking(move || proxy.stop(Duration::ZERO));
+    stopped.await.unwrap();
+    let log = fs::read_to_string(path).unwrap();
+    let is_told =
+        |line: &str| line.contains(" client-gone ") && line.contains(" GET \"/3\" HTTP/3.0 ");
+    assert!(log.lines().any(is_told), "{log}");
 }
 
 #[tokio::test]
