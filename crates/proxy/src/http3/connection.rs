@@ -400,7 +400,8 @@ impl Streaming {
 
     /// Closes the connection if the stream has broken a rule of it.
     fn close_for(&self, control: &StreamControl) {
-        let codes = [Code::H3_FRAME_ERROR, Code::H3_FRAME_UNEXPECTED];
+        let codes =
+            [Code::H3_FRAME_ERROR, Code::H3_FRAME_UNEXPECTED, Code::QPACK_DECOMPRESSION_FAILED];
         let broken = codes.into_iter().find(|code| control.refusal() == Some(code.value()));
         broken.into_iter().for_each(|code| close(&self.quinn, code));
     }

@@ -17,15 +17,20 @@ pub(super) enum Section {
     Trailers,
 }
 
-/// Looks whether pseudo-headers are where none may be, or twice, and whether there are too many
-/// lines. Lines that are cut off are for h3 to refuse.
+/// Looks whether pseudo-headers are where none may be, or twice, whether there are too many lines,
+/// and whether they need a dynamic table. Lines that are cut off are for h3 to refuse.
 ///
 /// # Errors
-/// That of the stream.
+/// That of the stream; of the connection where it is that of QPACK.
 pub(super) fn check(block: &[u8], section: Section) -> Result<(), Code> {
     let mut reader = block;
-    if integer(&mut reader, 8).and_then(|_| integer(&mut reader, 7)).is_none() {
+    let Some(required) = integer(&mut reader, 8) else { return Ok(()) };
+    let has_sign = reader.first().is_some_and(|first| first & SIGN != 0);
+    if integer(&mut reader, 7).is_none() {
         return Ok(());
+    }
+    if required > 0 || has_sign {
+        return Err(Code::QPACK_DECOMPRESSION_FAILED);
     }
     let (mut seen, mut has_fields) = (0_u8, section == Section::Trailers);
     let mut count = 0;
@@ -106,6 +111,9 @@ fn plain(name: &[u8]) -> Option<&[u8]> {
 /// where names are made to collide.
 const LINES: u32 = 6_000;
 
+/// The base is before the entries that are needed, as it cannot be before none (RFC 9204, 4.5.1.2).
+const SIGN: u8 = 0x80;
+
 /// The code of a colon, seven bits.
 const COLON: u8 = 0x5c;
 
@@ -150,6 +158,17 @@ mod tests {
             assert_eq!(check(&fields(6_000), section), Ok(()));
             assert_eq!(check(&fields(6_001), section), Err(Code::H3_EXCESSIVE_LOAD));
         }
+    }
+
+    #[test]
+    fn lines_that_need_a_dynamic_table_are_refused_for_there_is_none() {
+        for prefix in [&[1, 0][..], &[0x65, 0], &[0xff, 0, 0], &[0, 0x80], &[0, 0xff, 0]] {
+            for section in [Section::Head, Section::Trailers] {
+                let refused = Err(Code::QPACK_DECOMPRESSION_FAILED);
+                assert_eq!(check(prefix, section), refused, "{prefix:x?}");
+            }
+        }
+        assert_eq!(check(&[0, 0x7f, 5, 0xd1], Section::Head), Ok(()), "a base of no meaning");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! h3 0.0.8 has all of a frame in memory before it reads it, unless it is DATA: a frame that says
 //! that it is longer than a head may be is refused before it comes (RFC 9114, section 7.1). Heads
-//! and trailers in which pseudo-headers are where none may be, or twice, it takes; a limit of
-//! pushes that shrinks, pushes that are cancelled, streams of pushes and of QPACK, and changes of
-//! priority it does not look at.
+//! and trailers in which pseudo-headers are where none may be, or twice, or that need a table that
+//! is not there, it takes; a limit of pushes that shrinks, pushes that are cancelled, streams of
+//! pushes and of QPACK, and changes of priority it does not look at.
 
 use std::mem;
 
@@ -222,7 +222,10 @@ impl Frames {
             Of::Request(section) => {
                 self.of = Of::Request(Section::Trailers);
                 self.has_trailers = section == Section::Trailers;
-                check(payload, section).map_err(Breach::Stream)
+                check(payload, section).map_err(|code| match code {
+                    Code::QPACK_DECOMPRESSION_FAILED => Breach::Connection(code),
+                    code => Breach::Stream(code),
+                })
             }
             Of::Control(before) => {
                 let Some(id) = varint(&mut payload) else { return Ok(()) };

@@ -33,6 +33,9 @@ const GET: [(&str, &str); 4] =
 /// H3_EXCESSIVE_LOAD (RFC 9114, 8.1).
 const EXCESSIVE_LOAD: u32 = 0x107;
 
+/// QPACK_DECOMPRESSION_FAILED (RFC 9204, 6).
+const DECOMPRESSION_FAILED: u32 = 0x200;
+
 /// QPACK_ENCODER_STREAM_ERROR and QPACK_DECODER_STREAM_ERROR (RFC 9204, 6).
 const ENCODER_STREAM_ERROR: u32 = 0x201;
 const DECODER_STREAM_ERROR: u32 = 0x202;
@@ -344,6 +347,28 @@ async fn a_client_that_breaks_a_rule_of_qpack_is_told_so_whenever_it_does() {
         }
     }
     assert_eq!(asked.requests.load(SeqCst), 3);
+}
+
+#[tokio::test]
+async fn a_head_or_trailers_that_need_a_dynamic_table_close_the_connection_for_there_is_none() {
+    let authority = Authority::new();
+    let server = server(|stream| while head(&mut BufReader::new(&stream)).is_some() {});
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let mut broken = 0;
+    for prefix in [[1, 0], [0x65, 0], [0, 0x80]] {
+        let encoded = |fields: &[(&str, &str)]| frame(1, &[&prefix[..], &lines(fields)].concat());
+        let trailers = [frame(1, &block(&GET)), frame(0, b"x"), encoded(&[("x-sum", "1")])];
+        for stream in [encoded(&GET), trailers.concat()] {
+            let client = Client::to(address, &authority).await;
+            let (mut send, _receive) = client.connection.open_bi().await.unwrap();
+            send.write_all(&stream).await.unwrap();
+            let closed = timeout(PATIENCE, client.connection.closed()).await.unwrap();
+            let quinn::ConnectionError::ApplicationClosed(closed) = closed else { panic!() };
+            assert_eq!(closed.error_code, VarInt::from_u32(DECOMPRESSION_FAILED), "{prefix:x?}");
+            broken += 1;
+            until(|| proxy.tallies().count(Ending::ClientBad) == broken).await;
+        }
+    }
 }
 
 #[tokio::test]
