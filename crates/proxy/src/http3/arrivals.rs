@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use h3::quic::StreamId;
 
-use super::{frames::Qpack, priority::Priority};
+use super::{extended::Protocol, frames::Qpack, priority::Priority};
 
 /// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
 pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
@@ -38,7 +38,7 @@ pub(super) struct StreamControl {
     ends: Cell<bool>,
     /// The error code that its request was refused with.
     refusal: Cell<Option<u64>>,
-    is_websocket: Cell<bool>,
+    protocol: Cell<Option<Protocol>>,
     /// Empty DATA frames that h3 has been given, and takes for the end of the body.
     empty: Cell<u32>,
     /// Responses that go first have been sent of while this one waited.
@@ -81,7 +81,7 @@ impl StreamControl {
             order: Cell::new(0),
             ends: Cell::new(true),
             refusal: Cell::new(None),
-            is_websocket: Cell::new(false),
+            protocol: Cell::new(None),
             empty: Cell::new(0),
             is_passed_over: Cell::new(false),
             payload: Cell::default(),
@@ -151,8 +151,8 @@ impl StreamControl {
         self.refusal.get()
     }
 
-    pub(super) fn set_websocket(&self, is_websocket: bool) {
-        self.is_websocket.set(is_websocket);
+    pub(super) fn set_protocol(&self, protocol: Option<Protocol>) {
+        self.protocol.set(protocol);
     }
 
     pub(super) fn add_empty(&self, count: u32) {
@@ -193,7 +193,12 @@ impl StreamControl {
 
     /// Whether its head asks for a WebSocket.
     pub(super) fn is_websocket(&self) -> bool {
-        self.is_websocket.get()
+        self.protocol.get() == Some(Protocol::WebSocket)
+    }
+
+    /// Whether its head asks for another protocol, be it one that is not offered.
+    pub(super) fn has_protocol(&self) -> bool {
+        self.protocol.get().is_some()
     }
 }
 

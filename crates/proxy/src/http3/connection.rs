@@ -424,7 +424,7 @@ impl Streaming {
             stream.stop_stream(Code::H3_MESSAGE_ERROR);
             return Err(Some(NoRequest::BAD));
         }
-        if control.is_websocket() && request.method() != Method::CONNECT {
+        if control.has_protocol() && request.method() != Method::CONNECT {
             stream.stop_sending(Code::H3_MESSAGE_ERROR);
             stream.stop_stream(Code::H3_MESSAGE_ERROR);
             return Err(Some(NoRequest::BAD));

@@ -1,9 +1,10 @@
-//! WebSocket in the head of a request (RFC 9220): an extended CONNECT, `:protocol: websocket`.
+//! The protocol in the head of a request (RFC 9220): an extended CONNECT, `:protocol: websocket`.
 //!
 //! h3 0.0.8 knows no such protocol and refuses the whole head. So what a client sends is read here
-//! first, up to the end of its HEADERS frame, and the line is taken out of it; everything else is
-//! handed on as it came. Lines are told apart by their first bits (RFC 9204, 4.5), and none is
-//! decoded: a name or value may be plain or in Huffman's code, of which each text has one form.
+//! first, up to the end of its HEADERS frame, and the line is taken out of it, whichever protocol
+//! it says: one that is not WebSocket gets 501. Everything else is handed on as it came. Lines are
+//! told apart by their first bits (RFC 9204, 4.5), and none is decoded: a name or value may be
+//! plain or in Huffman's code, of which each text has one form.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -17,13 +18,20 @@ pub(super) struct Opening {
     /// The longest frame that is looked into; a longer one is for h3 to refuse.
     most: usize,
     is_over: bool,
-    pub(super) is_websocket: bool,
+    pub(super) protocol: Option<Protocol>,
+}
+
+/// What an extended CONNECT asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    WebSocket,
+    Other,
 }
 
 impl Opening {
     pub(super) fn new(most: usize) -> Self {
         let kept = BytesMut::new();
-        Self { kept, passing: 0, most, is_over: false, is_websocket: false }
+        Self { kept, passing: 0, most, is_over: false, protocol: None }
     }
 
     /// Whether everything that comes is handed on as it is.
@@ -76,8 +84,8 @@ impl Opening {
         }
         let Some(block) = reader.get(..length) else { return false };
         self.is_over = true;
-        if let Some(without) = without_protocol(block) {
-            self.is_websocket = true;
+        if let Some((protocol, without)) = without_protocol(block) {
+            self.protocol = Some(protocol);
             out.extend_from_slice(&[HEADERS as u8]);
             // Written in eight bytes whatever it is: it need not be short.
             out.extend_from_slice(&(0b11 << 62 | without.len() as u64).to_be_bytes());
@@ -88,43 +96,44 @@ impl Opening {
     }
 }
 
-/// The encoded lines of a head without that for WebSocket; none where there is none, or where they
-/// are cut off, which is for h3 to say.
-fn without_protocol(block: &[u8]) -> Option<Vec<u8>> {
+/// The protocol of a head, and its encoded lines without that; none where there is none, or where
+/// they are cut off, which is for h3 to say.
+fn without_protocol(block: &[u8]) -> Option<(Protocol, Vec<u8>)> {
     let mut reader = block;
     integer(&mut reader, 8)?;
     integer(&mut reader, 7)?;
     let mut found = None;
     while let Some(first) = reader.first().copied() {
         let line = reader;
-        let is_protocol = match first.leading_zeros() {
+        let protocol = match first.leading_zeros() {
             // Indexed.
-            0 => integer(&mut reader, 6).map(|_| false),
+            0 => integer(&mut reader, 6).map(|_| None),
             // A value with the name of another line.
-            1 => integer(&mut reader, 4).and_then(|_| text(&mut reader, 7)).map(|_| false),
+            1 => integer(&mut reader, 4).and_then(|_| text(&mut reader, 7)).map(|_| None),
             // A name and a value.
             2 => name_and_value(&mut reader),
             // As the first two, with lines that a dynamic table would have.
-            3 => integer(&mut reader, 4).map(|_| false),
-            _ => integer(&mut reader, 3).and_then(|_| text(&mut reader, 7)).map(|_| false),
+            3 => integer(&mut reader, 4).map(|_| None),
+            _ => integer(&mut reader, 3).and_then(|_| text(&mut reader, 7)).map(|_| None),
         };
-        if is_protocol? {
+        if let Some(protocol) = protocol? {
             let end = block.len() - reader.len();
-            found = Some(block.len() - line.len()..end);
+            found = Some((protocol, block.len() - line.len()..end));
         }
     }
-    let found = found?;
-    Some([&block[..found.start], &block[found.end..]].concat())
+    let (protocol, line) = found?;
+    Some((protocol, [&block[..line.start], &block[line.end..]].concat()))
 }
 
-/// Whether a line says the protocol, and that it is WebSocket.
-fn name_and_value(reader: &mut &[u8]) -> Option<bool> {
+/// The protocol that a line says, if it says one.
+fn name_and_value(reader: &mut &[u8]) -> Option<Option<Protocol>> {
     let name = text(reader, 3)?;
     let value = text(reader, 7)?;
     let is = |(is_coded, bytes): (bool, &[u8]), [plain, coded]: [&[u8]; 2]| {
         bytes == if is_coded { coded } else { plain }
     };
-    Some(is(name, PROTOCOL) && is(value, WEBSOCKET))
+    let protocol = if is(value, WEBSOCKET) { Protocol::WebSocket } else { Protocol::Other };
+    Some(is(name, PROTOCOL).then_some(protocol))
 }
 
 /// A text whose length has so many bits in its first byte, and whether it is in Huffman's code.
@@ -196,30 +205,40 @@ mod tests {
         [&[kind, 0x40, payload.len() as u8], payload].concat()
     }
 
-    /// What h3 sees of a stream that comes in pieces of this size, and whether it is WebSocket.
-    fn seen(stream: &[u8], size: usize) -> (Vec<u8>, bool) {
+    /// What h3 sees of a stream that comes in pieces of this size, and its protocol.
+    fn seen(stream: &[u8], size: usize) -> (Vec<u8>, Option<Protocol>) {
         let mut opening = Opening::new(1_000);
         let mut seen = Vec::new();
         for piece in stream.chunks(size) {
             seen.extend_from_slice(&opening.take(piece));
         }
         seen.extend_from_slice(&opening.rest());
-        (seen, opening.is_websocket)
+        (seen, opening.protocol)
+    }
+
+    /// A line that says a protocol, the name in Huffman's code if `name` is 1, `value` likewise.
+    fn protocol(name: u8, (value, text): (u8, &[u8])) -> Vec<u8> {
+        line((name, PROTOCOL[name as usize]), (value, text))
     }
 
     #[test]
     fn the_line_is_taken_out_however_it_is_written_and_cut() {
-        for name in 0..2 {
-            for value in 0..2 {
-                let protocol =
-                    line((name, PROTOCOL[name as usize]), (value, WEBSOCKET[value as usize]));
-                let (with, without) = (block(&[&protocol]), block(&[]));
+        let values: [(u8, &[u8], Protocol); 5] = [
+            (0, WEBSOCKET[0], Protocol::WebSocket),
+            (1, WEBSOCKET[1], Protocol::WebSocket),
+            (0, b"WebSocket", Protocol::Other),
+            (0, b"webtransport", Protocol::Other),
+            (0, WEBSOCKET[1], Protocol::Other),
+        ];
+        for (value, text, said) in values {
+            for name in 0..2 {
+                let (with, without) = (block(&[&protocol(name, (value, text))]), block(&[]));
                 let stream = [frame(0x21, b"unknown"), frame(1, &with), frame(0, b"body")].concat();
                 let length = (0b11 << 62 | without.len() as u64).to_be_bytes();
                 let expected =
                     [&frame(0x21, b"unknown"), &[1][..], &length, &without, &frame(0, b"body")];
                 for size in 1..stream.len() {
-                    assert_eq!(seen(&stream, size), (expected.concat(), true), "{size}");
+                    assert_eq!(seen(&stream, size), (expected.concat(), Some(said)), "{size}");
                 }
             }
         }
@@ -227,22 +246,21 @@ mod tests {
 
     #[test]
     fn everything_else_comes_as_it_was() {
-        let other = line((0, b":protocol"), (0, b"webtransport"));
-        let cut = &block(&[&line((0, b":protocol"), (0, b"websocket"))])[..20];
+        let websocket = protocol(0, (0, WEBSOCKET[0]));
+        let cut = &block(&[&websocket])[..20];
         let long = frame(1, &block(&[&line((0, b"x"), (0, &[b'v'; 100]))]));
         let streams = [
-            frame(1, &block(&[&other])),
             frame(1, cut),
             frame(1, &[]),
             frame(0, b"no head"),
-            [frame(1, &block(&[])), frame(1, &block(&[&other]))].concat(),
+            [frame(1, &block(&[])), frame(1, &block(&[&websocket]))].concat(),
             long[..50].to_vec(),
             [vec![1, 0xff], vec![0xff; 20]].concat(),
             vec![0xc0],
         ];
         for stream in streams {
             for size in 1..=stream.len() {
-                assert_eq!(seen(&stream, size), (stream.clone(), false), "{stream:?} by {size}");
+                assert_eq!(seen(&stream, size), (stream.clone(), None), "{stream:?} by {size}");
             }
         }
     }

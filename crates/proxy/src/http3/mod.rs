@@ -15,7 +15,7 @@
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
 //! | `arrivals` | the streams that come in |
 //! | `stream` | one stream of it as a socket |
-//! | `extended` | what of a head h3 does not take: WebSocket |
+//! | `extended` | what of a head h3 does not take: the protocol of an extended CONNECT |
 //! | `priority` | whose response goes first |
 //! | `receive`, `send` | its two directions |
 //! | `send_room` | who goes first where the client has to acknowledge something before |

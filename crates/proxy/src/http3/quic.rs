@@ -336,7 +336,7 @@ impl quic::RecvStream for RecvStream {
             };
             let piece = if is_end { opening.rest() } else { opening.take(filled) };
             if let Some(control) = &self.0.control {
-                control.set_websocket(opening.is_websocket);
+                control.set_protocol(opening.protocol);
             }
             if opening.is_over() {
                 self.0.opening = None;

@@ -90,9 +90,29 @@ async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
     let (_send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
     let (kind, answer) = next_frame(&mut receive).await;
     assert_eq!(kind, 1);
-    // `:status` with a value of its own, plain or in Huffman's code.
-    assert!(answer.windows(3).any(|it| it == b"501" || it == [0x82, 0x6c, 0x01]), "{answer:x?}");
+    assert!(is_501(&answer), "{answer:x?}");
     until(|| proxy.tallies().count(Ending::NoUpgrade) == 1).await;
+}
+
+#[tokio::test]
+async fn another_protocol_than_websocket_is_told_that_it_is_not_offered() {
+    let authority = Authority::new();
+    let server = server(|_| panic!("it is not sent on"));
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    for (index, protocol) in ["connect-tcp", "WebSocket", "webtransport"].into_iter().enumerate() {
+        let mut asked = ASKED;
+        asked[4] = (":protocol", protocol);
+        let (_send, mut receive) = open(&client.connection, &lines(&asked)).await;
+        let (kind, answer) = next_frame(&mut receive).await;
+        assert!(kind == 1 && is_501(&answer), "{protocol}: {answer:x?}");
+        until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
+    }
+}
+
+/// Whether a head has the status with a value of its own, plain or in Huffman's code.
+fn is_501(head: &[u8]) -> bool {
+    head.windows(3).any(|it| it == b"501" || it == [0x82, 0x6c, 0x01])
 }
 
 #[tokio::test]
