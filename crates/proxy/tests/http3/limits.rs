@@ -414,7 +414,7 @@ fn endless() -> (SocketAddr, Arc<AtomicUsize>) {
 /// Bytes in the queues of both ends of the connections to the server at this port: how much that is
 /// depends on how busy the machine is, and the proxy has no part in it.
 fn queued_by_the_kernel(port: u16) -> usize {
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{port:04X}");
     let queues = table.lines().skip(1).filter_map(|line| {
         let mut fields = line.split_whitespace().skip(1);
