@@ -103,6 +103,7 @@ fn what_cannot_be_read_is_an_error_at_its_place() {
             "2:19: there is no acl `nobody`",
         ),
         ("haproxy.cfg", "backend b\n use_backend b if { path /a\n", "2:19: a condition that"),
+        ("haproxy.cfg", "defaults a from b\n", "1:1: there are no defaults `b`"),
         ("nginx.conf", "http {\n  server { listen 80; }\n", "1:6: a block that does not end"),
         ("nginx.conf", "events { }\n}\n;", "2:1: a brace that closes nothing"),
         ("nginx.conf", "user a;\nhttp { listen 80 }\n", "2:15: `listen` does not end"),

@@ -340,6 +340,19 @@ fn rules_of_defaults_are_told() {
 }
 
 #[test]
+fn defaults_from_other_defaults_have_what_those_say() {
+    let made = file(
+        "defaults base\n  mode http\n  timeout client 7s\n  option forwardfor header X-A\n\
+         defaults web from base\n  timeout client 5s\n  no option forwardfor\n\
+         frontend f from web\n  bind :80\n  http-request deny if { path /x }\n  \
+         default_backend a\nbackend a from base\n  server s 10.0.0.1:80\n",
+    );
+    assert!(made.text.contains("protocol = \"http\"\ntimeouts.idle = \"5s\""), "{}", made.text);
+    assert!(made.text.contains("path = \"/x\"\ndeny = 403"), "{}", made.text);
+    assert!(!made.text.contains("timeouts.idle = \"7s\""), "{}", made.text);
+}
+
+#[test]
 fn conditions_of_a_backend_that_see_a_changed_path_are_told() {
     let made = file(
         "frontend f\n  mode http\n  bind :80\n  default_backend a\n\

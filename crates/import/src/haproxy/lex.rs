@@ -67,6 +67,14 @@ impl Section {
     pub(super) fn name(&self) -> &str {
         self.head.word(1)
     }
+
+    /// The defaults that it names behind `from`.
+    pub(super) fn defaults(&self) -> Option<&str> {
+        let takes = ["defaults", "frontend", "backend", "listen"].contains(&self.kind());
+        let words = self.head.from(if self.kind() == "defaults" { 1 } else { 2 });
+        let at = words.iter().position(|word| *word == "from").filter(|_| takes)?;
+        words.get(at + 1).copied()
+    }
 }
 
 /// The sections of the file that was added last. What cannot be read is noted in `files`.

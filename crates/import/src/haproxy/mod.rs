@@ -40,6 +40,8 @@ struct Import<'a> {
     files: &'a mut Files,
     lines: &'a Lines,
     sections: &'a [Section],
+    /// Sections of defaults, with the lines that each has from another one.
+    defaults: &'a [Section],
     made: Configuration,
     /// Backends that became a service.
     services: BTreeSet<String>,
@@ -59,16 +61,19 @@ pub(crate) fn is_one(text: &str) -> bool {
 /// Reads the file that was added last.
 pub(crate) fn import(files: &mut Files, lines: &mut Lines) -> Configuration {
     let sections = lex::sections(files, lines);
+    let defaults = inherited(&sections);
     let mut import = Import {
         files,
         lines,
         sections: &sections,
+        defaults: &defaults,
         made: Configuration::default(),
         services: BTreeSet::new(),
         remarks: BTreeMap::new(),
         bases: Bases::default(),
     };
     for section in &sections {
+        check_defaults(&mut import, section);
         match section.kind() {
             "global" => global(&mut import, section),
             "defaults" => defaults(&mut import, section),
@@ -85,6 +90,19 @@ pub(crate) fn import(files: &mut Files, lines: &mut Lines) -> Configuration {
     }
     proxies(&mut import);
     import.made
+}
+
+/// Sections of defaults, where each has the lines of that which it is made from before its own.
+fn inherited(sections: &[Section]) -> Vec<Section> {
+    let mut all: Vec<Section> = Vec::new();
+    for section in sections.iter().filter(|it| it.kind() == "defaults") {
+        let named = section.defaults();
+        let parent = named.and_then(|name| all.iter().find(|it| it.name() == name));
+        let mut made = section.clone();
+        made.lines.splice(0..0, parent.map(|it| it.lines.clone()).unwrap_or_default());
+        all.push(made);
+    }
+    all
 }
 
 fn proxies(import: &mut Import<'_>) {
@@ -292,6 +310,17 @@ fn cache(import: &mut Import<'_>, section: &Section) {
     }
 }
 
+/// Finds a name of defaults that is none.
+fn check_defaults(import: &mut Import<'_>, section: &Section) {
+    let Some(name) = section.defaults() else { return };
+    let is_it = |it: &Section| it.name() == name && it.head.at() < section.head.at();
+    if !import.defaults.iter().any(is_it) {
+        let message = format!("there are no defaults `{name}` before it");
+        let help = "name a `defaults` section that stands above";
+        import.files.error(&section.head.span(0), message, help);
+    }
+}
+
 /// Finds what makes a proxy unreadable.
 fn check(import: &mut Import<'_>, section: &Section) {
     let Some(proxy) = import.of(section) else { return };
@@ -353,12 +382,10 @@ impl<'a> Import<'a> {
         if !matches!(section.kind(), "frontend" | "backend" | "listen") {
             return None;
         }
-        let from = section.head.from(2);
-        let named = from.iter().position(|word| *word == "from").and_then(|at| from.get(at + 1));
-        let before = self.sections.iter().take_while(|other| other.head.at() < section.head.at());
-        let mut defaults = before.filter(|other| other.kind() == "defaults");
-        let defaults = match named {
-            Some(name) => defaults.find(|other| other.name() == *name),
+        let is_before = |other: &&Section| other.head.at() < section.head.at();
+        let mut defaults = self.defaults.iter().take_while(is_before);
+        let defaults = match section.defaults() {
+            Some(name) => defaults.find(|other| other.name() == name),
             None => defaults.last(),
         };
         Some(Proxy { section, defaults })

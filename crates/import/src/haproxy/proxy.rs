@@ -6,6 +6,7 @@ use super::lex::{Line, Section};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Proxy<'a> {
     pub(super) section: &'a Section,
+    /// With the lines that these have from others.
     pub(super) defaults: Option<&'a Section>,
 }
 
