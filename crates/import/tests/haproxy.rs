@@ -330,6 +330,22 @@ fn what_differs_of_refusals_and_retries_is_told() {
 }
 
 #[test]
+fn a_frontend_at_an_address_that_another_has_is_told() {
+    let second = |rule: &str| {
+        file(&format!(
+            "frontend f\n  mode http\n  bind :80\n  bind :80\n  default_backend a\n\
+             frontend g\n  mode http\n  bind *:80,:81\n  {rule}\n  default_backend a\n\
+             backend a\n  mode http\n  server s 10.0.0.1:80\n"
+        ))
+    };
+    let made = second("description x");
+    assert_eq!(why(&made, "bind *:80"), "`:80` is bound above: this section is left out there");
+    assert!(made.lost == 1 && made.text.contains("bind = \":81\""), "{}", made.text);
+    let made = second("http-request deny if { path /x }");
+    assert!(why(&made, "bind *:80").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
 fn rules_of_defaults_are_told() {
     let made = file(
         "defaults d\n  mode http\n  http-request deny if { path /x }\n\

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     condition::{Host, Path, When},
-    model::{Listener, Table, is_guard},
+    model::{Listener, PROTECTED, Table, is_guard},
     steps::{self, Act, Edit, End, Step},
     write::{VARIABLE, list, text},
 };
@@ -86,7 +86,11 @@ fn groups(import: &mut Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<G
             };
             table.remark(remark);
         }
-        add(import, bind, &mut groups);
+        let refused = add(import, bind, &mut groups);
+        if !refused.is_empty() {
+            let why = left_out(proxy, &refused);
+            table.remark(import.lines.lost(import.files, line.at(), &why));
+        }
     }
     for (line, ports) in quic {
         if !add_quic(&ports, &mut groups) {
@@ -109,31 +113,38 @@ fn add_quic(ports: &[u16], groups: &mut [Group]) -> bool {
     is_there
 }
 
-/// Adds a bind to that which differs in addresses alone. An address is bound once.
-fn add(import: &Import<'_>, bind: Bind, groups: &mut Vec<Group>) {
-    let taken: Vec<&String> = import.made.listeners.iter().flat_map(|it| &it.bind).collect();
-    let here: Vec<String> = groups.iter().flat_map(|it| it.addresses.clone()).collect();
-    let is_new = |address: &String| !taken.contains(&address) && !here.contains(address);
-    let addresses: Vec<String> = bind.addresses.into_iter().filter(is_new).collect();
+/// Why a section is not there at addresses that another bind has.
+fn left_out(proxy: Proxy<'_>, refused: &[String]) -> String {
+    let is_closed = proxy.section.lines.iter().any(|line| is_guard(&line.from(0).join(" ")));
+    let begin = if is_closed { format!("{PROTECTED}: ") } else { String::new() };
+    let addresses: Vec<_> = refused.iter().map(|address| format!("`{address}`")).collect();
+    format!("{begin}{} is bound above: this section is left out there", addresses.join(", "))
+}
+
+/// Adds a bind to that which differs in addresses alone. An address is bound once: given back are
+/// those that have another bind already.
+fn add(import: &Import<'_>, bind: Bind, groups: &mut Vec<Group>) -> Vec<String> {
+    let Bind { addresses, port, tls, accept_proxy, .. } = bind;
+    let is_same = |group: &Group| group.tls == tls && group.accept_proxy == accept_proxy;
+    let of_same = groups.iter().filter(|it| is_same(it)).flat_map(|it| &it.addresses);
+    let there: Vec<String> = of_same.cloned().collect();
+    let others = groups.iter().flat_map(|it| &it.addresses);
+    let others = others.chain(import.made.listeners.iter().flat_map(|it| &it.bind));
+    let taken: Vec<String> = others.cloned().collect();
+    let new = addresses.into_iter().filter(|address| !there.contains(address));
+    let (refused, addresses): (Vec<_>, Vec<_>) = new.partition(|it| taken.contains(it));
     if addresses.is_empty() {
-        return;
+        return refused;
     }
-    let same = groups
-        .iter_mut()
-        .find(|group| group.tls == bind.tls && group.accept_proxy == bind.accept_proxy);
+    let same = groups.iter_mut().find(|group| is_same(group));
     match same {
         Some(group) => {
             group.addresses.extend(addresses);
-            group.port = group.port.filter(|port| Some(*port) == bind.port);
+            group.port = group.port.filter(|own| Some(*own) == port);
         }
-        None => groups.push(Group {
-            addresses,
-            port: bind.port,
-            tls: bind.tls,
-            accept_proxy: bind.accept_proxy,
-            quic: false,
-        }),
+        None => groups.push(Group { addresses, port, tls, accept_proxy, quic: false }),
     }
+    refused
 }
 
 fn listener(proxy: Proxy<'_>, group: &Group) -> Listener {
