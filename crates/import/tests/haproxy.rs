@@ -346,6 +346,48 @@ fn a_frontend_at_an_address_that_another_has_is_told() {
 }
 
 #[test]
+fn of_branches_that_haproxy_chooses_none_is_imported() {
+    let made = file(
+        ".if defined(X)\nfrontend g\n  mode http\n  bind :81\n.endif\n  maxconn 5\n\
+         frontend f\n  mode http\n  bind :80\n  .if version_atleast(2.4)\n  \
+         acl x path /x\n  http-request deny if x\n  .else\n  \
+         http-request deny if { path /y }\n  .endif\n  use_backend b if x\n  \
+         default_backend a\nbackend a\n  mode http\n  server s 10.0.0.1:80\n\
+         .if feature(X)\nbackend b\n  server s 10.0.0.2:80\n.endif\n",
+    );
+    assert!(!made.text.contains("deny =") && !made.text.contains(":81\""), "{}", made.text);
+    for line in ["http-request deny if x", "http-request deny if {"] {
+        assert!(why(&made, line).contains("PROTECTED"), "{:?}", made.remarks);
+    }
+    for line in [".if defined", "frontend g", "maxconn", ".else", "acl x", "backend b"] {
+        assert!(why(&made, line).contains("depends on `.if`"), "{line}: {:?}", made.remarks);
+    }
+    assert!(why(&made, "use_backend b").contains("ask for `x`"), "{:?}", made.remarks);
+}
+
+#[test]
+fn of_branches_that_are_known_the_one_that_holds_is_imported() {
+    let rule = |path: &str| format!("http-request deny if {{ path /{path} }}");
+    let made = frontend(&format!(
+        ".if 0\n{}\n.elif true\n{}\n.else\n{}\n.endif\n.notice \"x\"",
+        rule("a"),
+        rule("b"),
+        rule("c")
+    ));
+    assert!(made.text.contains("path = \"/b\"\ndeny = 403"), "{}", made.text);
+    assert!(made.text.matches("deny = 403").count() == 1 && made.remarks.is_empty());
+}
+
+#[test]
+fn rules_of_a_frontend_without_http_are_told() {
+    let made = file(
+        "frontend f\n  bind :80\n  http-request deny if { path /x }\n  default_backend a\n\
+         backend a\n  server s 10.0.0.1:80\n",
+    );
+    assert!(why(&made, "http-request deny").contains("`mode http`"), "{:?}", made.remarks);
+}
+
+#[test]
 fn rules_of_defaults_are_told() {
     let made = file(
         "defaults d\n  mode http\n  http-request deny if { path /x }\n\

@@ -200,7 +200,7 @@ mod tests {
     fn read(text: &str) -> Result<Bind, (usize, String)> {
         let mut files = Files::default();
         files.add(String::new(), format!("frontend f\n{text}\n"));
-        let sections = sections(&mut files, &mut Lines::default());
+        let (sections, _) = sections(&mut files, &mut Lines::default());
         let bases = Bases { crt: "/etc/tls".to_owned(), ca: "/etc/ca".to_owned() };
         bind(&sections[0].lines[0], &bases)
     }

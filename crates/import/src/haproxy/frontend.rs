@@ -221,6 +221,11 @@ fn stream(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
             }
         }
     }
+    let rules = ["http-request", "http-response", "http-after-response", "redirect"];
+    for line in proxy.section.lines.iter().filter(|line| rules.contains(&line.word(0))) {
+        let why = "without `mode http` it has no effect";
+        listener.table.remark(import.lines.lost(import.files, line.at(), why));
+    }
     let default = default_backend(proxy);
     if import.services.contains(default) {
         listener.service = crate::service_name(default);

@@ -2,6 +2,7 @@
 
 use loadline_spanned::Span;
 
+use super::branches::Branches;
 use crate::{files::Files, model::Lines, write::VARIABLE};
 
 /// A word and where it stands.
@@ -77,10 +78,13 @@ impl Section {
     }
 }
 
-/// The sections of the file that was added last. What cannot be read is noted in `files`.
-pub(super) fn sections(files: &mut Files, lines: &mut Lines) -> Vec<Section> {
+/// The sections of the file that was added last, and lines of which it is not known whether HAProxy
+/// reads them. What cannot be read is noted in `files`.
+pub(super) fn sections(files: &mut Files, lines: &mut Lines) -> (Vec<Section>, Vec<Line>) {
     let text = files.last().to_owned();
-    let mut sections: Vec<Section> = Vec::new();
+    let (mut sections, mut conditional): (Vec<Section>, Vec<Line>) = (Vec::new(), Vec::new());
+    let mut branches = Branches::default();
+    let mut is_in_conditional = false;
     let mut start = 0;
     for row in text.split('\n') {
         let words = match words(row, start) {
@@ -92,9 +96,21 @@ pub(super) fn sections(files: &mut Files, lines: &mut Lines) -> Vec<Section> {
         };
         start += row.len() + 1;
         let Some(first) = words.first().cloned() else { continue };
-        lines.add(first.span.start, uncommented(row));
         let line = Line { words };
-        if SECTIONS.contains(&first.text.as_str()) {
+        let around = branches.here();
+        let is_branch = branches.follow(&line);
+        let here = branches.here().filter(|_| !is_branch || around.is_some());
+        if here == Some(false) || is_branch && here.is_some() {
+            continue;
+        }
+        lines.add(first.span.start, uncommented(row));
+        let is_section = SECTIONS.contains(&first.text.as_str());
+        if is_section {
+            is_in_conditional = here.is_none();
+        }
+        if here.is_none() || is_in_conditional {
+            conditional.push(line);
+        } else if is_section {
             sections.push(Section { head: line, lines: Vec::new() });
         } else if let Some(section) = sections.last_mut() {
             section.lines.push(line);
@@ -103,7 +119,7 @@ pub(super) fn sections(files: &mut Files, lines: &mut Lines) -> Vec<Section> {
             files.error(&first.span, message, "begin with `global`, `defaults` or `frontend NAME`");
         }
     }
-    sections
+    (sections, conditional)
 }
 
 /// The line as a remark shows it: without its comment, with single spaces.

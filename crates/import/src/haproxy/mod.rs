@@ -8,6 +8,7 @@
 mod acl;
 mod backend;
 mod bind;
+mod branches;
 mod changed;
 mod format;
 mod frontend;
@@ -42,6 +43,9 @@ struct Import<'a> {
     sections: &'a [Section],
     /// Sections of defaults, with the lines that each has from another one.
     defaults: &'a [Section],
+    /// Names of sections and ACLs that are left out, since it is not known whether HAProxy reads
+    /// them.
+    conditional: BTreeSet<String>,
     made: Configuration,
     /// Backends that became a service.
     services: BTreeSet<String>,
@@ -52,7 +56,8 @@ struct Import<'a> {
 
 /// Whether a text looks like one: its first directive begins a section.
 pub(crate) fn is_one(text: &str) -> bool {
-    let mut lines = text.lines().map(str::trim).filter(|it| !it.is_empty() && !it.starts_with('#'));
+    let is_line = |line: &&str| !line.is_empty() && !line.starts_with(['#', '.']);
+    let mut lines = text.lines().map(str::trim).filter(is_line);
     let first = lines.next().unwrap_or_default();
     let is_section = first.split_whitespace().next().is_some_and(|it| lex::SECTIONS.contains(&it));
     is_section && !first.ends_with(['{', ';'])
@@ -60,18 +65,23 @@ pub(crate) fn is_one(text: &str) -> bool {
 
 /// Reads the file that was added last.
 pub(crate) fn import(files: &mut Files, lines: &mut Lines) -> Configuration {
-    let sections = lex::sections(files, lines);
+    let (sections, conditional) = lex::sections(files, lines);
     let defaults = inherited(&sections);
     let mut import = Import {
         files,
         lines,
         sections: &sections,
         defaults: &defaults,
+        conditional: names(&conditional),
         made: Configuration::default(),
         services: BTreeSet::new(),
         remarks: BTreeMap::new(),
         bases: Bases::default(),
     };
+    for line in &conditional {
+        let remark = import.lines.lost(import.files, line.at(), CONDITIONAL);
+        import.made.top.remark(remark);
+    }
     for section in &sections {
         check_defaults(&mut import, section);
         match section.kind() {
@@ -91,6 +101,16 @@ pub(crate) fn import(files: &mut Files, lines: &mut Lines) -> Configuration {
     proxies(&mut import);
     import.made
 }
+
+/// What sections and ACLs among these lines are called.
+fn names(lines: &[Line]) -> BTreeSet<String> {
+    let is_named = |line: &&Line| line.word(0) == "acl" || lex::SECTIONS.contains(&line.word(0));
+    lines.iter().filter(is_named).map(|line| line.word(1).to_owned()).collect()
+}
+
+/// Why lines within `.if` are left out.
+const CONDITIONAL: &str = "whether HAProxy reads it depends on `.if`, which is not known here: \
+                           write the lines that hold without it before the import";
 
 /// Sections of defaults, where each has the lines of that which it is made from before its own.
 fn inherited(sections: &[Section]) -> Vec<Section> {
@@ -314,7 +334,7 @@ fn cache(import: &mut Import<'_>, section: &Section) {
 fn check_defaults(import: &mut Import<'_>, section: &Section) {
     let Some(name) = section.defaults() else { return };
     let is_it = |it: &Section| it.name() == name && it.head.at() < section.head.at();
-    if !import.defaults.iter().any(is_it) {
+    if !import.conditional.contains(name) && !import.defaults.iter().any(is_it) {
         let message = format!("there are no defaults `{name}` before it");
         let help = "name a `defaults` section that stands above";
         import.files.error(&section.head.span(0), message, help);
@@ -348,7 +368,7 @@ fn check(import: &mut Import<'_>, section: &Section) {
             _ => continue,
         };
         let is_there = import.proxy(to, &["backend", "listen"]).is_some() || to.contains('%');
-        if !to.is_empty() && !is_there {
+        if !to.is_empty() && !is_there && !import.conditional.contains(to) {
             let message = format!("there is no backend `{to}`");
             import.files.error(&line.span(1), message, "name a `backend` of this file");
         }
@@ -364,7 +384,7 @@ fn conditions(import: &mut Import<'_>, words: &[lex::Word], acls: &Acls) {
             ("{", None) => open = Some(word.span.clone()),
             ("}", Some(_)) => open = None,
             ("" | "or" | "||", _) | (_, Some(_)) => {}
-            (name, None) if acls.has(name) => {}
+            (name, None) if acls.has(name) || import.conditional.contains(name) => {}
             (name, None) => {
                 let message = format!("there is no acl `{name}`");
                 import.files.error(&word.span, message, "define it with `acl` before");

@@ -133,7 +133,7 @@ mod tests {
             String::new(),
             "global\n log /dev/log local0\n stats socket x\n blue\n".to_owned(),
         );
-        let sections = sections(&mut files, &mut Lines::default());
+        let (sections, _) = sections(&mut files, &mut Lines::default());
         let reasons: Vec<_> = sections[0].lines.iter().map(reason).collect();
         assert_eq!(reasons[0], LOG);
         assert!(reasons[1].contains("[admin]"));
