@@ -135,6 +135,24 @@ fn matchers_behind_a_change_of_what_they_ask_for_are_told() {
 }
 
 #[test]
+fn a_site_listens_where_it_is_bound() {
+    let made = site("bind 127.0.0.1 [::1]\nreverse_proxy 10.0.0.1:80");
+    assert!(made.text.contains("bind = [\"127.0.0.1:80\", \"[::1]:80\"]\n"), "{}", made.text);
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+    let global = "{\ndefault_bind tcp4/10.0.0.9\nhttp_port 8080\nhttps_port 8443\n}\n";
+    let sites = "http://a.example {\nrespond a\n}\nb.example {\ntls b.pem b.key\nrespond b\n}\n\
+                 :8080 {\nbind 0.0.0.0\nrespond c\n}\n";
+    let made = file(&format!("{global}{sites}"));
+    for bind in ["10.0.0.9:8080", "10.0.0.9:8443", ":8080"] {
+        assert!(made.text.contains(&format!("bind = \"{bind}\"\n")), "{bind}: {}", made.text);
+    }
+    assert!(!made.text.contains("[::]") && made.lost == 0, "{}", made.text);
+    let made = file("a.example {\nbind unix//run/a.sock\nrespond a\n}\n:81 {\nrespond b\n}\n");
+    assert!(why(&made, "bind unix//").contains("PROTECTED"), "{:?}", made.remarks);
+    assert!(!made.text.contains(":80\""), "{}", made.text);
+}
+
+#[test]
 fn a_site_that_verifies_clients_goes_on_to_do_so() {
     let tls = |block: &str| format!("tls a.pem a.key {{\n{block}\n}}\nreverse_proxy 10.0.0.1:80");
     let one = |block: &str| file(&format!("https://a.example {{\n{}\n}}\n", tls(block)));

@@ -4,6 +4,7 @@
 //! lines --lex--> sites --directives in Caddy's order--> steps --by listener and host--> routes
 //! ```
 
+mod bind;
 mod changed;
 mod lex;
 mod matcher;
@@ -14,6 +15,7 @@ mod tls;
 use std::collections::BTreeMap;
 
 use self::{
+    bind::{Options, Place},
     changed::Changed,
     lex::Directive,
     matcher::{Matcher, host},
@@ -35,10 +37,11 @@ struct Import<'a> {
     made: Configuration,
     /// What services of the site compress.
     encode: Table,
-    /// Hosts with TLS, and where their sites begin.
-    secure: Vec<(usize, Vec<Host>)>,
-    /// TLS of sites by port.
-    tls: Vec<(u16, Tls)>,
+    options: Options,
+    /// Hosts with TLS, where their sites begin, and at which addresses these listen.
+    secure: Vec<(usize, Vec<Host>, Vec<String>)>,
+    /// TLS of sites by listener.
+    tls: Vec<(Place, Tls)>,
     /// What directives of the site have changed so far.
     changed: Changed,
 }
@@ -51,9 +54,8 @@ struct Address {
     when: When,
 }
 
-/// Listeners by port and whether they have TLS, with the steps of their sites and when those are
-/// asked.
-type Ports = BTreeMap<(u16, bool), (Listener, Vec<(u8, Vec<Step>)>)>;
+/// Listeners with the steps of their sites and when those are asked.
+type Ports = BTreeMap<Place, (Listener, Vec<(u8, Vec<Step>)>)>;
 
 /// Whether a text looks like one: a block, or a directive of Caddy.
 pub(crate) fn is_one(text: &str) -> bool {
@@ -75,6 +77,7 @@ pub(crate) fn import(
         lines,
         made: Configuration::default(),
         encode: Table::default(),
+        options: Options::of(&tree),
         secure: Vec::new(),
         tls: Vec::new(),
         changed: Changed::default(),
@@ -90,7 +93,7 @@ pub(crate) fn import(
     let mut made: Ports = BTreeMap::new();
     for directive in &tree {
         if directive.words.is_empty() {
-            for inner in directive.block() {
+            for inner in directive.block().iter().filter(|it| !Options::reads(it)) {
                 let mut table = std::mem::take(&mut import.made.top);
                 import.lose_all(inner, &mut table);
                 import.made.top = table;
@@ -104,13 +107,33 @@ pub(crate) fn import(
         }
     }
     if !has_no_redirects(&tree) {
-        to_https(std::mem::take(&mut import.secure), &mut made);
+        let secure = std::mem::take(&mut import.secure);
+        to_https(secure, import.options.http_port, &mut made);
     }
-    for ((port, tls), (listener, steps)) in made {
-        let listener = finish(&import, port, tls, listener, steps);
-        import.made.listeners.push(listener);
+    let mut listeners: Vec<(Place, Listener)> = Vec::new();
+    for (place, (listener, steps)) in made {
+        let listener = finish(&import, &place, listener, steps);
+        add(place, listener, &mut listeners);
     }
+    import.made.listeners = listeners.into_iter().map(|(_, listener)| listener).collect();
     import.made
+}
+
+/// Adds a listener to that of its port which is the same at other addresses.
+fn add(place: Place, listener: Listener, all: &mut Vec<(Place, Listener)>) {
+    let same = all.iter_mut().find(|(other, there)| {
+        (other.port, other.tls) == (place.port, place.tls)
+            && there.routes == listener.routes
+            && there.service == listener.service
+            && there.table.keys == listener.table.keys
+    });
+    match same {
+        Some((_, there)) => {
+            there.bind.extend(listener.bind);
+            listener.table.remarks.into_iter().for_each(|remark| there.table.remark(remark));
+        }
+        None => all.push((place, listener)),
+    }
 }
 
 fn one_site(import: &mut Import<'_>, directive: &Directive, made: &mut Ports) {
@@ -118,35 +141,46 @@ fn one_site(import: &mut Import<'_>, directive: &Directive, made: &mut Ports) {
     import.encode = Table::default();
     import.changed = Changed::default();
     let tls = tls::of_site(import, directive, &mut table);
+    let https = import.options.https_port;
     let mut of_site = site::steps(import, directive.block(), &mut table);
     // What nothing answers gets an empty response.
     let empty = site::empty();
     of_site.push(Step::always(directive.at(), Act::End(empty)));
+    let at = bind::hosts(import, directive, &mut table);
+    if at.is_empty() {
+        return import.made.top.remarks.extend(table.remarks);
+    }
     for address in addresses(import, directive, tls.is_some(), &mut table) {
-        let (listener, all) = made.entry((address.port, address.tls)).or_default();
-        if let Some(tls) = tls.as_ref().filter(|_| address.tls) {
-            let there = listener.table.get("tls.certificates").unwrap_or("[]").to_owned();
-            let there = there.trim_matches(['[', ']']);
-            let own = &tls.certificate;
-            let both = if there.is_empty() { own.clone() } else { format!("{there}, {own}") };
-            listener.table.set("tls.certificates", format!("[{both}]"));
-            import.tls.push((address.port, tls.clone()));
-        }
         let mut steps = of_site.clone();
         let lost = steps::confine(&mut steps, &address.when, &[]);
         for (at, why) in lost {
             table.remark(import.lines.lost(import.files, at, &why));
         }
         if let Some(hosts) =
-            address.when.hosts.clone().filter(|_| address.tls && address.port == 443)
+            address.when.hosts.clone().filter(|_| address.tls && address.port == https)
         {
-            import.secure.push((directive.at(), hosts));
+            import.secure.push((directive.at(), hosts, at.clone()));
         }
-        all.push((rank(&address.when), steps));
-        let remarks = std::mem::take(&mut table.remarks);
-        remarks.into_iter().for_each(|remark| listener.table.remark(remark));
+        for host in &at {
+            let place = Place { port: address.port, tls: address.tls, host: host.clone() };
+            let (listener, all) = made.entry(place.clone()).or_default();
+            if let Some(tls) = tls.as_ref().filter(|_| address.tls) {
+                add_certificate(&tls.certificate, &mut listener.table);
+                import.tls.push((place, tls.clone()));
+            }
+            all.push((rank(&address.when), steps.clone()));
+            let remarks = std::mem::take(&mut table.remarks);
+            remarks.into_iter().for_each(|remark| listener.table.remark(remark));
+        }
     }
     import.made.top.remarks.extend(table.remarks);
+}
+
+fn add_certificate(own: &str, table: &mut Table) {
+    let there = table.get("tls.certificates").unwrap_or("[]").to_owned();
+    let there = there.trim_matches(['[', ']']);
+    let both = if there.is_empty() { own.to_owned() } else { format!("{there}, {own}") };
+    table.set("tls.certificates", format!("[{both}]"));
 }
 
 /// When a site is asked: those of one host first, those of any last.
@@ -165,19 +199,19 @@ fn has_no_redirects(tree: &[Directive]) -> bool {
 }
 
 /// Caddy leads clients without TLS to these hosts with TLS, behind sites that are without.
-fn to_https(secure: Vec<(usize, Vec<Host>)>, made: &mut Ports) {
-    if secure.is_empty() {
-        return;
-    }
-    let is_alone = !made.contains_key(&(80, false));
-    let (listener, all) = made.entry((80, false)).or_default();
-    listener.table.remark("Caddy leads to HTTPS by itself.".to_owned());
+fn to_https(secure: Vec<(usize, Vec<Host>, Vec<String>)>, port: u16, made: &mut Ports) {
+    let others: Vec<Place> = made.keys().cloned().collect();
     let entries = [("scheme".to_owned(), text("https")), ("status".to_owned(), "308".to_owned())];
-    for (at, hosts) in secure {
-        let end = End::key("redirect", inline(&entries));
-        let mut step = Step::always(at, Act::End(end));
-        step.yes.hosts = Some(hosts).filter(|_| !is_alone);
-        all.push((rank(&step.yes), vec![step]));
+    for (at, hosts, addresses) in secure {
+        for host in addresses {
+            let place = Place { port, tls: false, host };
+            let end = End::key("redirect", inline(&entries));
+            let mut step = Step::always(at, Act::End(end));
+            step.yes.hosts = Some(hosts.clone()).filter(|_| others.contains(&place));
+            let (listener, all) = made.entry(place).or_default();
+            listener.table.remark("Caddy leads to HTTPS by itself.".to_owned());
+            all.push((rank(&step.yes), vec![step]));
+        }
     }
 }
 
@@ -189,8 +223,9 @@ fn addresses(
     table: &mut Table,
 ) -> Vec<Address> {
     let mut all: Vec<Address> = Vec::new();
+    let (http, https) = (import.options.http_port, import.options.https_port);
     for word in &directive.words {
-        let mut address = match address(word.text.trim_end_matches(',')) {
+        let mut address = match address(word.text.trim_end_matches(','), &import.options) {
             Ok(address) => address,
             Err(why) => {
                 let help = "write a host, `:port` or `http://host:port`";
@@ -199,12 +234,14 @@ fn addresses(
             }
         };
         if address.tls && !has_certificate {
-            let why = "the site is there without TLS until a listener on :443 has protocol = \
-                       \"https\" and either tls = { acme = \"you@example.com\" } or \
-                       certificates of files";
-            table.remark(import.lines.differs(import.files, directive.at(), why));
+            let why = format!(
+                "the site is there without TLS until a listener on :{https} has protocol = \
+                 \"https\" and either tls = {{ acme = \"you@example.com\" }} or certificates of \
+                 files"
+            );
+            table.remark(import.lines.differs(import.files, directive.at(), &why));
             address.tls = false;
-            address.port = if address.port == 443 { 80 } else { address.port };
+            address.port = if address.port == https { http } else { address.port };
         }
         let is_exact = |it: &Address| {
             matches!(it.when.hosts.as_deref(), Some([Host::Exact(_), ..]))
@@ -225,8 +262,7 @@ fn addresses(
 /// The listener of a port: sites with a host of their own come before those of any.
 fn finish(
     import: &Import<'_>,
-    port: u16,
-    tls: bool,
+    place: &Place,
     mut listener: Listener,
     mut of_sites: Vec<(u8, Vec<Step>)>,
 ) -> Listener {
@@ -236,11 +272,11 @@ fn finish(
     for (at, why) in made.lost {
         listener.table.remark(import.lines.lost(import.files, at, &why));
     }
-    listener.bind = vec![format!(":{port}"), format!("[::]:{port}")];
-    listener.label = format!("port-{port}");
-    listener.table.set("protocol", text(if tls { "https" } else { "http" }));
-    if tls {
-        tls::settle(import, port, &mut listener.table);
+    listener.bind = place.addresses();
+    listener.label = format!("port-{}", place.port);
+    listener.table.set("protocol", text(if place.tls { "https" } else { "http" }));
+    if place.tls {
+        tls::settle(import, place, &mut listener.table);
     }
     listener.routes = made.routes;
     let is_all = |route: &Route| route.when.is_always();
@@ -256,7 +292,7 @@ fn finish(
 }
 
 /// Reads an address of a site.
-fn address(written: &str) -> Result<Address, String> {
+fn address(written: &str, options: &Options) -> Result<Address, String> {
     let (scheme, rest) = written.split_once("://").unwrap_or(("", written));
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (name, port) = match authority.rsplit_once(':') {
@@ -270,7 +306,7 @@ fn address(written: &str) -> Result<Address, String> {
     let tls = match (scheme, port) {
         ("http", _) => false,
         ("https", _) => true,
-        ("", Some(80)) => false,
+        ("", Some(port)) if port == options.http_port => false,
         // A site without a name has no certificate.
         ("", _) => !name.is_empty(),
         (other, _) => return Err(format!("a site has no scheme `{other}`")),
@@ -285,7 +321,8 @@ fn address(written: &str) -> Result<Address, String> {
     if when.paths == Some(vec![Path::Begins("/".to_owned())]) {
         when.paths = None;
     }
-    let port = port.unwrap_or(if tls { 443 } else { 80 });
+    let usual = if tls { options.https_port } else { options.http_port };
+    let port = port.unwrap_or(usual);
     Ok(Address { tls, port, when })
 }
 

@@ -148,7 +148,8 @@ fn rank(directive: &Directive, block: &Block<'_>) -> Rank {
 
 /// Directives that are read elsewhere.
 fn is_other(directive: &Directive) -> bool {
-    matches!(directive.name(), "tls" | "root" | "try_files") || directive.name().starts_with('@')
+    matches!(directive.name(), "bind" | "tls" | "root" | "try_files")
+        || directive.name().starts_with('@')
 }
 
 fn block<'a>(import: &mut Import<'_>, directives: &'a [Directive], table: &mut Table) -> Block<'a> {

@@ -1,6 +1,6 @@
 //! `tls` of Caddy: certificates of files, and what is said beside them.
 
-use super::{Import, lex::Directive, site::reason};
+use super::{Import, bind::Place, lex::Directive, site::reason};
 use crate::{
     model::{PROTECTED, Table},
     write::{inline, text},
@@ -90,9 +90,9 @@ fn versions(names: &[&str]) -> Result<Vec<(String, String)>, &'static str> {
     }
 }
 
-/// Sets at the listener of a port what all of its sites say, and tells where they differ.
-pub(super) fn settle(import: &Import<'_>, port: u16, table: &mut Table) {
-    let here = import.tls.iter().filter(|(other, _)| *other == port);
+/// Sets at a listener what all of its sites say, and tells where they differ.
+pub(super) fn settle(import: &Import<'_>, place: &Place, table: &mut Table) {
+    let here = import.tls.iter().filter(|(other, _)| other == place);
     let sites: Vec<&Tls> = here.map(|(_, tls)| tls).collect();
     let Some(first) = sites.first() else { return };
     let is_common = |pair: &&(String, String)| sites.iter().all(|site| site.keys.contains(pair));

@@ -18,7 +18,7 @@ struct Branch {
 }
 
 impl Branches {
-    /// Follows a line; false where it is not about branches and not only for who starts HAProxy.
+    /// Follows a line of branches, or a message to who starts HAProxy; false where it is neither.
     pub(super) fn follow(&mut self, line: &Line) -> bool {
         let condition = holds(&line.from(1).join(" "));
         match (line.word(0), self.open.last_mut()) {
