@@ -153,6 +153,74 @@ fn a_site_listens_where_it_is_bound() {
 }
 
 #[test]
+fn a_suffix_is_taken_away_without_another_slash() {
+    let made = site("uri strip_suffix .html\nreverse_proxy 10.0.0.1:80");
+    let expected = r#"rewrite = { regex = "^/(.*)\\.html$", to = "/$1" }"#;
+    assert!(made.text.contains(expected), "{}", made.text);
+}
+
+#[test]
+fn a_response_of_several_lines_is_one() {
+    let made = site("respond <<JSON\n  {\"a\": 1}\n  JSON 201");
+    assert!(made.text.contains(r#"status = 201, body = "{\"a\": 1}" }"#), "{}", made.text);
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+    for body in ["{host}", "{$NAME:x}"] {
+        assert!(!why(&site(&format!("respond a{body}")), "respond").is_empty(), "{body}");
+    }
+}
+
+#[test]
+fn each_line_of_a_transport_is_carried_over_or_told() {
+    let transport = |lines: &str| {
+        site(&format!("reverse_proxy 10.0.0.1:443 {{\ntransport http {{\n{lines}\n}}\n}}"))
+    };
+    let made = transport("tls\ntls_server_name a.example\nproxy_protocol v2\nread_timeout 0");
+    for line in ["tls.name = \"a.example\"", "send_proxy = \"v2\"", "timeouts.idle = \"0s\""] {
+        assert!(made.text.contains(&format!("{line}\n")), "{line}: {}", made.text);
+    }
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+    let lines = "keepalive off\nmax_conns_per_host 5\ntls_trust_pool inline {\ntrust_der x\n}";
+    let made = transport(lines);
+    for line in ["keepalive off", "max_conns_per_host", "tls_trust_pool", "trust_der"] {
+        assert!(!why(&made, line).is_empty(), "{line}: {:?}", made.remarks);
+    }
+    assert!(made.text.contains("tls.min_version") && made.lost == 4, "{}", made.text);
+    for lines in
+        ["tls_trusted_ca_certs a.pem b.pem", "tls_trust_pool file {\npem_file a.pem b.pem\n}"]
+    {
+        let made = transport(lines);
+        assert!(made.text.contains("tls.authorities = \"a.pem\"\n"), "{}", made.text);
+        assert!(why(&made, "tls_trust").contains("one file"), "{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn decimals_and_ranges_of_ports_are_written_out() {
+    let made = site(
+        "request_body {\nmax_size 1.5GB\n}\nreverse_proxy 127.0.0.1:8001-8003 {\n\
+         health_uri /\nhealth_interval 1.5s\n}",
+    );
+    for text in [
+        "max_body = \"1500000000B\"", "health.interval = \"1500ms\"", "127.0.0.1:8001\"",
+        "127.0.0.1:8002\"", "127.0.0.1:8003\"",
+    ] {
+        assert!(made.text.contains(text), "{text}: {}", made.text);
+    }
+    assert!(!made.text.contains("8001-8003\","), "{}", made.text);
+}
+
+#[test]
+fn variables_that_are_not_quite_the_same_are_told() {
+    for line in ["header X {hostport}\nrespond a", "redir https://{hostport}/x"] {
+        assert!(site(line).remarks.iter().any(|it| it.why.contains("without a port")), "{line}");
+    }
+    let made = site("reverse_proxy 10.0.0.1:80 {\nheader_up X-Host {hostport}\n}");
+    assert!(why(&made, "header_up").contains("without a port"), "{:?}", made.remarks);
+    let made = site("rewrite /d /e?x=1\nreverse_proxy 10.0.0.1:80");
+    assert!(why(&made, "rewrite").contains("not the query"), "{:?}", made.remarks);
+}
+
+#[test]
 fn a_site_that_verifies_clients_goes_on_to_do_so() {
     let tls = |block: &str| format!("tls a.pem a.key {{\n{block}\n}}\nreverse_proxy 10.0.0.1:80");
     let one = |block: &str| file(&format!("https://a.example {{\n{}\n}}\n", tls(block)));

@@ -144,7 +144,7 @@ impl Reader<'_> {
         let Some(first) = words.first() else { return };
         let mut text: Vec<_> = words.iter().map(|word| word.text.as_str()).collect();
         text.extend(opens.then_some("{ ... }"));
-        self.lines.add(first.span.start, text.join(" "));
+        self.lines.add(first.span.start, text.join(" ").replace('\n', " "));
     }
 }
 
@@ -185,7 +185,7 @@ fn words(text: &str, start: usize) -> Result<Vec<Word>, Span> {
             continue;
         } else if !c.is_whitespace() {
             let (word, length) = word(rest).ok_or(at..at + c.len_utf8())?;
-            let is_quoted = matches!(c, '"' | '`');
+            let is_quoted = matches!(c, '"' | '`') || marker(rest).is_some();
             words.push(Word { text: word, span: at..at + length, is_first, is_quoted });
             is_first = false;
             rest = &rest[length..];
@@ -196,8 +196,37 @@ fn words(text: &str, start: usize) -> Result<Vec<Word>, Span> {
     Ok(words)
 }
 
+/// The marker of the lines that a text begins with; none where it begins with others.
+fn marker(text: &str) -> Option<&str> {
+    let (marker, _) = text.strip_prefix("<<")?.split_once('\n')?;
+    let marker = marker.trim_end_matches('\r');
+    let is_of_marker = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (!marker.is_empty() && marker.chars().all(is_of_marker)).then_some(marker)
+}
+
+/// The lines up to one that begins with the marker, without the indentation that it has.
+fn lines_to(marker: &str, text: &str) -> Option<(String, usize)> {
+    let start = text.find('\n')? + 1;
+    let mut end = start;
+    for line in text[start..].split_inclusive('\n') {
+        let bare = line.trim_start();
+        let indent = &line[..line.len() - bare.len()];
+        if bare.starts_with(marker) {
+            let inside = text[start..end].lines();
+            let inside = inside.map(|line| line.strip_prefix(indent).unwrap_or(line));
+            let inside: Vec<&str> = inside.collect();
+            return Some((inside.join("\n"), end + indent.len() + marker.len()));
+        }
+        end += line.len();
+    }
+    None
+}
+
 /// The word that a text begins with, and how many bytes it takes.
 fn word(text: &str) -> Option<(String, usize)> {
+    if let Some(marker) = marker(text) {
+        return lines_to(marker, text);
+    }
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '`'));
     let Some(quote) = quote else {
         let end = text.find(char::is_whitespace).unwrap_or(text.len());
@@ -243,8 +272,18 @@ mod tests {
     }
 
     #[test]
+    fn lines_between_markers_are_one_word() {
+        let (tree, failed) = read(
+            "a {\n\trespond <<EOF\n\t\tone {\n\n\t\t  two # \"\n\t\tEOF 200\n\trespond <<x y\n}\n",
+        );
+        assert!(!failed);
+        assert_eq!(tree[0].block()[0].args(), ["one {\n\n  two # \"", "200"]);
+        assert_eq!(tree[0].block()[1].args(), ["<<x", "y"]);
+    }
+
+    #[test]
     fn what_does_not_end_is_an_error() {
-        for text in ["a {\n", "}\n", "a \"b\n"] {
+        for text in ["a {\n", "}\n", "a \"b\n", "a <<B\nb\n"] {
             assert!(read(text).1, "{text}");
         }
     }

@@ -11,6 +11,7 @@ mod matcher;
 mod proxy;
 mod site;
 mod tls;
+mod values;
 
 use std::collections::BTreeMap;
 
@@ -353,6 +354,13 @@ fn template(value: &str) -> Option<String> {
     }
     let is_ascii = made.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     (is_ascii && !made.contains('{') && made.trim() == made).then_some(made)
+}
+
+/// Tells where a line has a variable that is not quite that of Caddy.
+fn tell_variables(import: &Import<'_>, line: &Directive, table: &mut Table) {
+    if line.words.iter().any(|word| word.text.contains("{hostport}")) {
+        table.remark(import.lines.differs(import.files, line.at(), "`$host` is without a port"));
+    }
 }
 
 impl Import<'_> {

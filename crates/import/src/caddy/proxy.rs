@@ -2,7 +2,11 @@
 
 use loadline_core::rules::is_framing;
 
-use super::{Import, lex::Directive};
+use super::{
+    Import,
+    lex::Directive,
+    values::{duration, positive},
+};
 use crate::{
     model::{Service, Table},
     steps::Edit,
@@ -76,10 +80,15 @@ pub(super) fn service(
     let to = to.iter().flat_map(|it| it.args());
     let written: Vec<&str> = upstreams.iter().copied().chain(to).collect();
     for inner in lines.into_iter().filter(|it| !own.contains(&it.name())) {
-        if inner.name() == "lb_retries" {
-            retries(import, inner, &mut service.table);
-        } else if !option(inner, &written, &mut service.table, &mut edits) {
-            import.lose(inner, &mut service.table);
+        match inner.name() {
+            "lb_retries" => retries(import, inner, &mut service.table),
+            "transport" if inner.arg(0) == "http" => {
+                transport(import, inner, &mut service.table);
+            }
+            _ if option(inner, &written, &mut service.table, &mut edits) => {
+                super::tell_variables(import, inner, &mut service.table);
+            }
+            _ => import.lose_all(inner, &mut service.table),
         }
     }
     for upstream in &written {
@@ -124,9 +133,9 @@ fn add(service: &mut Service, upstream: &str) -> Result<(), String> {
     let socket = upstream.split_once('/').filter(|(kind, _)| is_socket(kind));
     let found = match socket {
         Some((_, path)) if path.contains('{') => None,
-        Some((_, path)) => crate::socket(path),
+        Some((_, path)) => crate::socket(path).map(|path| vec![path]),
         None if rest.contains(['{', '/']) => None,
-        None => Some(address(upstream)),
+        None => Some(addresses(upstream)),
     };
     let Some(found) = found else {
         return Err(format!("{}, not `{upstream}`", crate::NO_ADDRESS));
@@ -136,15 +145,31 @@ fn add(service: &mut Service, upstream: &str) -> Result<(), String> {
         ("h2c", _) | (_, Some(("unix+h2c", _))) => service.table.set("http_version", text("2")),
         _ => {}
     }
-    let mut server = Table::default();
-    server.set("address", text(&found));
-    service.servers.push(server);
+    for address in found {
+        let mut server = Table::default();
+        server.set("address", text(&address));
+        service.servers.push(server);
+    }
     Ok(())
 }
 
 /// Whether an address with this before its first slash is one of a socket.
 fn is_socket(kind: &str) -> bool {
     matches!(kind, "unix" | "unix+h2c")
+}
+
+/// Hosts and ports of an upstream, which may have a range of ports.
+fn addresses(upstream: &str) -> Vec<String> {
+    let range = upstream.rsplit_once(':').and_then(|(host, ports)| {
+        let (low, high) = ports.split_once('-')?;
+        Some((host, low.parse::<u16>().ok()?, high.parse::<u16>().ok()?))
+    });
+    match range {
+        Some((host, low, high)) => {
+            (low..=high).map(|port| address(&format!("{host}:{port}"))).collect()
+        }
+        None => vec![address(upstream)],
+    }
 }
 
 /// Host and port of an upstream.
@@ -160,12 +185,12 @@ fn address(upstream: &str) -> String {
 fn option(inner: &Directive, upstreams: &[&str], table: &mut Table, edits: &mut Vec<Edit>) -> bool {
     let value = inner.arg(0);
     match inner.name() {
-        "lb_policy" => return policy(inner, table),
-        "health_uri" => table.set("health.http", text(value)),
-        "health_interval" => table.set("health.interval", text(value)),
-        "health_timeout" => table.set("health.timeout", text(value)),
-        "health_passes" => table.set("health.rise", value),
-        "health_fails" => table.set("health.fall", value),
+        "lb_policy" => policy(inner, table),
+        "health_uri" => set(table, "health.http", Some(text(value))),
+        "health_interval" => set(table, "health.interval", time(positive(value))),
+        "health_timeout" => set(table, "health.timeout", time(positive(value))),
+        "health_passes" => set(table, "health.rise", count(value)),
+        "health_fails" => set(table, "health.fall", count(value)),
         "header_up" | "header_down" => {
             let change = match inner.name() {
                 "header_up" => to_server(inner, upstreams),
@@ -173,16 +198,27 @@ fn option(inner: &Directive, upstreams: &[&str], table: &mut Table, edits: &mut 
             };
             let is_there = change.is_some();
             edits.extend(change);
-            return is_there;
+            is_there
         }
-        "transport" if value == "http" => {
-            let unknown = inner.block().iter().filter(|it| !transport(it, table)).count();
-            return unknown == 0;
-        }
-        "flush_interval" => {}
-        _ => return false,
+        "flush_interval" => true,
+        _ => false,
     }
-    true
+}
+
+/// Sets a key where there is a value for it; whether there is.
+fn set(table: &mut Table, key: &str, value: Option<String>) -> bool {
+    let is_there = value.is_some();
+    value.into_iter().for_each(|value| table.set(key, value));
+    is_there
+}
+
+fn time(value: Option<String>) -> Option<String> {
+    value.map(|value| text(&value))
+}
+
+/// How many checks in a row decide.
+fn count(value: &str) -> Option<String> {
+    value.parse::<u64>().ok().map(|it| it.clamp(1, 100).to_string())
 }
 
 /// How often a request is sent again.
@@ -221,20 +257,59 @@ fn policy(inner: &Directive, table: &mut Table) -> bool {
     true
 }
 
-fn transport(inner: &Directive, table: &mut Table) -> bool {
-    let value = inner.arg(0);
-    match inner.name() {
-        "tls" => table.set("tls.min_version", text("1.2")),
-        "tls_insecure_skip_verify" => table.set("tls.verify", "false"),
-        "tls_server_name" => table.set("tls.name", text(value)),
-        "tls_trusted_ca_certs" => table.set("tls.authorities", text(value)),
-        "dial_timeout" => table.set("timeouts.connect", text(value)),
-        "response_header_timeout" => table.set("timeouts.head", text(value)),
-        "read_timeout" => table.set("timeouts.idle", text(value)),
-        "keepalive" if value != "off" => table.set("timeouts.keep_alive", text(value)),
-        "versions" if inner.args() == ["h2c"] => table.set("http_version", text("2")),
-        "versions" | "compression" | "keepalive_idle_conns" => {}
-        _ => return false,
+/// The lines of a `transport http`, each by itself.
+fn transport(import: &mut Import<'_>, directive: &Directive, table: &mut Table) {
+    for line in directive.block() {
+        let is_read = match line.name() {
+            "tls_trusted_ca_certs" | "tls_trust_pool" => authorities(import, line, table),
+            _ => of_transport(line, table),
+        };
+        if is_read {
+            continue;
+        }
+        import.lose_all(line, table);
+        // Whatever it says of TLS, there is TLS.
+        if line.name().starts_with("tls") {
+            table.set("tls.min_version", text("1.2"));
+        }
+    }
+}
+
+/// Follows one line of a `transport http`; false where nothing corresponds.
+fn of_transport(line: &Directive, table: &mut Table) -> bool {
+    let value = line.arg(0);
+    let plain = (!value.contains('{')).then(|| text(value));
+    match line.name() {
+        "tls" => set(table, "tls.min_version", Some(text("1.2"))),
+        "tls_insecure_skip_verify" => set(table, "tls.verify", Some("false".to_owned())),
+        "tls_server_name" => set(table, "tls.name", plain),
+        "dial_timeout" => set(table, "timeouts.connect", time(positive(value))),
+        "response_header_timeout" => set(table, "timeouts.head", time(duration(value))),
+        "read_timeout" => set(table, "timeouts.idle", time(duration(value))),
+        "keepalive" => set(table, "timeouts.keep_alive", time(positive(value))),
+        "proxy_protocol" if matches!(value, "v1" | "v2") => set(table, "send_proxy", plain),
+        "versions" if line.args() == ["h2c"] => set(table, "http_version", Some(text("2"))),
+        "versions" | "compression" | "keepalive_idle_conns" => true,
+        _ => false,
+    }
+}
+
+/// The files of CA certificates that a line names, of which a service has one; false where it names
+/// none.
+fn authorities(import: &Import<'_>, line: &Directive, table: &mut Table) -> bool {
+    let args = line.args();
+    let mut files = match (line.name(), args.as_slice()) {
+        ("tls_trust_pool", ["file", more @ ..]) => more.to_vec(),
+        ("tls_trust_pool", _) => return false,
+        (_, all) => all.to_vec(),
+    };
+    files
+        .extend(line.block().iter().filter(|it| it.name() == "pem_file").flat_map(Directive::args));
+    let Some(first) = files.first() else { return false };
+    table.set("tls.authorities", text(first));
+    if files.len() > 1 {
+        let why = "`tls.authorities` is one file: put the certificates of all of them into it";
+        table.remark(import.lines.differs(import.files, line.at(), why));
     }
     true
 }
@@ -243,7 +318,7 @@ fn transport(inner: &Directive, table: &mut Table) -> bool {
 fn to_server(inner: &Directive, upstreams: &[&str]) -> Option<Edit> {
     let is_socket = |one: &str| one.split_once('/').is_some_and(|(kind, _)| is_socket(kind));
     let address = match upstreams {
-        [one] if !is_socket(one) => address(one),
+        [one] if !is_socket(one) && addresses(one).len() == 1 => address(one),
         _ => String::new(),
     };
     let args = inner.args();

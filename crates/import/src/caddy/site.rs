@@ -7,7 +7,8 @@ use super::{
     lex::Directive,
     matched,
     matcher::{self, Matcher},
-    proxy, template, tls,
+    proxy, tell_variables, template, tls,
+    values::size,
 };
 use crate::{
     condition::{Path, When, compile},
@@ -57,6 +58,9 @@ pub(super) fn reason(name: &str) -> &'static str {
         "protocols" => {
             "HTTP/1 to 3 are spoken; `http_version` and `http3` of a listener restrict that"
         }
+        "keepalive" => "connections to servers are kept and used again",
+        "max_conns_per_host" => "`per_server.max_connections` of a group is the most there are",
+        "tls_trust_pool" => "`tls.authorities` of a service is a file of CA certificates",
         "servers" => "what it says of servers is said at each listener",
         "trusted_proxies" => "`trusted_proxies` of a listener names the proxies in front of it",
         "admin" => "[admin] has an API",
@@ -234,7 +238,11 @@ fn one(
         Ok(edits.into_iter().map(|edit| Step::always(at, Act::Edit(edit))).collect())
     };
     match directive.name() {
-        "redir" => end(redirect(args)?),
+        "redir" => {
+            let to = redirect(args)?;
+            tell_variables(import, directive, table);
+            end(to)
+        }
         "respond" => end(respond(args)?),
         "abort" => {
             let why = "the client gets 403, where Caddy says nothing";
@@ -251,7 +259,8 @@ fn one(
         "request_body" => {
             let most = directive.block().iter().find(|it| it.name() == "max_size");
             let most = most.map(|it| it.arg(0)).ok_or("it says no `max_size`")?;
-            edits(vec![Edit::Key("max_body", text(most))])
+            let most = size(most).ok_or_else(|| format!("`{most}` is no size"))?;
+            edits(vec![Edit::Key("max_body", text(&most))])
         }
         "encode" => {
             let mut algorithms = Table::default();
@@ -335,13 +344,17 @@ fn headers(
     let step = |at: usize, edit: Edit| Step::always(at, Act::Edit(edit));
     if !args.is_empty() {
         let change = proxy::change(name, args).ok_or(HEADER)?;
+        tell_variables(import, directive, table);
         return Ok(vec![step(directive.at(), change)]);
     }
     let mut steps = Vec::new();
     for line in directive.block().iter().filter(|it| it.name() != "defer") {
         let words: Vec<&str> = line.words.iter().map(|word| word.text.as_str()).collect();
         match proxy::change(name, &words) {
-            Some(change) => steps.push(step(line.at(), change)),
+            Some(change) => {
+                tell_variables(import, line, table);
+                steps.push(step(line.at(), change));
+            }
             None => table.remark(import.lines.lost(import.files, line.at(), HEADER)),
         }
     }
@@ -400,7 +413,7 @@ fn respond(args: &[&str]) -> Result<End, String> {
         [body] => (*body, "200"),
         [body, status, ..] => (*body, *status),
     };
-    if body.contains('{') {
+    if has_variable(body) {
         return Err("the body of a fixed response has no variables".to_owned());
     }
     match status.parse::<u16>() {
@@ -413,6 +426,17 @@ fn respond(args: &[&str]) -> Result<End, String> {
     }
 }
 
+/// Whether a name is between braces, other than in JSON or CSS.
+fn has_variable(body: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-/[]".contains(c);
+    let mut inside = body.split('{').skip(1).filter_map(|it| it.split_once('}'));
+    inside
+        .any(|(name, _)| name.starts_with('$') || !name.is_empty() && name.chars().all(is_of_name))
+}
+
+/// What no path has that is written as it is.
+const OTHER: [char; 3] = ['{', '?', '#'];
+
 fn rewrite(name: &str, args: &[&str]) -> Result<String, String> {
     let entry = |key: &str, value: &str| (key.to_owned(), text(value));
     Ok(inline(&match (name, args) {
@@ -420,17 +444,20 @@ fn rewrite(name: &str, args: &[&str]) -> Result<String, String> {
             vec![entry("prefix", prefix), entry("to", "/")]
         }
         ("uri", ["strip_suffix", suffix]) => {
-            vec![entry("regex", &format!("^(/.*){}$", escape(suffix))), entry("to", "/$1")]
+            vec![entry("regex", &format!("^/(.*){}$", escape(suffix))), entry("to", "/$1")]
         }
-        ("uri", ["path_regexp", regex, to]) if to.starts_with('/') => {
+        ("uri", ["path_regexp", regex, to]) if to.starts_with('/') && !to.contains(OTHER) => {
             compile(regex)?;
             vec![entry("regex", regex), entry("to", to)]
         }
         ("rewrite", [to]) => match to.strip_suffix("{uri}").or(to.strip_suffix("{path}")) {
-            Some(before) if before.starts_with('/') && !before.contains(['{', '?']) => {
+            Some(before) if before.starts_with('/') && !before.contains(OTHER) => {
                 vec![entry("prefix", "/"), entry("to", before)]
             }
-            None if to.starts_with('/') && !to.contains(['{', '?']) => vec![entry("path", to)],
+            None if to.starts_with('/') && !to.contains(OTHER) => vec![entry("path", to)],
+            None if to.starts_with('/') && !to.contains('{') => {
+                return Err("a route changes the path, and not the query".to_owned());
+            }
             _ => return Err("the new path has a variable that is not known".to_owned()),
         },
         _ => return Err("the path is changed in a way that a route has not".to_owned()),
