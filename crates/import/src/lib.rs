@@ -174,6 +174,20 @@ fn socket(path: &str) -> Option<String> {
     fits.then(|| format!("unix:{path}"))
 }
 
+/// Whether a header may have this name.
+fn is_field_name(name: &str) -> bool {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_token)
+}
+
+/// Whether a header may have this value as it is written.
+fn is_field_value(value: &str) -> bool {
+    value.trim() == value && value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+}
+
+/// Why a value is left out.
+const NO_VALUE: &str = "the value is not ASCII on one line, without spaces at its ends";
+
 /// What the path of a socket may have.
 const PATH_MAX: usize = 107;
 

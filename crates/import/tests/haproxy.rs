@@ -388,6 +388,54 @@ fn rules_of_a_frontend_without_http_are_told() {
 }
 
 #[test]
+fn variables_that_are_not_quite_the_same_are_told() {
+    for rule in ["set-header X-H %[req.hdr(Host)]", "set-header Host %[req.hdr(Host),lower]"] {
+        let made = frontend(&format!("http-request {rule}"));
+        assert!(made.text.contains("= \"$host\""), "{}", made.text);
+        assert!(why(&made, "http-request").contains("without a port"), "{:?}", made.remarks);
+    }
+    let made = frontend("http-request redirect location https://%[hdr(host)]/x");
+    assert!(why(&made, "http-request").contains("without a port"), "{:?}", made.remarks);
+    let made = frontend("http-request set-header X-H %[req.hdr(host),lower,host_only]");
+    assert!(made.text.contains("= \"$host\"") && made.remarks.is_empty(), "{:?}", made.remarks);
+    for sample in ["path,lower", "query,lower"] {
+        let made = frontend(&format!("http-request set-header X-H %[{sample}]"));
+        assert!(why(&made, "http-request").contains("no variable like"), "{:?}", made.remarks);
+    }
+}
+
+#[test]
+fn a_header_that_nobody_can_send_is_told() {
+    let made = frontend("http-request set-header X-A: 1");
+    assert!(why(&made, "http-request").contains("no name of a header"), "{:?}", made.remarks);
+    let made = frontend("http-request return status 200 hdr connection upgrade");
+    assert!(why(&made, "http-request").contains("no header `connection`"), "{:?}", made.remarks);
+    let made = frontend("redirect location \"/x \"");
+    assert!(why(&made, "redirect").contains("spaces"), "{:?}", made.remarks);
+}
+
+#[test]
+fn what_is_put_before_the_path_is_a_change_of_its_prefix() {
+    for rule in ["set-path /v1%[path]", "set-pathq /v1%[pathq]"] {
+        let made = frontend(&format!("http-request {rule}"));
+        let expected = "rewrite = { prefix = \"/\", to = \"/v1\" }";
+        assert!(made.text.contains(expected) && made.lost == 0, "{}", made.text);
+    }
+}
+
+#[test]
+fn the_header_of_forwardfor_is_not_lost_for_a_condition() {
+    let made = file(
+        "defaults\n  mode http\n  option forwardfor header X-Client-IP\n\
+         frontend f\n  bind :80\n  http-request deny if { path_reg ^/a } !{ src 10.0.0.0/8 }\n  \
+         use_backend b if { path_reg c$ }\n  default_backend b\n\
+         backend b\n  server s 10.0.0.1:80\n",
+    );
+    assert_eq!(why(&made, "option forwardfor"), "");
+    assert!(made.text.contains("X-Client-IP = \"$client_address\""), "{}", made.text);
+}
+
+#[test]
 fn rules_of_defaults_are_told() {
     let made = file(
         "defaults d\n  mode http\n  http-request deny if { path /x }\n\

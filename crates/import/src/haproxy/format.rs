@@ -43,15 +43,25 @@ pub(super) fn template(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
+/// What of the variables in a text is not quite that of HAProxy.
+pub(super) fn differing(text: &str) -> Option<&'static str> {
+    let mut samples = text.split("%[").skip(1).filter_map(|it| it.split_once(']'));
+    let is_as_sent = |(sample, _): (&str, &str)| {
+        let (name, converters) = sample.split_once(',').unwrap_or((sample, ""));
+        HOST.contains(&name) && !(converters.contains("lower") && converters.contains("host_only"))
+    };
+    samples.any(is_as_sent).then_some("`$host` is in lower case and without a port")
+}
+
+const HOST: [&str; 4] = ["hdr(host)", "hdr(Host)", "req.hdr(host)", "req.hdr(Host)"];
+
 fn sample(text: &str) -> Result<&'static str, String> {
-    Ok(match text.trim_end_matches(",lower") {
+    let unknown = || format!("no variable like `%[{text}]`");
+    let (name, converters) = text.split_once(',').unwrap_or((text, ""));
+    let ours = match name {
         "src" => "$client_address",
         "src_port" => "$client_port",
-        "hdr(host)"
-        | "hdr(Host)"
-        | "req.hdr(host)"
-        | "req.hdr(Host)"
-        | "req.hdr(host),host_only" => "$host",
+        host if HOST.contains(&host) => "$host",
         "path" => "$path",
         "query" => "$query",
         "method" => "$method",
@@ -60,8 +70,14 @@ fn sample(text: &str) -> Result<&'static str, String> {
         "ssl_fc_cipher" => "$tls_cipher",
         "ssl_c_s_dn" => "$client_certificate",
         "unique-id" | "uuid()" | "uuid" => "$request_id",
-        other => return Err(format!("no variable like `%[{other}]`")),
-    })
+        _ => return Err(unknown()),
+    };
+    let mut converters = converters.split(',').filter(|it| !it.is_empty());
+    let fits = converters.all(|it| match ours {
+        "$host" => matches!(it, "lower" | "host_only"),
+        _ => ours == "$client_address" && it == "lower",
+    });
+    if fits { Ok(ours) } else { Err(unknown()) }
 }
 
 fn alias(name: &str) -> Option<&'static str> {
@@ -98,6 +114,8 @@ mod tests {
             template("%[src]:%cp $x 5%%"),
             Ok("$client_address:$client_port $$x 5%".to_owned())
         );
+        assert_eq!(template("%[req.hdr(Host),lower]").as_deref(), Ok("$host"));
+        assert!(template("%[path,lower]").is_err() && template("%[hdr(host),upper]").is_err());
         assert!(template("%[var(txn.x)]").is_err());
         assert!(template("%Tq").is_err());
     }

@@ -271,6 +271,8 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
     let mut steps = monitor(proxy);
     steps.extend(requests(import, proxy, context, &mut acls, &mut table));
     let is_changed = change_of_path(proxy).is_some();
+    // What backends have of the same defaults is done already.
+    let forwarded = proxy.last(&["option", "forwardfor"]).map(Line::at);
     for line in proxy.lines("use_backend") {
         if is_computed(line) {
             listener.table.remark(import.lines.lost(import.files, line.at(), COMPUTED));
@@ -279,6 +281,7 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
         for term in terms(import, line, &acls, context, &mut listener.table) {
             let place = (line.at(), is_changed);
             let mut steps = to_service(import, line.word(1), place, context, &acls.changed);
+            steps.retain(|step| Some(step.rule) != forwarded);
             for (at, why) in steps::confine(&mut steps, &term.yes, &term.no) {
                 listener.table.remark(import.lines.lost(import.files, at, &why));
             }

@@ -4,14 +4,16 @@ use loadline_core::rules::is_framing;
 
 use super::{
     acl::{Context, Term},
-    format::template,
+    format::{differing, template},
     lex::{Line, Word},
 };
 use crate::{
+    NO_VALUE,
     condition::compile,
     expression::{first, replacement},
+    is_field_name, is_field_value,
     steps::{Act, Edit, End, Step},
-    write::{inline, text},
+    write::{VARIABLE, inline, text},
 };
 
 /// What a rule does, and what of it differs.
@@ -41,9 +43,12 @@ pub(super) fn steps(line: &Line, act: &Act, terms: Vec<Term>) -> Vec<Step> {
 pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
     let words: Vec<&str> = split(line).0.iter().map(|word| word.text.as_str()).collect();
     let words = if words[0] == "redirect" { &words[..] } else { &words[1..] };
-    let read = |act| Ok(Read { act: Some(act), differs: None });
+    let differs = words.iter().find_map(|word| differing(word));
+    let read = |act| Ok(Read { act: Some(act), differs });
     match words {
-        ["redirect", rest @ ..] => redirect(rest),
+        ["redirect", rest @ ..] => {
+            redirect(rest).map(|read| Read { differs: read.differs.or(differs), ..read })
+        }
         ["deny" | "block", rest @ ..] => Ok(Read {
             act: Some(Act::End(End::key("deny", status(rest, "403")?))),
             differs: (rest.len() > 2).then_some("the body of the refusal is that of loadline"),
@@ -67,7 +72,12 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
         ["set-header", name, value] => read(header("request_headers.set", name, value)?),
         ["add-header", name, value] => read(header("request_headers.add", name, value)?),
         ["del-header", name] => read(header("request_headers.remove", name, "")?),
-        ["set-path" | "set-uri", path] if path.starts_with('/') && !path.contains(['%', '?']) => {
+        [name, path] if before_path(name, path).is_some() => {
+            let before = before_path(name, path).unwrap_or_default();
+            let change = [("prefix".to_owned(), text("/")), ("to".to_owned(), text(before))];
+            read(Act::Edit(Edit::Key("rewrite", inline(&change))))
+        }
+        ["set-path" | "set-uri", path] if is_path(path) => {
             let rewrite = inline(&[("path".to_owned(), text(path))]);
             read(Act::Edit(Edit::Key("rewrite", rewrite)))
         }
@@ -79,6 +89,21 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
         ["cache-use", ..] => read(Act::Edit(Edit::Key("cache", "true".to_owned()))),
         _ => Err(super::reasons::reason(line).to_owned()),
     }
+}
+
+/// Whether it is a path without variables.
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') && !text.contains(['%', '?', '#'])
+}
+
+/// What an action puts before the path, where it does nothing else.
+fn before_path<'a>(action: &str, path: &'a str) -> Option<&'a str> {
+    let before = match action {
+        "set-path" => path.strip_suffix("%[path]")?,
+        "set-pathq" => path.strip_suffix("%[pathq]")?,
+        _ => return None,
+    };
+    (is_path(before) && !before.ends_with('/')).then_some(before)
 }
 
 /// The headers that loadline sets by itself.
@@ -111,11 +136,17 @@ fn header(table: &'static str, name: &str, value: &str) -> Result<Act, String> {
     if is_framing(name) || is_host {
         return Err(format!("`{name}` is not for routes to change"));
     }
-    let value = template(value)?;
-    if value.trim() != value || !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-        return Err("the value is not ASCII on one line".to_owned());
+    if !is_field_name(name) {
+        return Err(format!("`{name}` is no name of a header"));
     }
-    Ok(Act::Edit(Edit::Header(table, name.to_owned(), value)))
+    Ok(Act::Edit(Edit::Header(table, name.to_owned(), field_value(value)?)))
+}
+
+/// The value of a header, with variables of ours.
+fn field_value(value: &str) -> Result<String, String> {
+    let value = template(value)?;
+    let is_value = is_field_value(&value.replace(VARIABLE, "$"));
+    if is_value { Ok(value) } else { Err(NO_VALUE.to_owned()) }
 }
 
 /// An `http-response` or `http-after-response` rule.
@@ -170,7 +201,10 @@ fn answer(words: &[&str]) -> Result<End, String> {
             }
             "hdr" => {
                 let name = value().to_owned();
-                headers.push((name, text(&template(value())?)));
+                if is_framing(&name) || !is_field_name(&name) {
+                    return Err(format!("a fixed response has no header `{name}`"));
+                }
+                headers.push((name, text(&field_value(value())?)));
             }
             other => return Err(format!("a fixed response has no `{other}`")),
         }
@@ -215,7 +249,7 @@ fn redirect(words: &[&str]) -> Result<Read, String> {
         }
         "prefix" => End::key("redirect", prefix(to, status)?),
         "location" => {
-            End::answer(vec![status], vec![("Location".to_owned(), text(&template(to)?))])
+            End::answer(vec![status], vec![("Location".to_owned(), text(&field_value(to)?))])
         }
         _ => return Err("it is no redirect by scheme, prefix or location".to_owned()),
     };
