@@ -49,10 +49,14 @@ pub(crate) struct Service {
 pub(crate) const PROTECTED: &str = "THIS PROTECTED SOMETHING";
 
 /// Lines that keep somebody out begin so.
-const GUARDS: [&str; 24] = [
+const GUARDS: [&str; 36] = [
     "abort",
+    "access_by_lua",
     "auth_",
+    "authenticate",
+    "authorize",
     "block ",
+    "filter spoe",
     "hide ",
     "http-request return status 4",
     "http-response deny",
@@ -67,6 +71,14 @@ const GUARDS: [&str; 24] = [
     "http-request reject",
     "http-request tarpit",
     "http-request silent-drop",
+    "http-request use-service lua",
+    "modsecurity on",
+    "modsecurity_rules",
+    "reqdeny",
+    "reqideny",
+    "reqitarpit",
+    "reqtarpit",
+    "rspdeny",
     "tcp-request connection reject",
     "tcp-request content reject",
     "deny ",

@@ -38,6 +38,8 @@ fn refusals_that_are_lost_are_told_apart() {
         "@x expression true\nabort @x",
         "@x expression true\nhandle @x {\nrespond 403\n}",
         "rate_limit {\nzone a {\nkey b\n}\n}",
+        "authorize with mine",
+        "route {\nauthenticate with portal\n}",
     ] {
         let made = site(lines);
         let is_told = made.remarks.iter().any(|it| it.why.contains("PROTECTED"));

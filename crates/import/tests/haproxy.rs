@@ -436,6 +436,27 @@ fn the_header_of_forwardfor_is_not_lost_for_a_condition() {
 }
 
 #[test]
+fn what_keeps_somebody_out_is_told_apart() {
+    for rule in [
+        "reqideny ^X-Bad",
+        "reqdeny x",
+        "reqtarpit x",
+        "filter spoe engine waf",
+        "http-request use-service lua.auth",
+    ] {
+        let made = frontend(rule);
+        assert!(why(&made, rule).contains("PROTECTED"), "{rule}: {:?}", made.remarks);
+    }
+    let made = file(
+        "listen s\n  mode http\n  bind :9000\n  stats enable\n  stats auth a:b\n  \
+         http-request deny unless { src 10.0.0.0/8 }\n",
+    );
+    for line in ["stats auth", "http-request deny"] {
+        assert!(why(&made, line).contains("PROTECTED"), "{line}: {:?}", made.remarks);
+    }
+}
+
+#[test]
 fn rules_of_defaults_are_told() {
     let made = file(
         "defaults d\n  mode http\n  http-request deny if { path /x }\n\

@@ -63,6 +63,9 @@ fn refusals_that_are_lost_are_told_apart() {
         "location ~ ^/(?!a) {\nlocation /b {\nreturn 403;\n}\n}",
         "location / {\nproxy_pass http://s;\nlimit_except GET {\ndeny all;\n}\n}",
         "location / {\nproxy_pass http://s;\nlimit_conn one 1;\n}",
+        "access_by_lua_block { x() }",
+        "access_by_lua_file /a.lua;",
+        "modsecurity on;",
     ] {
         let made = server(lines);
         let is_told = made.remarks.iter().any(|it| it.why.contains("PROTECTED"));

@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     files::Files,
-    model::{Configuration, Lines, Table},
+    model::{Configuration, Lines, PROTECTED, Table, is_guard},
     write::{VARIABLE, text},
 };
 
@@ -172,6 +172,15 @@ fn stats(import: &mut Import<'_>, proxy: Proxy<'_>) -> bool {
         let why = "the dashboard and the API listen on the loopback interface alone, without a \
                    password: put a listener with TLS before it, or use an SSH tunnel";
         import.made.admin.remark(import.lines.differs(import.files, first.at(), why));
+        let is_closed = |line: &&Line| {
+            line.begins(&["stats", "auth"])
+                || line.begins(&["stats", "http-request"])
+                || is_guard(&line.from(0).join(" "))
+        };
+        for line in proxy.section.lines.iter().filter(is_closed) {
+            let why = format!("{PROTECTED}: the dashboard asks nobody who it is");
+            import.made.admin.remark(import.lines.lost(import.files, line.at(), &why));
+        }
         return true;
     }
     let why = "the dashboard has an address of its own: [admin] bind = \"127.0.0.1:9090\"";
