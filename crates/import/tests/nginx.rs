@@ -27,6 +27,119 @@ fn has(made: &Imported, line: &str) -> bool {
 }
 
 #[test]
+fn a_server_with_ssl_on_has_tls() {
+    let site = |more: &str| {
+        file(&format!(
+            "server {{\nlisten 443;\nssl on;\nssl_certificate a.pem;\nssl_certificate_key a.key;\n\
+             {more}\nreturn 204;\n}}\n"
+        ))
+    };
+    let made = site("listen 443 quic;");
+    assert!(has(&made, "protocol = \"https\"") && made.remarks.is_empty(), "{}", made.text);
+    let http = "http {\nssl on;\nserver {\nlisten 443;\nreturn 204;\n}\n}\n";
+    assert!(why(&file(http), "server").contains("no certificate"), "{}", file(http).text);
+}
+
+#[test]
+fn variables_that_are_not_quite_the_same_are_told() {
+    let made = server(
+        "location / {\nproxy_set_header X-A $http_host;\nproxy_set_header X-B ${uri};\n\
+         proxy_set_header X-C $host;\nproxy_pass http://s;\n}",
+    );
+    assert!(why(&made, "proxy_set_header X-A").contains("without a port"), "{:?}", made.remarks);
+    assert!(why(&made, "proxy_set_header X-B").contains("not decoded"), "{:?}", made.remarks);
+    assert_eq!(why(&made, "proxy_set_header X-C"), "");
+    let made = server("location / {\nadd_header X-B $uri always;\nproxy_pass http://s;\n}");
+    assert!(why(&made, "add_header").contains("not decoded"), "{:?}", made.remarks);
+    let made = server("return 301 https://a.example/?h=$http_host;");
+    assert!(why(&made, "return").contains("without a port"), "{:?}", made.remarks);
+}
+
+#[test]
+fn an_alias_without_a_slash_is_a_directory_with_one() {
+    let made = server("location /img {\nalias /srv/pics;\n}");
+    let redirect = "path = \"/img\"\nredirect = { rewrite = { path = \"/img/\" }, status = 301 }";
+    assert!(made.text.contains(redirect), "{}", made.text);
+    assert!(why(&made, "alias").contains("whole segments"), "{:?}", made.remarks);
+    let made = server("location /robots.txt {\nalias /srv/robots.txt;\n}");
+    assert!(!made.text.contains("status = 301"), "{}", made.text);
+    let made = server("location /img/ {\nalias /srv/pics/;\n}");
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+}
+
+#[test]
+fn what_no_request_or_response_can_have_is_told() {
+    let made = server("location /a?b/ {\nproxy_pass http://s;\n}");
+    assert!(!made.text.contains("status = 301"), "{}", made.text);
+    let made = server("return 301 \"/space \";");
+    assert!(why(&made, "return").contains("spaces"), "{:?}", made.remarks);
+    let made = server("location / {\nadd_header Connection close;\nproxy_pass http://s;\n}");
+    assert!(why(&made, "add_header").contains("no header"), "{:?}", made.remarks);
+    let made = server("location / {\nproxy_set_header X-A: 1;\nproxy_pass http://s;\n}");
+    assert!(why(&made, "proxy_set_header").contains("no name"), "{:?}", made.remarks);
+}
+
+#[test]
+fn settings_of_servers_that_cannot_be_said_are_told() {
+    let made = server(
+        "location / {\nproxy_connect_timeout 0;\nproxy_ssl_name a.example:8443;\n\
+         proxy_pass https://10.0.0.9;\n}",
+    );
+    assert!(!made.text.contains("timeouts.connect ="), "{}", made.text);
+    assert!(why(&made, "proxy_connect_timeout").contains("above zero"), "{:?}", made.remarks);
+    assert!(has(&made, "tls.name = \"a.example\""), "{}", made.text);
+}
+
+#[test]
+fn a_second_server_of_a_stream_at_one_address_is_told() {
+    let one = |name: &str, server: &str| {
+        format!("server {{\nlisten 443;\nserver_name {name};\nproxy_pass {server};\n}}\n")
+    };
+    let servers = one("a.example", "10.0.0.1:443") + &one("b.example", "10.0.0.2:443");
+    let made = file(&format!("stream {{\n{servers}}}\n"));
+    assert!(why(&made, "listen 443").contains("bound above"), "{:?}", made.remarks);
+    assert_eq!(made.text.matches("bind = \":443\"").count(), 1, "{}", made.text);
+}
+
+#[test]
+fn a_page_that_is_tried_last_is_that_for_paths_without_a_file() {
+    let made = server("root /srv/www;\nlocation / {\ntry_files $uri $uri/ /index.html =404;\n}");
+    assert!(made.text.contains("error_page = \"/index.html\""), "{}", made.text);
+    assert!(why(&made, "try_files").contains("not 200"), "{:?}", made.remarks);
+}
+
+#[test]
+fn a_variable_in_the_path_of_a_server_is_told_as_that() {
+    let made = server("location ~ ^/x/(.*)$ {\nproxy_pass http://s/q/$1;\n}");
+    assert!(why(&made, "proxy_pass").contains("path has a variable"), "{:?}", made.remarks);
+    let made = server("location / {\nproxy_pass http://$a/q;\n}");
+    assert!(why(&made, "proxy_pass").contains("name of its own"), "{:?}", made.remarks);
+}
+
+#[test]
+fn variables_that_are_set_once_and_for_all_name_servers() {
+    let app = "set $upstream_app calibre-web;\nset $upstream_port 8083;\n\
+               set $upstream_proto http;\n\
+               proxy_pass $upstream_proto://$upstream_app:${upstream_port};";
+    let made = server(&format!("location / {{\nproxy_set_header Host $host;\n{app}\n}}"));
+    assert!(made.text.contains("    \"calibre-web:8083\","), "{}", made.text);
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+    let made = server("set $up 10.0.0.7:80;\nlocation /a {\nproxy_pass http://$up;\n}");
+    assert!(made.text.contains("    \"10.0.0.7:80\",") && made.lost == 0, "{}", made.text);
+    // Not the same for all requests, or with a path, which means another one then.
+    for lines in [
+        "set $up a;\nif ($http_x) {\nset $up b;\n}\nlocation / {\nproxy_pass http://$up;\n}",
+        "set $up $arg_x;\nlocation / {\nproxy_pass http://$up;\n}",
+        "location / {\nset $up a;\nproxy_pass http://$up/x;\n}",
+        "location / {\nset $up a;\nlocation /b {\nproxy_pass http://$up;\n}\n}",
+    ] {
+        let made = server(lines);
+        assert!(why(&made, "proxy_pass").contains("name of its own"), "{lines}: {}", made.text);
+        assert!(!why(&made, "set $up").is_empty(), "{lines}: {:?}", made.remarks);
+    }
+}
+
+#[test]
 fn settings_of_one_location_are_not_those_of_another() {
     let made = server(
         "location / {\nproxy_pass http://s;\n}\n\

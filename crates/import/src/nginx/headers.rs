@@ -7,9 +7,10 @@ use super::{
     lex::Directive,
     location::Place,
     scope::Scope,
-    values::{Literals, template},
+    values::{Literals, differing, template},
 };
 use crate::{
+    NO_VALUE, is_field_name, is_field_value,
     model::Table,
     steps::{Act, Edit, Step},
 };
@@ -41,7 +42,10 @@ pub(super) fn edits(
     for directive in to_servers(scope) {
         let name = directive.arg(0).to_ascii_lowercase();
         match request_header(directive, names.contains(&name), literals) {
-            Ok(Some(change)) => edit(directive.at(), change),
+            Ok(Some(change)) => {
+                edit(directive.at(), change);
+                tell_variables(import, directive, directive.arg(1), table);
+            }
             Ok(None) => {}
             Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
         }
@@ -52,6 +56,7 @@ pub(super) fn edits(
             Ok(value) => {
                 let change = header("answer_headers.add", directive.arg(0), &value);
                 edit(directive.at(), change);
+                tell_variables(import, directive, directive.arg(1), table);
             }
             Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
         }
@@ -102,6 +107,7 @@ pub(super) fn returned(
             Ok(value) => {
                 end = end.with_header(name, &value);
                 names.push(name);
+                tell_variables(import, added_by, added_by.arg(1), table);
                 continue;
             }
             Err(why) => why,
@@ -111,20 +117,25 @@ pub(super) fn returned(
     Act::End(end)
 }
 
+/// Tells where a text has a variable that is not quite that of nginx.
+fn tell_variables(import: &Import<'_>, directive: &Directive, text: &str, table: &mut Table) {
+    if let Some(why) = differing(text) {
+        table.remark(import.lines.differs(import.files, directive.at(), why));
+    }
+}
+
 fn is_always(directive: &Directive) -> bool {
     directive.args().get(2) == Some(&"always")
 }
 
 /// The value of an `add_header`.
 fn added(directive: &Directive, literals: Literals<'_>) -> Result<String, String> {
+    let name = directive.arg(0);
+    if is_framing(name) || !is_field_name(name) {
+        return Err(format!("responses get no header `{name}` by a route"));
+    }
     let value = template(directive.arg(1), literals)?;
-    if is_value(&value) { Ok(value) } else { Err(NO_VALUE.to_owned()) }
-}
-
-const NO_VALUE: &str = "the value is not ASCII on one line";
-
-fn is_value(value: &str) -> bool {
-    value.trim() == value && value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+    if is_field_value(&value) { Ok(value) } else { Err(NO_VALUE.to_owned()) }
 }
 
 /// A `proxy_set_header`; none where loadline does the same by itself. `is_more` is whether there
@@ -148,11 +159,14 @@ fn request_header(
     if native {
         return Ok(None);
     }
+    if !is_field_name(name) {
+        return Err(format!("`{name}` is no name of a header"));
+    }
     if value.is_empty() {
         return Ok(Some(header("request_headers.remove", name, "")));
     }
     let value = template(value, literals)?;
-    if !is_value(&value) {
+    if !is_field_value(&value) {
         return Err(NO_VALUE.to_owned());
     }
     let table = if is_more { "request_headers.add" } else { "request_headers.set" };

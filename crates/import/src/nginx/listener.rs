@@ -35,8 +35,9 @@ struct Address {
 
 /// Directives of `http` and `server` that are read somewhere.
 pub(super) fn is_read(name: &str) -> bool {
-    const READ: [&str; 45] = [
+    const READ: [&str; 46] = [
         "internal",
+        "ssl",
         "underscores_in_headers",
         "server",
         "upstream",
@@ -107,6 +108,10 @@ pub(super) fn listeners(import: &mut Import<'_>, http: &Scope<'_>) {
         }
         tables.push(table);
     }
+    // `ssl on` of the default server is for all of an address.
+    for address in &mut addresses {
+        address.tls |= is_tls(&servers[address.servers[0]].scope);
+    }
     let mut first: Vec<Listener> = Vec::new();
     for address in &addresses {
         let made = listener(import, address, &servers, &mut tables);
@@ -136,7 +141,8 @@ fn listen(
     if own.is_empty() {
         add(addresses, ":80".to_owned(), index, &[]);
     }
-    let is_https = own.iter().any(|it| it.args().contains(&"ssl") && !it.args().contains(&"quic"));
+    let is_https = own.iter().any(|it| it.args().contains(&"ssl") && !it.args().contains(&"quic"))
+        || is_tls(&server.scope);
     for directive in own {
         let args = directive.args();
         let options = args.get(1..).unwrap_or_default();
@@ -156,6 +162,11 @@ fn listen(
             }
         }
     }
+}
+
+/// Whether all addresses of a server have TLS.
+fn is_tls(scope: &Scope<'_>) -> bool {
+    scope.value("ssl") == Some("on")
 }
 
 fn add(addresses: &mut Vec<Address>, bind: String, server: usize, options: &[&str]) {
@@ -435,7 +446,8 @@ fn tell_clients(import: &Import<'_>, address: &Address, servers: &[Server<'_>], 
     }
 }
 
-fn is_zero(time: &str) -> bool {
+/// Whether a time as our file writes it is none.
+pub(super) fn is_zero(time: &str) -> bool {
     time.trim_start_matches('0').chars().all(|c| c.is_ascii_alphabetic())
 }
 
@@ -529,7 +541,8 @@ fn is_pass(name: &str) -> bool {
     name.ends_with("_pass")
 }
 
-/// nginx sends `/a` to `/a/` where the location `/a/` has a server, unless there is one of `/a`.
+/// nginx sends `/a` to `/a/` where the location `/a/` has a server, unless there is one of `/a`;
+/// and where `/a` is a directory of an alias.
 fn redirected(
     inner: &Scope<'_>,
     directive: &Directive,
@@ -538,12 +551,17 @@ fn redirected(
 ) -> Option<Step> {
     let is_passed = inner.own().iter().any(|it| is_pass(it.name()));
     let is_prefix = directive.words.len() == 2 || directive.arg(0) == "^~";
-    let bare =
-        prefix.strip_suffix('/').filter(|bare| !bare.is_empty() && is_passed && is_prefix)?;
-    if prefixes.iter().any(|other| other == bare) {
+    let alias = inner.own().iter().find(|it| it.name() == "alias");
+    let is_folder = !is_passed && alias.is_some_and(|it| location::is_folder(it));
+    let bare = match prefix.strip_suffix('/') {
+        Some(bare) => Some(bare).filter(|_| is_passed && !prefixes.iter().any(|it| it == bare))?,
+        None => Some(prefix).filter(|_| is_folder)?,
+    };
+    // No path of a request has these.
+    if bare.is_empty() || !is_prefix || bare.contains(['?', '#']) {
         return None;
     }
-    let change = inline(&[("path".to_owned(), text(prefix))]);
+    let change = inline(&[("path".to_owned(), text(&format!("{bare}/")))]);
     let keys = [("rewrite".to_owned(), change), ("status".to_owned(), "301".to_owned())];
     let end = End::key("redirect", inline(&keys));
     let mut step = Step::always(directive.at(), Act::End(end));

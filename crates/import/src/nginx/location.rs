@@ -201,6 +201,7 @@ pub(super) fn content(
                 steps.extend(passed_path(import, pass, target, prefix, table));
             }
             tell_redirects(import, pass, target, prefix, scope, table);
+            upstream::tell_settings(import, scope, table);
             let said = upstream::said(target, scope, pass.name() == "grpc_pass");
             let found = service(import, pass, target, said);
             if found.is_none() {
@@ -402,7 +403,15 @@ fn files(
         table.remark(import.lines.lost(import.files, directive.at(), why));
         return (directive.at(), refused("404"));
     }
-    let is_file = alias.is_some() && !folder.ends_with('/') && is_one_path(vhost, scope);
+    let is_one = alias.is_some() && is_one_path(vhost, scope);
+    let is_file = is_one && !folder.ends_with('/');
+    if alias.is_some() && !is_one && !(prefix.ends_with('/') && folder.ends_with('/')) {
+        let why = format!(
+            "nginx puts `{folder}` in the place of the text `{prefix}`, loadline in that of whole \
+             segments of the path"
+        );
+        table.remark(import.lines.differs(import.files, directive.at(), &why));
+    }
     let (folder, file) = folder.rsplit_once('/').filter(|_| is_file).unwrap_or((folder, ""));
     if alias.is_some() {
         if prefix.is_empty() {
@@ -426,6 +435,12 @@ fn files(
     let mut said = Table::default();
     upstream::compression(scope, &mut said);
     (directive.at(), End::service(&store_service(import, folder, inline(&store), said)))
+}
+
+/// Whether an alias is a directory without a slash behind it, as far as its name tells.
+pub(super) fn is_folder(alias: &Directive) -> bool {
+    let last = alias.arg(0).rsplit('/').next().unwrap_or_default();
+    !last.is_empty() && !last.contains('.')
 }
 
 /// Whether the location is one of `=`.
@@ -485,16 +500,21 @@ fn tried(
 ) -> Option<(String, String)> {
     let directive = scope.nearest("try_files").last().copied()?;
     let args = directive.args();
+    let is_page = |it: &str| it.starts_with('/') && !it.contains(['$', '?']);
     let (last, tried) = args.split_last()?;
+    let (page, tried) = match (*last, tried.split_last()) {
+        ("=404", Some((page, before))) if is_page(page) => (*page, before),
+        _ => (*last, tried),
+    };
     let is_usual =
         tried.iter().all(|it| ["$uri", "$uri/", "$uri/index.html", "$uri index.html"].contains(it));
-    if is_usual && *last == "=404" {
+    if is_usual && page == "=404" {
         return None;
     }
-    if is_usual && last.starts_with('/') && !last.contains(['$', '?']) {
+    if is_usual && is_page(page) {
         let why = "where there is no file, that page is sent with the status 404, not 200";
         table.remark(import.lines.differs(import.files, directive.at(), why));
-        return Some(("error_page".to_owned(), text(last)));
+        return Some(("error_page".to_owned(), text(page)));
     }
     let why = "a store sends the file at the path, or 404: nothing else is tried";
     table.remark(import.lines.lost(import.files, directive.at(), why));

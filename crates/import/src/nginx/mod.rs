@@ -5,6 +5,7 @@
 //!                            +--server, location--> steps --by listener and host--> routes
 //! ```
 
+mod constants;
 mod headers;
 mod lex;
 mod listener;
@@ -86,7 +87,8 @@ pub(crate) fn import(
     lines: &mut Lines,
     includes: &Includes<'_>,
 ) -> Configuration {
-    let tree = lex::tree(files, lines, includes, 0, 0);
+    let mut tree = lex::tree(files, lines, includes, 0, 0);
+    constants::fill(&mut tree);
     let mut import = Import {
         files,
         lines,

@@ -1,9 +1,11 @@
 //! `return` and `rewrite` of nginx.
 
-use super::values::{Literals, template};
+use super::values::{Literals, differing, template};
 use crate::{
+    NO_VALUE,
     condition::{Path, When, compile},
     expression::{first, replacement},
+    is_field_value,
     steps::{Act, Edit, End},
     write::{inline, text},
 };
@@ -73,8 +75,11 @@ fn redirect(status: &str, url: &str, literals: Literals<'_>) -> Result<Read, Str
         return Ok(Read::end(End::key("redirect", inline(&entries)), differs));
     }
     let location = template(url, literals)?;
+    if !is_field_value(&location) {
+        return Err(NO_VALUE.to_owned());
+    }
     let headers = vec![("Location".to_owned(), text(&location))];
-    Ok(Read::end(End::answer(vec![code], headers), None))
+    Ok(Read::end(End::answer(vec![code], headers), differing(url)))
 }
 
 /// Scheme, host and beginning of the path that come before the path that was asked for, as keys of

@@ -39,6 +39,10 @@ fn server(import: &mut Import<'_>, scope: &Scope<'_>) {
                 table.remark(import.lines.lost(import.files, directive.at(), why));
             }
             "listen" => match values::listen(directive.arg(0)) {
+                Some((bind, _)) if is_bound(import, &bind) => {
+                    let why = format!("`{bind}` is bound above: this server is left out there");
+                    table.remark(import.lines.lost(import.files, directive.at(), &why));
+                }
                 Some((bind, _)) => {
                     let options = ["ssl", "proxy_protocol"];
                     let options = options.map(|option| directive.args().contains(&option));
@@ -82,6 +86,11 @@ fn server(import: &mut Import<'_>, scope: &Scope<'_>) {
     import.made.listeners.push(listener);
 }
 
+/// Whether a listener has this address already.
+fn is_bound(import: &Import<'_>, bind: &str) -> bool {
+    import.made.listeners.iter().flat_map(|it| &it.bind).any(|it| it == bind)
+}
+
 /// How long a connection may be without a byte: the shorter of both sides counts.
 fn idle(scope: &Scope<'_>) -> String {
     scope.value("proxy_timeout").and_then(time).unwrap_or_else(|| IDLE.to_owned())
@@ -97,6 +106,7 @@ fn pass(
     listener: &mut Listener,
     table: &mut Table,
 ) {
+    upstream::tell_settings(import, scope, table);
     let target = Target::read(directive.arg(0)).and_then(|mut target| {
         target.tls = scope.value("proxy_ssl") == Some("on");
         let mut said = upstream::said(&target, scope, false);

@@ -1,6 +1,6 @@
 //! Upstreams of nginx, and what `proxy_pass` names, as services.
 
-use super::{Import, lex::Directive, scope::Scope, values::time};
+use super::{Import, lex::Directive, listener::is_zero, scope::Scope, values::time};
 use crate::{
     model::{Service, Table},
     write::{inline, list, text},
@@ -192,8 +192,13 @@ impl Target {
         };
         let (host, path) = rest.split_at(end.unwrap_or(rest.len()));
         let path = path.trim_start_matches(':');
-        if rest.contains('$') {
+        if host.contains('$') {
             return Err("a service has a name of its own, not that of a variable".to_owned());
+        }
+        if path.contains('$') {
+            let why = "its path has a variable; `rewrite` of a route changes the path by an \
+                       expression";
+            return Err(why.to_owned());
         }
         if host.is_empty() {
             return Err(crate::NO_ADDRESS.to_owned());
@@ -295,7 +300,9 @@ fn settings(target: &Target, scope: &Scope<'_>, is_grpc: bool, said: &mut Table)
         ("read_timeout", "timeouts.idle"),
     ];
     for (name, key) in times {
-        if let Some(time) = scope.value(&named(name)).and_then(time) {
+        let time = scope.value(&named(name)).and_then(time);
+        // Only this one cannot be switched off.
+        if let Some(time) = time.filter(|it| key != "timeouts.connect" || !is_zero(it)) {
             said.set(key, text(&time));
         }
     }
@@ -312,10 +319,29 @@ fn settings(target: &Target, scope: &Scope<'_>, is_grpc: bool, said: &mut Table)
             said.set("tls.verify", "false");
         }
         if let Some(name) = scope.value(&named("ssl_name")).filter(|name| !name.contains('$')) {
-            said.set("tls.name", text(name));
+            said.set("tls.name", text(without_port(name)));
         }
     }
     compression(scope, said);
+}
+
+/// The name of a server without its port, as nginx takes it for TLS.
+fn without_port(name: &str) -> &str {
+    let is_port = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    match name.rsplit_once(':') {
+        Some((host, port)) if is_port(port) && !host.contains(':') => host,
+        _ => name,
+    }
+}
+
+/// Tells what of the settings of a service nginx does otherwise.
+pub(super) fn tell_settings(import: &Import<'_>, scope: &Scope<'_>, table: &mut Table) {
+    let timeouts = ["proxy_connect_timeout", "grpc_connect_timeout"];
+    let last = timeouts.iter().filter_map(|name| scope.nearest(name).last().copied());
+    for directive in last.filter(|it| time(it.arg(0)).is_some_and(|time| is_zero(&time))) {
+        let why = "a server has 3s to be connected with: `timeouts.connect` is above zero";
+        table.remark(import.lines.differs(import.files, directive.at(), why));
+    }
 }
 
 /// What is compressed.

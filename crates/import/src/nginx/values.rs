@@ -87,6 +87,22 @@ pub(super) fn template(text: &str, literals: Literals<'_>) -> Result<String, Str
     Ok(out)
 }
 
+/// What of the variables in a text is not quite that of nginx.
+pub(super) fn differing(text: &str) -> Option<&'static str> {
+    let has = |name: &str| {
+        let is_end = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+        let mut found = text.split('$').skip(1).map(|it| it.trim_start_matches('{'));
+        found.any(|it| {
+            it.strip_prefix(name).is_some_and(|it| it.is_empty() || it.starts_with(is_end))
+        })
+    };
+    if has("http_host") {
+        return Some("`$host` is in lower case and without a port");
+    }
+    let is_path = has("uri") || has("document_uri");
+    is_path.then_some("`$path` is as the client sent it: not decoded, and not rewritten")
+}
+
 fn variable<'a>(name: &str, literals: Literals<'a>) -> Option<&'a str> {
     Some(match name {
         "host" | "http_host" => "$host",
