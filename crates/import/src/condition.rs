@@ -132,6 +132,19 @@ impl When {
         None
     }
 
+    /// Whether it holds wherever the other does, as far as that can be told.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        let has = |field: &Field| {
+            let mut fields = other.fields.clone();
+            matches!(add_field(&mut fields, field), Ok(true)) && fields == other.fields
+        };
+        within(other.hosts.as_ref(), self.hosts.as_ref(), meet_hosts)
+            && within(other.paths.as_ref(), self.paths.as_ref(), meet_paths)
+            && within(other.methods.as_ref(), self.methods.as_ref(), meet_equal)
+            && within(other.sources.as_ref(), self.sources.as_ref(), meet_networks)
+            && self.fields.iter().all(has)
+    }
+
     /// Both together; none where no request is both.
     ///
     /// # Errors
@@ -183,6 +196,20 @@ fn both<T: Clone + PartialEq>(
         }
     }
     Ok((!common.is_empty()).then_some(Some(common)))
+}
+
+/// Whether each pattern of a list is one of those that the other list takes.
+fn within<T: PartialEq>(
+    list: Option<&Vec<T>>,
+    other: Option<&Vec<T>>,
+    meet: fn(&T, &T) -> Meet<T>,
+) -> bool {
+    let Some(other) = other else { return true };
+    let is_taken = |one: &T| {
+        let mut common = other.iter().map(|it| meet(it, one));
+        common.any(|common| matches!(common, Meet::Some(found) if found == *one))
+    };
+    list.is_some_and(|list| list.iter().all(is_taken))
 }
 
 fn meet_equal(one: &String, other: &String) -> Meet<String> {
@@ -376,6 +403,21 @@ mod tests {
         let exact = When::host(vec![Host::Exact("a.example.com".to_owned())]);
         assert_eq!(below.and(&exact), Ok(Some(exact.clone())));
         assert_eq!(begins("/").and(&exact).map(|it| it.is_some()), Ok(true));
+    }
+
+    #[test]
+    fn a_condition_covers_what_each_of_its_patterns_takes() {
+        let paths = |all: &[&str]| {
+            When::path(all.iter().map(|it| Path::Begins((*it).to_owned())).collect())
+        };
+        assert!(paths(&["/a/b", "/a"]).covers(&begins("/a")));
+        assert!(paths(&["/a", "/b"]).covers(&paths(&["/b/c", "/a"])));
+        assert!(!paths(&["/a/b", "/b"]).covers(&begins("/a")));
+        assert!(When::default().covers(&begins("/a")) && !begins("/a").covers(&When::default()));
+        let field = |value| When::field(Place::Header, "X", vec![value]);
+        let one = Value::Exact("1".to_owned());
+        assert!(field(Value::Any).covers(&field(one.clone())));
+        assert!(!field(one).covers(&field(Value::Any)));
     }
 
     #[test]

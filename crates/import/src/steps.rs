@@ -271,7 +271,7 @@ impl Routes {
     /// from the one before is added to that list.
     fn push(&mut self, route: Route) {
         let earlier = self.routes.iter().rev().take(COMPARED_MAX);
-        let covers = |it: &Route| it.when.and(&route.when) == Ok(Some(route.when.clone()));
+        let covers = |it: &Route| it.when.covers(&route.when);
         if earlier.into_iter().any(covers) {
             return;
         }
@@ -335,6 +335,17 @@ mod tests {
         let paths: Vec<_> = made.iter().map(|route| route.when.clone()).collect();
         assert_eq!(edits, [0, 1, 0]);
         assert_eq!(paths, [begins("/a/x"), begins("/a"), When::default()]);
+    }
+
+    #[test]
+    fn a_route_behind_one_that_takes_all_it_takes_is_left_out() {
+        let deny = |status: &str| Act::End(End::key("deny", status.to_owned()));
+        let steps = [
+            step(begins("/auth-more"), vec![], deny("401")),
+            step(begins("/auth"), vec![], deny("401")),
+            step(begins("/auth"), vec![], deny("404")),
+        ];
+        assert_eq!(told(&steps).len(), 1);
     }
 
     #[test]
