@@ -7,7 +7,8 @@
 //!   instant; httperf counts from its connect, and is silent on how late that was;
 //! - the test ends with the last response: with httperf, one that times out lengthens the test and
 //!   lowers every rate;
-//! - concurrent connections are the most requests under way at any moment of the record;
+//! - concurrent connections are the most requests under way at any moment of the record, and at
+//!   least the users of a closed loop, or 1;
 //! - the head of a reply counts to its content;
 //! - the CPU time is this process's, from its start.
 
@@ -16,7 +17,7 @@ use std::fmt::Write as _;
 use loadline_core::time::Duration;
 use loadline_linux::proc;
 use loadline_measure::{
-    record::{LoadRecord, Moment, Outcomes},
+    record::{LoadModel, LoadRecord, Moment, Outcomes},
     statistics::sample,
 };
 
@@ -60,7 +61,12 @@ fn connections(text: &mut String, record: &LoadRecord) {
         ),
     );
     let rate = over(opened as f64, seconds);
-    let concurrent = record.moments.iter().map(|moment| moment.in_flight).max().unwrap_or(0);
+    let least = match record.model {
+        LoadModel::Closed { users, .. } => u64::from(users),
+        LoadModel::Open { .. } => 1,
+    };
+    let sampled = record.moments.iter().map(|moment| moment.in_flight).max();
+    let concurrent = sampled.unwrap_or(0).max(least);
     line(
         text,
         format_args!(
@@ -291,6 +297,15 @@ Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0
         let text = write(&record, CpuTime::default());
         assert!(text.contains("Connection rate: 31.0 conn/s (32.2 ms/conn"), "{text}");
         assert!(text.contains("Errors: total 30 client-timo 30 socket-timo 0"), "{text}");
+    }
+
+    #[test]
+    fn connections_are_concurrent_also_between_two_moments() {
+        let model = LoadModel::Closed { users: 5, think: Duration::ZERO };
+        let moments = vec![Moment { in_flight: 0, ..Moment::default() }];
+        let record = LoadRecord { model, moments, ..LoadRecord::default() };
+        let text = write(&record, CpuTime::default());
+        assert!(text.contains("<=5 concurrent connections"), "{text}");
     }
 
     #[test]
