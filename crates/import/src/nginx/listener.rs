@@ -552,7 +552,7 @@ fn redirected(
     let is_passed = inner.own().iter().any(|it| is_pass(it.name()));
     let is_prefix = directive.words.len() == 2 || directive.arg(0) == "^~";
     let alias = inner.own().iter().find(|it| it.name() == "alias");
-    let is_folder = !is_passed && alias.is_some_and(|it| location::is_folder(it));
+    let is_folder = !is_passed && alias.is_some_and(location::is_folder);
     let bare = match prefix.strip_suffix('/') {
         Some(bare) => Some(bare).filter(|_| is_passed && !prefixes.iter().any(|it| it == bare))?,
         None => Some(prefix).filter(|_| is_folder)?,
