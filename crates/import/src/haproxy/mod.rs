@@ -66,12 +66,12 @@ pub(crate) fn is_one(text: &str) -> bool {
 /// Reads the file that was added last.
 pub(crate) fn import(files: &mut Files, lines: &mut Lines) -> Configuration {
     let (sections, conditional) = lex::sections(files, lines);
-    let defaults = inherited(&sections);
+    let whole = inherited(&sections);
     let mut import = Import {
         files,
         lines,
         sections: &sections,
-        defaults: &defaults,
+        defaults: &whole,
         conditional: names(&conditional),
         made: Configuration::default(),
         services: BTreeSet::new(),
