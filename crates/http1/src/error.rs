@@ -44,7 +44,7 @@ pub enum ParseError {
     /// The version is not `HTTP/` digit `.` digit.
     #[error("malformed protocol version")]
     BadVersion,
-    /// A well-formed version that is neither 1.0 nor 1.1.
+    /// A well-formed version other than HTTP/1.x.
     #[error("unsupported protocol version")]
     UnsupportedVersion,
     /// The status line is not `version SP three digits [SP reason]`.

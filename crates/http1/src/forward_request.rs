@@ -8,7 +8,6 @@ use std::net::IpAddr;
 use crate::client_lines::{ClientLines, value_of};
 use crate::fields::{Field, Known};
 use crate::forward::{FRAMING, HOP_BY_HOP, Runs, is_named, next_line, write_framing, write_line};
-use crate::head::Version;
 use crate::method::Method;
 use crate::request::RequestHead;
 use crate::target::TargetForm;
@@ -89,7 +88,7 @@ impl Forwarding<'_> {
         let (buf, head) = (self.buf, self.head);
         let absolute = head.target_form() == TargetForm::Absolute;
         let host_missing = head.section.host.is_none() && !absolute;
-        if !absolute && !host_missing && head.version() == Version::Http11 {
+        if !absolute && !host_missing && head.is_http11(buf) {
             return head.start();
         }
         out.extend_from_slice(head.method_text(buf));

@@ -76,7 +76,7 @@ pub fn write_response(
         || !options.hsts.is_empty()
         || !options.alt_svc.is_empty()
         || !options.date.is_empty();
-    if !removes && !adds && head.version() == Version::Http11 {
+    if !removes && !adds && buf.starts_with(b"HTTP/1.1") {
         return Forwarded::Unchanged;
     }
     out.extend_from_slice(b"HTTP/1.1");

@@ -24,7 +24,7 @@ pub enum Status {
 pub enum Version {
     /// HTTP/1.0
     Http10,
-    /// HTTP/1.1
+    /// HTTP/1.1, or one with a higher minor number, which reads the same (RFC 9110, 2.5)
     Http11,
 }
 
@@ -32,12 +32,12 @@ impl Version {
     /// The version written as `text`.
     ///
     /// # Errors
-    /// [`ParseError::UnsupportedVersion`] for a well-formed version other than 1.0 and 1.1,
+    /// [`ParseError::UnsupportedVersion`] for a well-formed version other than HTTP/1.x,
     /// [`ParseError::BadVersion`] for anything else.
     #[inline]
     pub(crate) const fn of(text: &[u8]) -> Result<Self, ParseError> {
         match text {
-            b"HTTP/1.1" => Ok(Self::Http11),
+            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Ok(Self::Http11),
             b"HTTP/1.0" => Ok(Self::Http10),
             [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
                 Err(ParseError::UnsupportedVersion)

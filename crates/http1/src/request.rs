@@ -260,6 +260,11 @@ impl RequestHead {
         self.length
     }
 
+    /// Whether the request line ends in `HTTP/1.1`, byte for byte.
+    pub(crate) fn is_http11(&self, buf: &[u8]) -> bool {
+        buf.get(self.target.whole.end as usize..).is_some_and(|rest| rest.starts_with(b" HTTP/1.1"))
+    }
+
     /// Where the request line begins: 2 if an empty line came before it.
     pub(crate) const fn start(&self) -> usize {
         self.method_text.start as usize

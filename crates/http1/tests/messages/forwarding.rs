@@ -44,6 +44,15 @@ fn a_request_without_anything_special_stays_byte_for_byte() {
 }
 
 #[test]
+fn a_higher_minor_version_goes_on_as_http_1_1() {
+    let request = "GET /a HTTP/1.2\r\nHost: b\r\nA: c\r\n\r\n";
+    assert_eq!(plain(request), request.replace("1.2", "1.1"));
+    let response = "HTTP/1.9 200 OK\r\nContent-Length: 1\r\n\r\n";
+    let expected = response.replace("1.9", "1.1");
+    assert_eq!(answer(response, ResponseOptions::default()), Some(expected));
+}
+
+#[test]
 fn fields_that_end_at_this_hop_are_left_out() {
     let vectors = [
         ("Connection: keep-alive\r\n", ""),

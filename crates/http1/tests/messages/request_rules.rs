@@ -42,7 +42,7 @@ fn request_lines_that_are_refused() {
         ("version without a dot", b"GET / HTTP/11\r\n", BadVersion),
         ("not HTTP", b"GET / ICY/1.1\r\n", BadVersion),
         ("HTTP/2.0", b"GET / HTTP/2.0\r\n", UnsupportedVersion),
-        ("HTTP/1.2", b"GET / HTTP/1.2\r\n", UnsupportedVersion),
+        ("HTTP/3.1", b"GET / HTTP/3.1\r\n", UnsupportedVersion),
         ("HTTP/0.9 spelt out", b"GET / HTTP/0.9\r\n", UnsupportedVersion),
         ("relative target", b"GET a HTTP/1.1\r\n", BadTarget),
         ("fragment", b"GET /a#b HTTP/1.1\r\n", BadTarget),
