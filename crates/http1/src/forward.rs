@@ -2,9 +2,10 @@
 //!
 //! Both copy the head in the longest runs of lines that stay as they are. Fields that end at this
 //! hop (RFC 9110, 7.6.1) are left out: Connection and what it names, Keep-Alive,
-//! Proxy-Connection, TE, Upgrade unless it is being tunnelled, and, since they are meant for a
-//! proxy, Proxy-Authorization and Proxy-Authenticate. Connection cannot name a field that this
-//! crate knows: `Connection: Host, X-Forwarded-For` takes nothing away.
+//! Proxy-Connection, TE, Upgrade unless it is being tunnelled, and, since it is meant for a proxy,
+//! Proxy-Authorization. Proxy-Authenticate stays: a client must find it in a 407 (RFC 9110,
+//! 15.5.8). Connection cannot name a field that this crate knows: `Connection: Host,
+//! X-Forwarded-For` takes nothing away.
 
 use crate::fields::{Field, Known, Span};
 use crate::head::Section;
@@ -16,7 +17,6 @@ pub(crate) const HOP_BY_HOP: u32 = Known::Connection.bit()
     | Known::Te.bit()
     | Known::Upgrade.bit()
     | Known::Http2Settings.bit()
-    | Known::ProxyAuthenticate.bit()
     | Known::ProxyAuthorization.bit()
     | Known::Underscored.bit();
 

@@ -297,7 +297,7 @@ fn answers_are_changed_where_they_must_be() {
         ("1.1 200 OK\r\nConnection: close\r\nA: b\r\n", base, "1.1 200 OK\r\nA: b\r\n"),
         ("1.1 200 OK\r\nKeep-Alive: timeout=5\r\n", base, "1.1 200 OK\r\n"),
         ("1.1 200 OK\r\nConnection: X\r\nX: 1\r\nUpgrade: h2c\r\n", base, "1.1 200 OK\r\n"),
-        ("1.1 200 OK\r\nProxy-Authenticate: Basic\r\n", base, "1.1 200 OK\r\n"),
+        ("1.1 407 No\r\nProxy-Authenticate: Basic\r\n", base, ""),
         ("1.0 200 OK\r\nContent-Length: 1\r\n", base, "1.1 200 OK\r\nContent-Length: 1\r\n"),
         ("1.1 200 OK\r\n", closing, "1.1 200 OK\r\nConnection: close\r\n"),
         ("1.1 204 No\r\n", old, "1.1 204 No\r\nConnection: keep-alive\r\n"),
