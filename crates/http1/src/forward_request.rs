@@ -6,8 +6,10 @@
 use std::net::IpAddr;
 
 use crate::client_lines::{ClientLines, value_of};
+use crate::connection::options;
 use crate::fields::{Field, Known};
 use crate::forward::{FRAMING, HOP_BY_HOP, Runs, is_named, next_line, write_framing, write_line};
+use crate::head::offered;
 use crate::method::Method;
 use crate::request::RequestHead;
 use crate::target::TargetForm;
@@ -161,6 +163,11 @@ impl Forwarding<'_> {
                     runs.out.extend_from_slice(member);
                     runs.out.extend_from_slice(b"\r\n");
                 }
+                Addition::Replace(value) => {
+                    runs.leave_out(field.value.start, next);
+                    runs.out.extend_from_slice(&value);
+                    runs.out.extend_from_slice(b"\r\n");
+                }
             }
         }
     }
@@ -171,7 +178,7 @@ impl Forwarding<'_> {
         let line = match field.known {
             Known::XForwardedFor => self.client.for_line(),
             Known::Forwarded => self.client.forwarded_line(),
-            Known::Upgrade if self.options.upgrade => return Addition::Leave,
+            Known::Upgrade if self.options.upgrade => return offer(field.value.of(self.buf)),
             _ => return Addition::Drop,
         };
         if !self.options.trust_client {
@@ -249,6 +256,16 @@ impl Forwarding<'_> {
     }
 }
 
+/// What becomes of an Upgrade field: its offer of h2c goes no further.
+fn offer(value: &[u8]) -> Addition<'static> {
+    let protocols: Vec<&[u8]> = offered(value).collect();
+    match protocols.len() {
+        0 => Addition::Drop,
+        count if count == options(value).count() => Addition::Leave,
+        _ => Addition::Replace(protocols.join(&b", "[..])),
+    }
+}
+
 /// What becomes of a touched field.
 enum Addition<'a> {
     /// The field stays.
@@ -257,4 +274,6 @@ enum Addition<'a> {
     Drop,
     /// The field gets one more list member.
     Append(&'a [u8]),
+    /// The field gets another value.
+    Replace(Vec<u8>),
 }

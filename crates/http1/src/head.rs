@@ -4,7 +4,7 @@
 //! same bytes and more behind them, goes on from there. The result does not depend on how the
 //! bytes were split.
 
-use crate::connection::{ConnectionOptions, lists};
+use crate::connection::{ConnectionOptions, lists, options};
 use crate::error::ParseError;
 use crate::fields::{Field, Fields, Known, Span, Underscores};
 use crate::framing::FramingFields;
@@ -98,8 +98,8 @@ pub(crate) struct Section {
     pub(crate) host: Option<Span>,
     pub(crate) expects_continue: bool,
     pub(crate) te_trailers: bool,
-    /// Upgrade offers `h2c`.
-    pub(crate) offers_h2c: bool,
+    /// Upgrade offers a protocol, not counting `h2c`.
+    pub(crate) offers_protocol: bool,
 }
 
 impl Section {
@@ -114,7 +114,7 @@ impl Section {
             host: None,
             expects_continue: false,
             te_trailers: false,
-            offers_h2c: false,
+            offers_protocol: false,
         }
     }
 
@@ -129,7 +129,7 @@ impl Section {
         self.host = None;
         self.expects_continue = false;
         self.te_trailers = false;
-        self.offers_h2c = false;
+        self.offers_protocol = false;
     }
 
     /// Reads field lines until the empty one, after which the head is complete.
@@ -171,7 +171,7 @@ impl Section {
             Known::Connection => self.connection.add(value)?,
             Known::Te => self.te_trailers |= lists(value, b"trailers"),
             Known::Expect => self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue"),
-            Known::Upgrade => self.offers_h2c |= lists(value, b"h2c"),
+            Known::Upgrade => self.offers_protocol |= offered(value).next().is_some(),
             _ => {}
         }
         Ok(())
@@ -187,6 +187,11 @@ impl Section {
                 .filter(|field| field.known == Known::Connection)
                 .any(|field| lists(field.value.of(buf), name))
     }
+}
+
+/// The protocols that an Upgrade field offers and that a tunnel may lead to: all but `h2c`.
+pub(crate) fn offered(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    options(value).filter(|protocol| !protocol.eq_ignore_ascii_case(b"h2c"))
 }
 
 /// Whether a line is `name: value` with one space at most and nothing after the value.

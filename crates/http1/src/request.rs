@@ -9,7 +9,7 @@
 
 use crate::body::BodyReader;
 use crate::error::ParseError;
-use crate::fields::{Fields, Known, Span, Underscores};
+use crate::fields::{Fields, Span, Underscores};
 use crate::framing::Framing;
 use crate::head::{HeadLimits, HeadPart, Section, Status, Version};
 use crate::method::Method;
@@ -221,16 +221,14 @@ impl RequestHead {
         self.section.connection.persists(self.version.is_http10())
     }
 
-    /// Whether the client asks for another protocol on this connection: HTTP/1.1, `Connection:
-    /// upgrade`, Upgrade, no body. An offer of h2c does not count: a tunnel into a server that
-    /// speaks HTTP/2 would carry requests past every rule of the proxy.
+    /// Whether the client asks for another protocol on this connection, behind the body if there
+    /// is one: HTTP/1.1, `Connection: upgrade`, Upgrade. An offer of h2c does not count: a tunnel
+    /// into a server that speaks HTTP/2 would carry requests past every rule of the proxy.
     #[must_use]
     pub const fn upgrade(&self) -> bool {
         self.section.connection.upgrade
-            && self.section.fields.has(Known::Upgrade)
-            && !self.section.offers_h2c
+            && self.section.offers_protocol
             && matches!(self.version, Version::Http11)
-            && matches!(self.framing, Framing::None)
     }
 
     /// Whether the client waits for `100 Continue` before it sends the body. HTTP/1.0 clients

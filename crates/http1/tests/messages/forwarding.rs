@@ -240,6 +240,12 @@ fn upgrade_expect_and_close_follow_the_options() {
     let tunnel = RequestOptions { upgrade: true, ..RequestOptions::default() };
     let expected = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
     assert_eq!(forward(request, NOTHING, tunnel), expected);
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\n\
+                   Upgrade: h2c, foo/2\r\nUpgrade: websocket,H2C\r\nUpgrade: h2c\r\nA: b\r\n\
+                   HTTP2-Settings: A\r\n\r\n";
+    let expected = "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: foo/2\r\nUpgrade: websocket\r\n\
+                    A: b\r\nConnection: upgrade\r\n\r\n";
+    assert_eq!(forward(request, NOTHING, tunnel), expected, "h2c is not offered");
     let request = "PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n";
     assert_eq!(plain(request), request, "Expect goes on to the server");
     let closing = RequestOptions { drop_expect: true, close: true, ..RequestOptions::default() };

@@ -297,8 +297,9 @@ fn upgrades_need_both_fields_and_never_lead_to_h2c() {
         ("Connection: upgrade\r\n", false),
         ("Upgrade: websocket\r\n", false),
         ("Connection: upgrade\r\nUpgrade: h2c\r\n", false),
-        ("Connection: upgrade\r\nUpgrade: websocket, h2c\r\n", false),
-        ("Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n", false),
+        ("Connection: upgrade\r\nUpgrade: h2c,, H2C\r\n", false),
+        ("Connection: upgrade\r\nUpgrade: h2c, websocket\r\n", true),
+        ("Connection: upgrade\r\nUpgrade: tcp\r\nContent-Length: 5\r\n", true),
     ];
     for (fields, upgrade) in vectors {
         assert_eq!(parsed(&with(fields)).upgrade(), upgrade, "{fields:?}");

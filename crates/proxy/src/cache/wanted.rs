@@ -75,7 +75,7 @@ impl Wanted {
         let is_retrieval = matches!(head.method(), Method::Get | Method::Head);
         let has_content = !matches!(head.framing(), Framing::None | Framing::Length(0));
         let method = head.method_text(bytes);
-        if head.upgrade() || is_safe(method) && (!is_retrieval || has_content) {
+        if is_safe(method) && (!is_retrieval || has_content || head.upgrade()) {
             return None;
         }
         let mut target = Vec::new();

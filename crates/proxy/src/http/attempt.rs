@@ -42,13 +42,13 @@ use crate::{
     http2::StreamFailure,
     io::{buffer::Buffer, peer::client_gone},
     store::{Signed, is_object},
-    tcp::tunnel::tunnel,
     telemetry::reason::{of_io, of_syntax},
     upstream::pool::Connection,
 };
 
 mod compressed;
 mod delivery;
+mod switch;
 
 /// One request over one connection.
 #[derive(Debug)]
@@ -545,32 +545,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Reason::ClosedInBody if in_chunks => Reason::ClosedInChunks,
             reason => reason,
         }
-    }
-
-    /// Switches to the other protocol, if the client asked for one.
-    async fn tunnel(&mut self, head: &ResponseHead, mut buffer: Buffer) -> Result<Done, Reason> {
-        if !self.exchange.request.upgrade {
-            return Err(Reason::UnaskedSwitch);
-        }
-        let mut text = Vec::new();
-        let hsts = &self.exchange.listener_context.hsts;
-        let options = ResponseOptions { hsts, ..ResponseOptions::default() };
-        let forwarded = write_response(&mut text, buffer.filled(), head, options);
-        let bytes = &buffer.filled()[..head.head_len()];
-        if self.change_head(forwarded, bytes, &mut text) == Forwarded::Unchanged {
-            text.extend_from_slice(bytes);
-        }
-        buffer.consume(head.head_len());
-        self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
-        self.committed = Some(Next::Close);
-        let Exchange { worker, client, timer, record, .. } = &mut *self.exchange;
-        record.status = head.status();
-        client.send(&text, timer).await.map_err(client_gone)?;
-        record.bytes += text.len() as u64;
-        // In memory of its own: few requests become tunnels, and all would have room for it.
-        let server = &mut self.connection.peer;
-        Box::pin(tunnel(&worker.buffers, client, server, &mut record.bytes)).await;
-        Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
     }
 }
 

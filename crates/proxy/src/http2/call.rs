@@ -193,7 +193,9 @@ impl Call {
         };
         let mut request = request(&head, bytes, link.is_secure).ok_or(unsayable)?;
         let mut body = head.body();
-        if head.upgrade() {
+        // Behind a body no WebSocket begins: the server is asked without the Upgrade, which it may
+        // ignore anyway (RFC 9110, 7.8).
+        if head.upgrade() && head.framing() == Framing::None {
             let offered = requests.is_extended_connect_protocol_enabled();
             let protocol = head.fields().get_known(bytes, Known::Upgrade).filter(|_| offered);
             let accept = protocol.and_then(|protocol| websocket::connect(&mut request, protocol));

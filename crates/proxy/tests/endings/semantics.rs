@@ -186,6 +186,34 @@ fn an_upgrade_becomes_a_tunnel_that_ends_with_either_side() {
     proxy.expect(Ending::Tunnel, 1);
 }
 
+/// As `docker exec` does it.
+#[test]
+fn a_connection_switches_behind_the_body_of_the_request_that_asked_for_it() {
+    let (switched, knows) = channel();
+    let server = Scripted::new(move |mut stream, _| {
+        let asked = head(&mut stream).unwrap().to_lowercase();
+        assert!(asked.contains("upgrade: tcp\r\n") && asked.contains("connection: upgrade"));
+        assert!(asked.contains("content-length: 5\r\n"), "{asked}");
+        let yes = b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n\r\n";
+        stream.write_all(yes).unwrap();
+        switched.send(()).unwrap();
+        let came = exactly(&mut stream, 9);
+        stream.write_all(came.as_bytes()).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    let ask = b"POST /exec HTTP/1.1\r\nHost: x\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n\
+                Content-Length: 5\r\n\r\nhe";
+    client.write_all(ask).unwrap();
+    knows.recv().unwrap();
+    client.write_all(b"llo").unwrap();
+    assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 101 "));
+    client.write_all(b"ping").unwrap();
+    assert_eq!(until_closed(&mut client), "helloping");
+    drop(client);
+    proxy.expect(Ending::Tunnel, 1);
+}
+
 #[test]
 fn a_switch_of_protocols_that_nobody_asked_for_is_a_bad_answer() {
     let server = Scripted::answering_once(

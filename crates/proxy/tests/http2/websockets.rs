@@ -158,6 +158,18 @@ async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
 }
 
 #[test]
+fn a_request_with_a_body_goes_to_a_server_of_http2_without_its_upgrade() {
+    let proxy = Scripted::ok().proxy();
+    let mut stream = TcpStream::connect(proxy.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: tcp\r\n\
+                    Content-Length: 2\r\n\r\nhi";
+    stream.write_all(request).unwrap();
+    assert!(crate::support::head(&mut stream).unwrap().starts_with("HTTP/1.1 200 "));
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
 fn no_other_protocol_is_asked_for_in_http2() {
     let mut builder = Builder::new();
     let server = Scripted::with(builder.enable_connect_protocol().clone(), async |asked| {

@@ -1,0 +1,68 @@
+//! The switch of a connection to another protocol.
+
+use std::{future::poll_fn, task::Poll};
+
+use loadline_core::decide::{ending::Ending, reason::Reason};
+use loadline_http1::{Forwarded, ResponseHead, ResponseOptions, write_response};
+
+use super::{Attempt, Done};
+use crate::{
+    http::exchange::{Exchange, Next},
+    io::{buffer::Buffer, peer::client_gone},
+    tcp::tunnel::tunnel,
+};
+
+impl Attempt<'_, '_> {
+    /// Switches to the other protocol, if the client asked for one.
+    pub(super) async fn tunnel(
+        &mut self,
+        head: &ResponseHead,
+        mut buffer: Buffer,
+    ) -> Result<Done, Reason> {
+        if !self.exchange.request.upgrade {
+            return Err(Reason::UnaskedSwitch);
+        }
+        self.finish_request().await?;
+        let mut text = Vec::new();
+        let hsts = &self.exchange.listener_context.hsts;
+        let options = ResponseOptions { hsts, ..ResponseOptions::default() };
+        let forwarded = write_response(&mut text, buffer.filled(), head, options);
+        let bytes = &buffer.filled()[..head.head_len()];
+        if self.change_head(forwarded, bytes, &mut text) == Forwarded::Unchanged {
+            text.extend_from_slice(bytes);
+        }
+        buffer.consume(head.head_len());
+        self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
+        self.committed = Some(Next::Close);
+        let Exchange { worker, client, timer, record, .. } = &mut *self.exchange;
+        record.status = head.status();
+        client.send(&text, timer).await.map_err(client_gone)?;
+        record.bytes += text.len() as u64;
+        // In memory of its own: few requests become tunnels, and all would have room for it.
+        let server = &mut self.connection.peer;
+        Box::pin(tunnel(&worker.buffers, client, server, &mut record.bytes)).await;
+        Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
+    }
+
+    /// Sends what is left of the request: the other protocol begins behind it (RFC 9110, 7.8).
+    async fn finish_request(&mut self) -> Result<(), Reason> {
+        if !self.upload.is_over() {
+            self.arm();
+        }
+        poll_fn(|cx| {
+            self.poll_upload(cx)?;
+            let (client, timer) = (&mut self.exchange.client.socket, self.exchange.timer);
+            match self.upload.is_over() {
+                true => Poll::Ready(Ok(())),
+                false if client.poll_reset(cx).is_ready() => Poll::Ready(Err(client.why_reset())),
+                false if timer.has_expired() => Poll::Ready(Err(self.late())),
+                false => Poll::Pending,
+            }
+        })
+        .await?;
+        match self.unfinished {
+            None if self.upload.is_complete() => Ok(()),
+            reason => Err(reason.unwrap_or(Reason::BrokenPipe)),
+        }
+    }
+}
