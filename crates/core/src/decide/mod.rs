@@ -13,6 +13,7 @@ pub mod concurrency;
 pub mod controller;
 pub mod discovery;
 pub mod ending;
+pub mod interims;
 pub mod ledger;
 pub(crate) mod limits;
 pub mod linger;

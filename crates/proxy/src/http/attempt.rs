@@ -20,6 +20,7 @@ use loadline_core::{
     compress::Treatment,
     decide::{
         ending::Ending,
+        interims::Interims,
         reason::{Phase, Reason},
         request::{Action, Event, Failed, Progress, Unanswered, shorter},
     },
@@ -283,7 +284,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let method = self.exchange.request.method;
         let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
         let mut head = self.exchange.listener_context.take_response_head();
-        let mut interims = 0;
+        let mut interims = Interims::new();
         loop {
             while !buffer.filled().is_empty() {
                 let parsed = head.parse(buffer.filled(), method);
@@ -291,8 +292,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
                     Status::Partial => break,
                     Status::Complete(_) if !head.is_interim() => return Ok((head, buffer)),
                     Status::Complete(length) => {
-                        interims += 1;
-                        if interims > INTERIMS_MAX {
+                        if !interims.admit(self.exchange.worker.timers.coarse_now()) {
                             return Err(Reason::TooManyInterims);
                         }
                         self.pass_interim(&head, &buffer).await?;
@@ -553,6 +553,3 @@ const HEAD_BYTES: usize = 4 << 10;
 
 /// A response of so many bytes is worth being spliced from its head on.
 const LARGE: u64 = 128 << 10;
-
-/// More interim responses than any server sends to one request.
-const INTERIMS_MAX: u32 = 32;
