@@ -155,7 +155,7 @@ pub struct Counts {
     /// Failed requests by reason, failed attempts that were retried included.
     #[serde(default)]
     pub reasons: BTreeMap<String, u64>,
-    /// Requests by class of the status sent to the client, `1xx` (tunnels) to `5xx`.
+    /// Requests by class of the status sent to the client, `1xx` (tunnels) to `5xx` or `other`.
     pub statuses: BTreeMap<String, u64>,
     /// Further counters.
     #[serde(flatten)]

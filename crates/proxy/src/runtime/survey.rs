@@ -16,7 +16,10 @@ use loadline_core::{
 
 use crate::{
     runtime::shared::{Lifecycle, Shared},
-    telemetry::{meter::ListenerTally, tally::ServiceTally},
+    telemetry::{
+        meter::ListenerTally,
+        tally::{CLASSES, ServiceTally},
+    },
 };
 
 /// What a proxy does by the plan that was in force when it was asked for, so that the services are
@@ -111,7 +114,7 @@ fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
 
 fn counts(tally: &ServiceTally) -> Counts {
     let ending = |ending: Ending| (ending.name().to_owned(), tally.count(ending));
-    let statuses = (1..).zip(tally.statuses).map(|(class, n)| (format!("{class}xx"), n));
+    let statuses = CLASSES.into_iter().zip(tally.statuses).map(|(class, n)| (class.to_owned(), n));
     let reasons = Reason::ALL.iter().zip(&tally.reasons).filter(|(_, n)| **n > 0);
     let copies = CopyResult::ALL.iter().zip(tally.copies);
     Counts {

@@ -24,6 +24,10 @@ use crate::telemetry::{
     meter::ListenerTally,
 };
 
+/// The classes of statuses: 1xx are tunnels, and the last is for 600 to 999, which mean nothing in
+/// HTTP and yet come from some servers.
+pub const CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
+
 /// What has been counted so far, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tallies {
@@ -61,9 +65,9 @@ pub struct ServiceTally {
     pub endings: Vec<u64>,
     /// Requests and attempts that failed by why, in the order of [`Reason::ALL`].
     pub reasons: Vec<u64>,
-    /// Requests by the class of the status their client was told, 1xx (tunnels) to 5xx; those
-    /// that were told none are in no class.
-    pub statuses: [u64; 5],
+    /// Requests by the class of the status their client was told, in the order of [`CLASSES`];
+    /// those that were told none are in no class.
+    pub statuses: [u64; CLASSES.len()],
     /// Whatever is a number and no more.
     pub counters: Counters,
     /// Copies of other services' requests, in the order of [`CopyResult::ALL`].
@@ -92,7 +96,7 @@ impl ServiceTally {
 pub(crate) struct Cells {
     endings: Each<ENDINGS>,
     reasons: Each<REASONS>,
-    statuses: [Count; 5],
+    statuses: [Count; CLASSES.len()],
     counters: [Count; ServiceCounter::ALL.len()],
     copies: [Count; CopyResult::ALL.len()],
     pub(crate) nanos: Latency,
@@ -102,7 +106,8 @@ impl Cells {
     /// Counts the end of a request. `status` is what the client was told, 0 for nothing.
     pub(crate) fn end(&self, ending: Ending, status: u16) {
         self.endings.0[ending as usize].add(1);
-        if let Some(class) = self.statuses.get(usize::from(status / 100).wrapping_sub(1)) {
+        let class = usize::from(status / 100).min(CLASSES.len()).wrapping_sub(1);
+        if let Some(class) = self.statuses.get(class) {
             class.add(1);
         }
     }
@@ -242,13 +247,17 @@ mod tests {
         two.end(Ending::Complete, 404);
         two.end(Ending::ClientGone, 0);
         other.end(Ending::Shed, 503);
+        for status in [600, 799, 999] {
+            other.end(Ending::Complete, status);
+        }
 
         let services = registry.sums().into_iter().map(|(name, sum)| (name.to_owned(), sum));
         let tallies = Tallies { services: services.collect(), ..Tallies::default() };
         let web = &tallies.services["web"];
         assert_eq!(web.count(Ending::Complete), 2);
-        assert_eq!(web.statuses, [0, 1, 0, 1, 0]);
-        assert_eq!((web.requests(), tallies.requests()), (3, 4));
+        assert_eq!(web.statuses, [0, 1, 0, 1, 0, 0]);
+        assert_eq!(tallies.services["api"].statuses, [0, 0, 0, 0, 1, 3]);
+        assert_eq!((web.requests(), tallies.requests()), (3, 7));
         assert_eq!(tallies.count(Ending::Shed), 1);
     }
 }

@@ -105,7 +105,11 @@ static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| {
 /// Every other metric there is of them but their failures.
 pub(super) const FAMILIES: &[&dyn Family] = &[
     &ENDINGS.counter("requests", "Requests, by ending", |it| *it),
-    &STATUSES.counter("responses", "Requests, by status class sent to the client", |it| *it),
+    &STATUSES.counter(
+        "responses",
+        "Requests, by status class sent to the client (`other`: 600 and above)",
+        |it| *it,
+    ),
     &Durations(Head {
         name: "request_duration_seconds",
         help: "From the request header to the end of the response",
