@@ -101,8 +101,8 @@ pub(crate) struct Mirror {
     /// Share of requests that are copied, drawn at random.
     #[schemars(extend("default" = "100%"))]
     pub(crate) share: Key<Share<0, { 100 * PERCENT }>>,
-    /// Maximum size of a request body that is copied. Requests with a larger one are not copied,
-    /// but counted.
+    /// Maximum size of a request body that is copied, as it comes: the sizes of chunks count.
+    /// Requests with a larger one are not copied, but counted.
     #[schemars(extend("default" = "64KiB"))]
     pub(crate) body: Key<Size<0, { 16 << 20 }>>,
     /// Maximum number of copies in flight; beyond it no copies are made.
