@@ -78,6 +78,10 @@ pub enum Known {
     Date,
     /// Max-Forwards
     MaxForwards,
+    /// WWW-Authenticate
+    WwwAuthenticate,
+    /// Authorization
+    Authorization,
     /// Proxy-Authenticate
     ProxyAuthenticate,
     /// Proxy-Authorization
@@ -144,11 +148,13 @@ impl Known {
             (10, b'c') => (Self::Connection, b"connection"),
             (10, b'k') => (Self::KeepAlive, b"keep-alive"),
             (12, b'm') => (Self::MaxForwards, b"max-forwards"),
+            (13, b'a') => (Self::Authorization, b"authorization"),
             (14, b'c') => (Self::ContentLength, b"content-length"),
             (14, b'h') => (Self::Http2Settings, b"http2-settings"),
             (15, b'x') => (Self::XForwardedFor, b"x-forwarded-for"),
             (16, b'x') => (Self::XForwardedHost, b"x-forwarded-host"),
             (16, b'p') => (Self::ProxyConnection, b"proxy-connection"),
+            (16, b'w') => (Self::WwwAuthenticate, b"www-authenticate"),
             (17, b'x') => (Self::XForwardedProto, b"x-forwarded-proto"),
             (17, b't') => (Self::TransferEncoding, b"transfer-encoding"),
             (18, b'p') => (Self::ProxyAuthenticate, b"proxy-authenticate"),

@@ -4,6 +4,7 @@
 //! same bytes and more behind them, goes on from there. The result does not depend on how the
 //! bytes were split.
 
+use crate::authentication::is_of_connection;
 use crate::connection::{ConnectionOptions, lists, options};
 use crate::error::ParseError;
 use crate::fields::{Field, Fields, Known, Span, Underscores};
@@ -100,6 +101,8 @@ pub(crate) struct Section {
     pub(crate) te_trailers: bool,
     /// Upgrade offers a protocol, not counting `h2c`.
     pub(crate) offers_protocol: bool,
+    /// A challenge, or credentials, for the connection.
+    pub(crate) authenticates_connection: bool,
 }
 
 impl Section {
@@ -115,6 +118,7 @@ impl Section {
             expects_continue: false,
             te_trailers: false,
             offers_protocol: false,
+            authenticates_connection: false,
         }
     }
 
@@ -130,6 +134,7 @@ impl Section {
         self.expects_continue = false;
         self.te_trailers = false;
         self.offers_protocol = false;
+        self.authenticates_connection = false;
     }
 
     /// Reads field lines until the empty one, after which the head is complete.
@@ -172,6 +177,12 @@ impl Section {
             Known::Te => self.te_trailers |= lists(value, b"trailers"),
             Known::Expect => self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue"),
             Known::Upgrade => self.offers_protocol |= offered(value).next().is_some(),
+            Known::Authorization | Known::ProxyAuthorization => {
+                self.authenticates_connection |= is_of_connection(value);
+            }
+            Known::WwwAuthenticate | Known::ProxyAuthenticate => {
+                self.authenticates_connection |= options(value).any(is_of_connection);
+            }
             _ => {}
         }
         Ok(())

@@ -27,6 +27,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod authentication;
 mod body;
 mod build;
 mod chunk_extension;

@@ -240,6 +240,13 @@ impl RequestHead {
             && !matches!(self.framing, Framing::None)
     }
 
+    /// Whether its credentials are for the connection that it goes over (NTLM, Negotiate): what
+    /// comes over that later is taken for the same user's.
+    #[must_use]
+    pub const fn authenticates_connection(&self) -> bool {
+        self.section.authenticates_connection
+    }
+
     /// Whether the client takes trailers (`TE: trailers`).
     #[must_use]
     pub const fn accepts_trailers(&self) -> bool {

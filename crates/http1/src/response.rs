@@ -165,6 +165,13 @@ impl ResponseHead {
         self.tunnels
     }
 
+    /// Whether the server authenticates the connection (NTLM, Negotiate): what comes over it later
+    /// is taken for the same user's.
+    #[must_use]
+    pub const fn authenticates_connection(&self) -> bool {
+        self.section.authenticates_connection
+    }
+
     /// The value of `endpoint-load-metrics` (ORCA); costs nothing where a server does not send it.
     #[must_use]
     pub fn load_metrics<'b>(&self, buf: &'b [u8]) -> Option<&'b [u8]> {

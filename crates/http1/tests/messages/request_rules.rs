@@ -309,6 +309,22 @@ fn upgrades_need_both_fields_and_never_lead_to_h2c() {
 }
 
 #[test]
+fn credentials_for_the_connection_are_told_from_those_for_the_request() {
+    let vectors = [
+        ("Authorization: NTLM TlRMTVNTUAAB\r\n", true),
+        ("authorization:negotiate YII=\r\n", true),
+        ("Proxy-Authorization: Negotiate YII=\r\n", true),
+        ("Authorization: Bearer NTLM\r\n", false),
+        ("Authorization: Basic eA==\r\nX: NTLM\r\n", false),
+        ("Authorization: NTLMv3 eA==\r\n", false),
+        ("", false),
+    ];
+    for (fields, expected) in vectors {
+        assert_eq!(parsed(&with(fields)).authenticates_connection(), expected, "{fields:?}");
+    }
+}
+
+#[test]
 fn expectations_and_trailers() {
     let expects = parsed(&with("Expect: 100-Continue\r\nContent-Length: 1\r\n"));
     assert!(expects.expects_continue());

@@ -53,6 +53,23 @@ fn responses_that_are_refused() {
 }
 
 #[test]
+fn a_challenge_for_the_connection_is_told_from_one_for_the_request() {
+    let vectors = [
+        ("401 No\r\nWWW-Authenticate: Basic realm=\"a\", NTLM\r\n", true),
+        ("401 No\r\nWWW-Authenticate: Basic\r\nWWW-Authenticate: NEGOTIATE\r\n", true),
+        ("407 No\r\nProxy-Authenticate: NTLM TlRMTVNTUAAC\r\n", true),
+        ("200 OK\r\nWWW-Authenticate: Negotiate oYG=\r\n", true),
+        ("401 No\r\nWWW-Authenticate: Basic realm=\"NTLM\"\r\n", false),
+        ("200 OK\r\n", false),
+    ];
+    for (response, expected) in vectors {
+        let bytes = format!("HTTP/1.1 {response}\r\n");
+        let head = parse(bytes.as_bytes(), Method::Get).unwrap();
+        assert_eq!(head.authenticates_connection(), expected, "{response:?}");
+    }
+}
+
+#[test]
 fn framing_depends_on_request_and_status() {
     use Framing::{Chunked, Length, None, UntilClose};
     let vectors = [

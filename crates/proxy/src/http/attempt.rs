@@ -91,9 +91,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
     /// An attempt over `connection`, of what is `signed` where that is to a store.
     pub(crate) fn new(
         exchange: &'e mut Exchange<'a>,
-        connection: Connection,
+        mut connection: Connection,
         signed: Option<Signed>,
     ) -> Self {
+        connection.private |= exchange.request.authenticates_connection;
         let copy = exchange.request.copy.take();
         let upload = Relay::new(exchange.request.body.clone()).copied(copy);
         let timeouts = exchange.driver.route.settings().timeouts;
@@ -127,9 +128,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
                     self.connection.peer.socket.finish();
                 }
                 if reusable && !self.exchange.driver.is_leaving() {
-                    let until = self.exchange.worker.timers.coarse_now() + self.timeouts.keep_alive;
-                    let to = (place.server, self.exchange.driver.route.shares(place));
-                    self.exchange.worker.pools.keep(to, self.connection, until);
+                    self.keep(place);
                 }
                 Ok((ending, next))
             }
@@ -174,6 +173,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             (Err(reason), Some(first)) if reason.ending() == first.ending() => return Err(first),
             (answered, _) => answered?,
         };
+        self.connection.private |= head.authenticates_connection();
         let now = self.exchange.worker.shared.clock.now();
         self.exchange.record.times.answered = Some(now);
         if self.is_of_bucket() {

@@ -141,7 +141,7 @@ impl<'a> Exchange<'a> {
             kind: if request.is_copy { Kind::Copy } else { Kind::Message },
             key: request.key,
             class: request.class.unwrap_or(route.settings().class),
-            stick: request.session.server(),
+            stick: request.stick(),
             idempotent: request.is_repeatable(),
         };
         let driver = Driver::new(route, subject);

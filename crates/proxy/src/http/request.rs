@@ -7,6 +7,7 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
     compress::Offer,
+    decide::ledger::ServerId,
     fleet::{Class, HashKey, Service},
     rules::{Copies, HeaderEdits},
     time::Instant,
@@ -37,6 +38,7 @@ use crate::{
         spans::{Spans, Trace},
     },
     tls::ClientTls,
+    upstream::private::PrivateConnection,
 };
 
 /// A request that is to be answered.
@@ -52,6 +54,10 @@ pub(crate) struct Request {
     pub(crate) keep_alive: bool,
     /// Whether the client asks for another protocol.
     pub(crate) upgrade: bool,
+    /// Whether its credentials are for the connection to the server.
+    pub(crate) authenticates_connection: bool,
+    /// The connection to a server that is its client's own.
+    pub(crate) private: Option<Box<PrivateConnection>>,
     /// Whether [`Request::text`] has the whole request, so that it can be sent again.
     pub(crate) is_whole: bool,
     /// Whether so little is missing of its body that it is waited for, to be sent again.
@@ -176,6 +182,8 @@ impl Request {
             version: head.version(),
             keep_alive: head.keep_alive(),
             upgrade: head.upgrade(),
+            authenticates_connection: head.authenticates_connection(),
+            private: None,
             service: routed.service,
             is_nobodys: routed.is_nobodys,
             asked: asked(worker, (head, bytes), (from.scheme, &id, &routed.user)),
@@ -207,6 +215,21 @@ impl Request {
         request
     }
 
+    /// Goes over the connection that is its client's own, if there is one. What is said there is
+    /// for nobody else: the cache has no part in it.
+    pub(crate) fn go_over(&mut self, private: Option<Box<PrivateConnection>>) {
+        self.private = private;
+        if self.private.is_some() || self.authenticates_connection {
+            self.wanted = self.wanted.take().filter(|wanted| !wanted.is_retrieval());
+        }
+    }
+
+    /// The server that it is to go to whatever the policy says: that of the connection that is its
+    /// client's own, or that of its session.
+    pub(crate) fn stick(&self) -> Option<ServerId> {
+        self.private.as_ref().map(|private| private.server()).or(self.session.server())
+    }
+
     /// A request of our own that is made for this one: a GET of the same client for the same
     /// service, with this head and no body. No rule, log or span sees it.
     pub(crate) fn on_behalf(&self, text: Vec<u8>) -> Self {
@@ -217,6 +240,7 @@ impl Request {
             version: Version::Http11,
             keep_alive: true,
             upgrade: false,
+            private: None,
             is_whole: true,
             is_short: false,
             reply: None,

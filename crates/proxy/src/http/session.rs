@@ -39,6 +39,7 @@ use crate::{
     runtime::{timer::Timer, view::View, worker::Worker},
     telemetry::access_log::{Line, Times},
     tls::{ClientTls, Tls, VALIDATION_PROTOCOL},
+    upstream::private::PrivateConnection,
 };
 
 /// One client connection, or one stream of it.
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     timer: Timer,
     /// The head that is being read, where part of one has come.
     partial: Option<Box<RequestHead>>,
+    /// The connection to a server that is for this client alone.
+    private: Option<Box<PrivateConnection>>,
     /// Nothing has been read of it.
     is_new: bool,
     /// Whether it is new while the proxy ends, so that it has only a moment for its first request.
@@ -57,6 +60,9 @@ pub(crate) struct Session {
 
 /// A request, and the view of the configuration by which it was taken.
 type Received = (Rc<View>, Box<Request>);
+
+/// What becomes of the client's connection behind a response, and its own connection to a server.
+type Answered = (Next, Option<Box<PrivateConnection>>);
 
 /// The part of a session that is in memory of its own.
 type Answering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
@@ -227,15 +233,17 @@ impl Session {
         let (worker, listener) = (worker.clone(), pass.listener.clone());
         let origin = Origin { worker, listener, address, lines, tls: None };
         let client = Peer::new(socket);
-        Some(Self { origin, client, timer, partial: None, is_new: true, is_hurried: false })
+        let (partial, private) = (None, None);
+        Some(Self { origin, client, timer, partial, private, is_new: true, is_hurried: false })
     }
 
     /// Answers the one request of a stream, and ends the stream.
     pub(crate) async fn answer_stream(origin: Origin, stream: Socket) {
         let timer = Timer::here(&origin.worker.timers).await;
         let client = Peer::new(stream);
+        let (partial, private) = (None, None);
         let mut session =
-            Self { origin, client, timer, partial: None, is_new: false, is_hurried: false };
+            Self { origin, client, timer, partial, private, is_new: false, is_hurried: false };
         match session.next().await {
             Next::Reset => session.client.socket.reset(),
             Next::Linger => session.linger().await,
@@ -324,20 +332,28 @@ impl Session {
     /// Answers one request.
     async fn next(&mut self) -> Next {
         let request = poll_fn(|cx| self.poll_request(cx)).await;
-        self.respond(request).await
+        let (next, private) = self.respond(request).await;
+        if private.is_some() {
+            self.private = private;
+        }
+        next
     }
 
     /// Does what the request, or the lack of one, asks for, in memory that is free again while
     /// the connection waits.
-    fn respond(&mut self, request: Result<Received, Stop>) -> Answering<'_, Next> {
+    fn respond(&mut self, request: Result<Received, Stop>) -> Answering<'_, Answered> {
         match request {
-            Ok((view, request)) => Box::pin(self.answer(view, request)),
-            Err(Stop::Over) => Box::pin(ready(Next::Close)),
+            Ok((view, mut request)) => {
+                let service = &view.services[request.service].name;
+                request.go_over(self.private.take_if(|private| private.is_of(service)));
+                Box::pin(self.answer(view, request))
+            }
+            Err(Stop::Over) => Box::pin(ready((Next::Close, None))),
             Err(Stop::Displaced) => {
                 self.record(DISPLACED, 0);
-                Box::pin(ready(Next::Close))
+                Box::pin(ready((Next::Close, None)))
             }
-            Err(Stop::Http2) => Box::pin(ready(Next::Http2)),
+            Err(Stop::Http2) => Box::pin(ready((Next::Http2, None))),
             Err(Stop::Refused(refused)) => Box::pin(self.refuse(refused)),
         }
     }
@@ -425,19 +441,21 @@ impl Session {
         self.origin.worker.buffers.take_with(&std::mem::take(&mut self.client.rest))
     }
 
-    async fn answer(&mut self, view: Rc<View>, request: Box<Request>) -> Next {
+    async fn answer(&mut self, view: Rc<View>, request: Box<Request>) -> Answered {
         let Self { origin: Origin { worker, listener, .. }, client, timer, .. } = self;
-        let Some(listener_context) = view.listener_context(listener) else { return Next::Close };
+        let Some(listener_context) = view.listener_context(listener) else {
+            return (Next::Close, None);
+        };
         let at = (&*worker, &*listener, &view, listener_context);
         let mut exchange = Exchange::new(at, (client, timer), request);
         let next = exchange.run_unless_cut().await;
         exchange.timer.arm(exchange.listener_context.timeouts.keep_alive);
-        next
+        (next, exchange.request.private.take())
     }
 
     /// Tells the client why its message is refused. The connection is closed: where the next
     /// message would begin is anybody's guess.
-    async fn refuse(&mut self, refused: Refused) -> Next {
+    async fn refuse(&mut self, refused: Refused) -> Answered {
         let mut text = Vec::new();
         if refused.status != 0 {
             let Origin { worker, listener, .. } = &self.origin;
@@ -454,7 +472,7 @@ impl Session {
         self.timer.arm(LINGER);
         let told = self.client.send(&text, &self.timer).await.is_ok();
         self.record(refused, if told { text.len() } else { 0 });
-        if told { Next::Linger } else { Next::Close }
+        (if told { Next::Linger } else { Next::Close }, None)
     }
 
     fn record(&self, refused: Refused, bytes: usize) {

@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) large: bool,
     /// Whether a PROXY header named its client: then it is for no other client.
     pub(crate) read_proxy_header: bool,
+    /// Whether a client has authenticated on it, or may have: then it is for no other client.
+    pub(crate) private: bool,
     /// Its place in the count of connections; none for a stream, whose connection has one.
     slot: Option<Slot>,
 }
@@ -69,20 +71,35 @@ impl Connection {
         if let Some(tls) = tls {
             socket = socket.over(tls.begin(address)?);
         }
-        let (peer, slot) = (Peer::new(socket), Some(slot));
-        Ok(Self { peer, reused: false, large: false, read_proxy_header: false, slot })
+        Ok(Self { slot: Some(slot), ..Self::of(Peer::new(socket)) })
     }
 
     /// One stream of a connection that carries many, and has carried some where it is `reused`.
     pub(crate) fn shared(call: Box<Call>, reused: bool) -> Self {
-        let peer = Peer::new(Socket::Call(call));
-        Self { peer, reused, large: false, read_proxy_header: false, slot: None }
+        Self { reused, ..Self::of(Peer::new(Socket::Call(call))) }
     }
 
     /// Files of this machine, whose responses take no connection.
     pub(crate) fn to_files(reply: FileReply) -> Self {
-        let peer = Peer::new(Socket::File(Box::new(reply)));
-        Self { peer, reused: false, large: false, read_proxy_header: false, slot: None }
+        Self::of(Peer::new(Socket::File(Box::new(reply))))
+    }
+
+    /// One that was kept.
+    pub(super) fn again(kept: Kept) -> Self {
+        let (socket, slot, large) = kept.into_parts();
+        Self { reused: true, large, slot: Some(slot), ..Self::of(Peer::new(socket)) }
+    }
+
+    /// A new one that counts nowhere.
+    const fn of(peer: Peer) -> Self {
+        Self {
+            peer,
+            reused: false,
+            large: false,
+            read_proxy_header: false,
+            private: false,
+            slot: None,
+        }
     }
 
     /// What it is made of.
@@ -92,7 +109,7 @@ impl Connection {
 
     /// The connection to keep; none if it is for one client alone, or a stream.
     fn kept(self, until: Instant) -> Option<Kept> {
-        let slot = self.slot.filter(|_| !self.read_proxy_header)?;
+        let slot = self.slot.filter(|_| !self.read_proxy_header && !self.private)?;
         Some(Kept { idle: self.peer.socket.idle()?, slot, large: self.large, until })
     }
 
@@ -180,9 +197,7 @@ impl Pools {
             let mut own = std::iter::from_fn(|| pool.kept.pop());
             own.find_map(|mut kept| kept.is_good(tls).then_some(kept))
         });
-        let (socket, slot, large) = taken?.into_parts();
-        let (peer, slot) = (Peer::new(socket), Some(slot));
-        Some(Connection { peer, reused: true, large, read_proxy_header: false, slot })
+        taken.map(Connection::again)
     }
 
     /// Keeps a connection until `until` for the next message, unless it is for one client alone;

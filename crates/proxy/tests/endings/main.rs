@@ -11,6 +11,7 @@ mod compression;
 mod corpus;
 mod large;
 mod life;
+mod ntlm;
 mod outliers;
 mod overload;
 mod semantics;

@@ -12,6 +12,7 @@ use crate::{
     cache::{condition, request_fields, unix_now},
     http::{
         compress::head::edit_response,
+        driver::Place,
         exchange::{Exchange, Next},
         failure::Again,
         rules::field_name,
@@ -19,6 +20,7 @@ use crate::{
     io::buffer::Buffer,
     store::{hide_rest, make_not_modified},
     telemetry::reason::of_syntax,
+    upstream::private::PrivateConnection,
 };
 
 impl Attempt<'_, '_> {
@@ -173,6 +175,22 @@ impl Attempt<'_, '_> {
         let through = self.upload.is_complete() && self.unfinished.is_none();
         let reusable = head.keep_alive() && through && self.connection.peer.rest.is_empty();
         Done { ending: Ending::Complete, next, reusable }
+    }
+
+    /// Keeps the connection to the server for the next request; a private one for that of its
+    /// client.
+    pub(super) fn keep(self, place: &Place) {
+        let Self { exchange, connection, timeouts, .. } = self;
+        let until = exchange.worker.timers.coarse_now() + timeouts.keep_alive;
+        let route = &exchange.driver.route;
+        if !connection.private {
+            let to = (place.server, route.shares(place));
+            return exchange.worker.pools.keep(to, connection, until);
+        }
+        let service = route.service_context().name.clone();
+        let to = exchange.driver.server().map(|server| (server, service));
+        let private = to.and_then(|to| PrivateConnection::new(to, connection, until));
+        exchange.request.private = private;
     }
 }
 

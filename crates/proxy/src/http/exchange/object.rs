@@ -59,20 +59,22 @@ impl Exchange<'_> {
         remote.error_page(path, self.worker.shared.clock.now())
     }
 
-    /// The file that answers, or a connection that is kept.
+    /// The file that answers, or a connection that is kept: first the one that is the client's own.
     pub(super) fn known(
-        &self,
+        &mut self,
         (store, signed): (Option<&Arc<Store>>, Option<&Signed>),
         place: &Place,
         takes_kept: &mut bool,
     ) -> Option<Connection> {
         let local = store.and_then(|store| self.local(store, signed));
-        local.or_else(|| {
-            let takes = std::mem::take(takes_kept);
-            let (pools, tls) =
-                (&self.worker.pools, self.driver.route.service_context().tls.as_ref());
-            takes.then(|| pools.take(&self.worker.shared, place.server, tls)).flatten()
-        })
+        if local.is_some() || !std::mem::take(takes_kept) {
+            return local;
+        }
+        let private = self.request.private.take();
+        let (worker, tls) = (self.worker, self.driver.route.service_context().tls.as_ref());
+        let now = worker.timers.coarse_now();
+        let own = private.and_then(|private| private.open(place.server, now, tls));
+        own.or_else(|| worker.pools.take(&worker.shared, place.server, tls))
     }
 }
 
