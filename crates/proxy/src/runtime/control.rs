@@ -12,7 +12,7 @@ use loadline_core::{
         controller::{Controller, Input, Notice, Output, Passed},
         ledger::{ServerId, ServerState},
     },
-    fleet::HealthCheck,
+    fleet::{HealthCheck, ServerAddress},
 };
 use tokio::{sync::oneshot, task::JoinSet, time::sleep};
 
@@ -153,7 +153,7 @@ async fn run_check(
     let mut checked = Checked { server, passed, results };
     let result = probe(address, &way, &check).await;
     if let Err(error) = &result {
-        tracing::debug!(%address, %error, "check failed");
+        tracing::debug!(address = %ServerAddress(address), %error, "check failed");
     }
     checked.passed = result.map_err(|error| error.to_string());
 }
@@ -179,27 +179,36 @@ fn log(notice: &Notice) {
         Cut, Down, Ejected, Limited, Outlier, Recovered, Returned, Silent, Unlimited, Up, Yields,
     };
     match change {
-        Up(server) => tracing::info!(%service, %group, %server, "server is up"),
+        Up(server) => {
+            let server = ServerAddress(*server);
+            tracing::info!(%service, %group, %server, "server is up");
+        }
         Down(server, reason) => {
+            let server = ServerAddress(*server);
             tracing::warn!(%service, %group, %server, "server is down: {reason}");
         }
         Ejected(server, time, reason) => {
+            let server = ServerAddress(*server);
             tracing::warn!(%service, %group, %server, %time, "server is ejected: {reason}");
         }
         Outlier(server, time, evidence) => {
+            let server = ServerAddress(*server);
             tracing::warn!(%service, %group, %server, %time, "server is ejected: {evidence}");
         }
         Silent(server, time) => {
+            let server = ServerAddress(*server);
             let reason = "it does not respond";
             tracing::warn!(%service, %group, %server, %time, "server is ejected: {reason}");
         }
         Cut(server, requests) => {
+            let server = ServerAddress(*server);
             tracing::warn!(
                 %service, %group, %server, requests,
                 "drain_timeout exceeded: requests are cut"
             );
         }
         Returned(server) => {
+            let server = ServerAddress(*server);
             tracing::info!(%service, %group, %server, "server returns from ejection, on probation");
         }
         Yields => tracing::warn!(%service, %group, "group is below its failover threshold"),
@@ -231,6 +240,23 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn the_log_names_a_server_at_a_unix_socket_by_its_path() {
+        use loadline_core::decide::controller::Change::{Down, Up};
+
+        let ServerAddress(server) = "unix:/run/app.sock".parse().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = Arc::new(file.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            for change in [Up(server), Down(server, "connection refused".into())] {
+                log(&Notice { service: "web".to_owned(), group: "near".to_owned(), change });
+            }
+        });
+        let told = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(told.matches("server=unix:/run/app.sock").count(), 2, "{told}");
+    }
 
     #[derive(Debug)]
     struct Panicking;

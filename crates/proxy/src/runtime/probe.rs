@@ -17,7 +17,7 @@ use loadline_core::{
         controller::Passed,
         reason::{Phase, Reason},
     },
-    fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion, socket_path},
+    fleet::{HealthCheck, HttpVersion, Probe, ProxyVersion, ServerAddress, socket_path},
     health::{advisor::Transport, grpc::Refusal},
     time::Duration,
 };
@@ -109,7 +109,8 @@ pub(super) async fn probe(
             result => return result,
         };
         if !mem::replace(&mut is_told, true) {
-            tracing::warn!(server = %address, "its check waits until one can be made: {error}");
+            let server = ServerAddress(address);
+            tracing::warn!(%server, "its check waits until one can be made: {error}");
         }
         sleep(AGAIN).await;
     }
