@@ -43,7 +43,7 @@ use crate::{
     http2::StreamFailure,
     io::{buffer::Buffer, peer::client_gone},
     store::{Signed, is_object},
-    telemetry::reason::{of_io, of_syntax},
+    telemetry::reason::{of_body_syntax, of_io, of_syntax},
     upstream::pool::Connection,
 };
 
@@ -521,7 +521,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
                 return Poll::Ready(Err(reason.during(Phase::Body)));
             }
             Poll::Ready(Err(Broken::Sink(_))) => return Poll::Ready(Err(Reason::ClientGone)),
-            Poll::Ready(Err(Broken::Syntax(error))) => return Poll::Ready(Err(of_syntax(error))),
+            Poll::Ready(Err(Broken::Syntax(error))) => {
+                return Poll::Ready(Err(of_body_syntax(error)));
+            }
             Poll::Pending if client.socket.poll_reset(cx).is_ready() => {
                 return Poll::Ready(Err(Reason::ClientGone));
             }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use loadline_core::decide::reason::Reason;
+use loadline_core::decide::{ending::Ending, reason::Reason};
 use loadline_http1::ParseError;
 use rustix::io::Errno;
 use rustls::{
@@ -195,6 +195,16 @@ pub(crate) const fn of_syntax(error: ParseError) -> Reason {
         ParseError::TruncatedBody => Reason::ClosedInBody,
         // The others are of requests alone.
         _ => Reason::Malformed,
+    }
+}
+
+/// Which rule of HTTP/1 the body of a response breaks, whose head has been read.
+pub(crate) fn of_body_syntax(error: ParseError) -> Reason {
+    match of_syntax(error) {
+        Reason::BareLf => Reason::BareLfInBody,
+        Reason::BareCr => Reason::BareCrInBody,
+        reason if reason.ending() == Ending::ServerBad => Reason::BadTrailer,
+        reason => reason,
     }
 }
 

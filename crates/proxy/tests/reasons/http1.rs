@@ -96,6 +96,17 @@ const BODIES: &[Said] = &[
     ("a bad extension", "2;a=\"b\r\nok\r\n0\r\n\r\n", "invalid chunk extension"),
     ("no end of a chunk", "2\r\nokay\r\n0\r\n\r\n", "missing CR LF after chunk data"),
     ("a length in a trailer", "0\r\nContent-Length: 2\r\n\r\n", "forbidden trailer field"),
+    ("a trailer without a colon", "0\r\nname\r\n\r\n", "malformed trailer field"),
+    (
+        "a bare line feed behind a size",
+        "2\nok\r\n0\r\n\r\n",
+        "bare line feed (LF without CR) in chunked body",
+    ),
+    (
+        "a bare carriage return behind a size",
+        "2\rok\r\n0\r\n\r\n",
+        "bare carriage return (CR without LF) in chunked body",
+    ),
 ];
 
 /// Responses with these bytes, behind a head in chunks where they are a body.

@@ -19,7 +19,7 @@ use crate::{
     },
     io::buffer::Buffer,
     store::{hide_rest, make_not_modified},
-    telemetry::reason::of_syntax,
+    telemetry::reason::{of_body_syntax, of_syntax},
     upstream::private::PrivateConnection,
 };
 
@@ -146,7 +146,7 @@ impl Attempt<'_, '_> {
             Some(text) => body.feed_data(early, |piece| text.extend_from_slice(piece)),
             None => body.feed(early),
         };
-        let progress = progress.map_err(of_syntax)?;
+        let progress = progress.map_err(of_body_syntax)?;
         if progress.consumed < early.len() {
             self.connection.peer.rest = early[progress.consumed..].to_vec();
         }

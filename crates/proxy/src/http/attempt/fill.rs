@@ -16,7 +16,7 @@ use crate::{
     cache::{Came, Fetch, Filling, unix_now},
     http::exchange::Next,
     io::{buffer::Buffer, peer::Gone},
-    telemetry::reason::of_syntax,
+    telemetry::reason::{of_body_syntax, of_syntax},
 };
 
 impl Attempt<'_, '_> {
@@ -111,7 +111,7 @@ impl Attempt<'_, '_> {
         loop {
             let mut payload = BytesMut::with_capacity(buffer.filled().len());
             let fed = body.feed_data(buffer.filled(), |piece| payload.extend_from_slice(piece));
-            let consumed = fed.map_err(of_syntax)?.consumed;
+            let consumed = fed.map_err(of_body_syntax)?.consumed;
             if consumed < buffer.filled().len() {
                 self.connection.peer.rest = buffer.filled()[consumed..].to_vec();
             }

@@ -23,7 +23,7 @@ use crate::{
         peer::{Gone, client_gone},
     },
     store::{Remote, is_object},
-    telemetry::reason::of_syntax,
+    telemetry::reason::of_body_syntax,
 };
 
 impl Attempt<'_, '_> {
@@ -142,7 +142,7 @@ impl Attempt<'_, '_> {
             let fed = body.feed_data(buffer.filled(), |piece| text.extend_from_slice(piece));
             let is_more = fed.is_ok_and(|progress| progress.consumed < buffer.filled().len());
             worker.buffers.give(buffer);
-            fed.map_err(of_syntax)?;
+            fed.map_err(of_body_syntax)?;
             if body.is_finished() || text.len() > most {
                 return Ok((text, body.is_finished() && !is_more));
             }
