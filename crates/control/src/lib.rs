@@ -205,7 +205,8 @@ fn parse_at(
     let names = assemble::name_servers(&file.value.dns, &mut problems);
     let fleet = assemble::assemble(&file, seen_from, resolver, &mut problems);
     let regions = assemble::regions(&file.value);
-    let admin = assemble::admin(&file.value.admin, &fleet.listeners, &mut problems);
+    let beside = (&*fleet.listeners, process.control.as_deref());
+    let admin = assemble::admin(&file.value.admin, beside, &mut problems);
     let warnings = problems.settle(&source)?;
     let outside = outside::Outside { mentions, base: base.to_owned(), source };
     Ok(Loaded { fleet, regions, admin, names, process, cluster, warnings, outside })

@@ -1,18 +1,21 @@
 //! The administration: where it listens, and whether everybody can.
 
+use std::path::Path;
+
 use loadline_core::fleet::Listener;
 use loadline_spanned::{Key, Problems};
 
 use crate::{
     admin::{Bind, Settings},
     file,
-    value::address::AdminPlace,
+    value::address::{AdminPlace, overlap},
 };
 
-/// What the file says of it beside these listeners; none where it says nothing.
+/// What the file says of it beside these listeners and the socket of upgrades; none where it says
+/// nothing.
 pub(crate) fn admin(
     given: &Key<file::Admin>,
-    listeners: &[Listener],
+    (listeners, control): (&[Listener], Option<&Path>),
     problems: &mut Problems,
 ) -> Option<Settings> {
     let given = given.at()?;
@@ -30,14 +33,21 @@ pub(crate) fn admin(
                             see that only those who may can reach it";
                 problems.warning(&place.span, message, "not the loopback", help.to_owned());
             }
-            if address.port() != 0 && listeners.iter().any(|it| it.bind == *address) {
-                let message = format!("`{address}` is bound by a listener");
+            if let Some(other) = listeners.iter().find(|it| overlap(it.bind, *address)) {
+                let message = format!("`{address}` is bound by the listener of `{}`", other.bind);
                 let help = "give the admin interface its own address or port".to_owned();
-                problems.error(&place.span, message, "the same address", help);
+                problems.error(&place.span, message, "the same port", help);
             }
             Bind::Address(*address)
         }
-        AdminPlace::Socket(path) => Bind::Socket(path.into()),
+        AdminPlace::Socket(path) => {
+            if control == Some(Path::new(path)) {
+                let message = format!("`{path}` is the socket of `edge.control` too");
+                let help = "give the admin interface a path of its own".to_owned();
+                problems.error(&place.span, message, "the same path", help);
+            }
+            Bind::Socket(path.into())
+        }
     };
     let token_file = given.value.token_file.get().map(|path| path.0.0.clone().into());
     let hosts = given.value.hosts.get().into_iter().flatten();

@@ -173,6 +173,10 @@ fn socket(path: &Path) -> Result<(), Complaint> {
         let message = format!("`{}` is there and is no socket", path.display());
         return Err(Complaint::new(message, "use a path that does not exist yet"));
     }
+    if path.as_os_str().len() > SOCKET_PATH_MAX {
+        let message = format!("a path of a socket over {SOCKET_PATH_MAX} bytes long");
+        return Err(Complaint::new(message, "use a shorter one: /run/loadline/control.sock"));
+    }
     // Its directory need not be writable: a socket may be passed on by the process before.
     directory("socket", path).map(drop)
 }
@@ -196,6 +200,9 @@ fn directory(what: &str, path: &Path) -> Result<PathBuf, Complaint> {
     let message = format!("cannot make the {what} `{path}`: there is no directory `{parent}`");
     Err(Complaint::new(message, format!("make it: mkdir -p {parent}")))
 }
+
+/// What fits into an address of the kernel with its last zero.
+const SOCKET_PATH_MAX: usize = 107;
 
 const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
 const PAGE_HELP: &str = "name a file of HTML, JSON, text or XML: \"busy.html\"";
@@ -222,6 +229,9 @@ mod tests {
             assert!(attempt("").is_err(), "a directory");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        let long = "x".repeat(SOCKET_PATH_MAX);
+        let told = attempt(What::Socket, place(&long).to_str().unwrap(), folder.path());
+        assert!(told.unwrap_err().message.contains("over 107 bytes long"));
         fs::write(place("file"), "").unwrap();
         assert!(attempt(What::Socket, place("file").to_str().unwrap(), folder.path()).is_err());
         assert!(attempt(What::AccessLog, place("file").to_str().unwrap(), folder.path()).is_ok());

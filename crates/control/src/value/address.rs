@@ -55,6 +55,17 @@ pub(crate) fn port_help(text: &str) -> Option<&'static str> {
 
 const PORTS: &str = "ports are 1 to 65535";
 
+/// Whether sockets at both addresses would have an address and a port in common. `[::]` is every
+/// address of version 4 as well.
+pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = |all: SocketAddr, it: SocketAddr| {
+        all.ip().is_unspecified() && (all.is_ipv6() || it.is_ipv4())
+    };
+    // Port 0 asks the kernel for a free port, each time another one.
+    let same_port = one.port() == other.port() && one.port() != 0;
+    same_port && (one.ip() == other.ip() || covers(one, other) || covers(other, one))
+}
+
 /// Where the administration listens: an address, or the path of a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminPlace {
