@@ -18,7 +18,7 @@ use super::{acme, authentication, frontend, maps::Maps, pages, routes, set, stre
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
-    value::label::Name,
+    value::{address::overlap, label::Name},
 };
 
 /// The services that listeners and routes may name, and the maps of which routes have variables.
@@ -90,6 +90,7 @@ pub(super) fn listeners(
         for bind in binds {
             check_bind(&bind, (&listeners, &frontends), problems);
             warn_of_clear(&bind, &first, problems);
+            warn_of_udp(&bind, &first, &listeners, problems);
             listeners.push(Listener { bind: bind.value, ..first.clone() });
         }
     }
@@ -187,6 +188,29 @@ fn warn_of_clear(bind: &At<SocketAddr>, listener: &Listener, problems: &mut Prob
                     \"you@example.com\" }";
         problems.warning(&bind.span, message, "in clear", help);
     }
+}
+
+/// Warns of HTTP/3 at a port of which another listener has that of UDP. `[::]` is left version 6
+/// where one of version 4 comes first.
+fn warn_of_udp(
+    bind: &At<SocketAddr>,
+    listener: &Listener,
+    before: &[Listener],
+    problems: &mut Problems,
+) {
+    let address = bind.value;
+    let takes = |other: &Listener| {
+        let is_left_v6 = address.is_ipv6() && other.bind.is_ipv4();
+        overlap(other.bind, address) && other.bind != address && !is_left_v6
+    };
+    let mut others = before.iter().filter(|other| other.serves_http3());
+    let Some(other) = others.find(|other| takes(other)).filter(|_| listener.serves_http3()) else {
+        return;
+    };
+    let message =
+        format!("no HTTP/3 at `{address}`: the listener of `{}` has its UDP port", other.bind);
+    let help = "say http3 = false here, or give it a port of its own".to_owned();
+    problems.warning(&bind.span, message, "the same port", help);
 }
 
 /// Without this suite there is no QUIC (RFC 9001, section 5.2).

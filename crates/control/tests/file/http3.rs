@@ -31,6 +31,36 @@ fn http3_that_is_asked_for_and_cannot_be_is_warned_of() {
 }
 
 #[test]
+fn http3_at_a_port_of_which_another_listener_has_that_of_udp_is_warned_of() {
+    let all = ["127.0.0.1:8443", "[::1]:8443", "0.0.0.0:8443", "[::]:8443", "127.0.0.1:8444"];
+    let [v4, v6, all_v4, all_v6, other] = all;
+    let listener = |bind: &str, http3: &str| {
+        format!(
+            "[[listener]]\nbind = \"{bind}\"\nservice = \"web\"\nprotocol = \"https\"\n{http3}\n\
+             tls = {{ certificates = [\"a.pem\"] }}\n"
+        )
+    };
+    let service = "[[service.web.group]]\nservers = [\"10.0.0.1:80\"]\n";
+    for (first, second, http3, is_warned) in [
+        (all_v4, v4, "", true),
+        (v4, all_v4, "", true),
+        (all_v6, v4, "", true),
+        (all_v6, v6, "", true),
+        (all_v6, all_v4, "", true),
+        (all_v4, v4, "http3 = false", false),
+        (all_v4, all_v6, "", false),
+        (v4, all_v6, "", false),
+        (all_v4, v6, "", false),
+        (all_v4, other, "", false),
+    ] {
+        let text = listener(first, "") + &listener(second, http3) + service;
+        let warnings = parse("udp.toml", &text).unwrap().warnings;
+        let told = warnings.iter().any(|it| it.message().contains("has its UDP port"));
+        assert_eq!(told, is_warned, "{first}, {second}: {warnings:?}");
+    }
+}
+
+#[test]
 fn http_in_clear_at_port_443_is_warned_of() {
     let file = |listener: &str| {
         format!(
