@@ -9,12 +9,19 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
-    os::unix::net::UnixDatagram,
-    path::PathBuf,
+    os::unix::{
+        fs::{FileTypeExt as _, OpenOptionsExt as _},
+        net::UnixDatagram,
+    },
+    path::{Path, PathBuf},
     process, time,
 };
 
 use loadline_core::fleet::LogTarget;
+use rustix::{
+    fs::{OFlags, fcntl_setfl},
+    io::Errno,
+};
 
 use super::{
     count,
@@ -88,8 +95,25 @@ impl Sink {
     }
 }
 
-fn append_to(path: impl AsRef<std::path::Path>) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+/// Opens a file to append to. A pipe of this name must not keep anybody waiting for its reader.
+fn append_to(path: impl AsRef<Path>) -> io::Result<File> {
+    let path = path.as_ref();
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).custom_flags(nonblocking);
+    let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::NXIO) if is_pipe(path) => io::Error::new(
+            error.kind(),
+            "no process reads this pipe (FIFO): start its reader first",
+        ),
+        _ => error,
+    })?;
+    fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
+}
+
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
 #[derive(Debug)]
@@ -266,6 +290,28 @@ mod tests {
         let count = collector.recv(&mut buffer).unwrap();
         let expected = format!("<134>loadline[{}]: one", process::id());
         assert_eq!(std::str::from_utf8(&buffer[..count]), Ok(&*expected));
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_an_error_that_says_so_and_keeps_nobody_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+        let target = LogTarget::File(path.display().to_string());
+        let told = Sink::open(&target).unwrap_err().to_string();
+        assert!(told.contains("start its reader first"), "{told}");
+        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+        let mut reader = OpenOptions::new();
+        let mut reader = reader.read(true).custom_flags(nonblocking).open(&path).unwrap();
+        let mut sink = Sink::open(&target).unwrap();
+        assert_eq!(sink.write(b"one\n"), 0);
+        let mut buffer = [0; 4];
+        io::Read::read_exact(&mut reader, &mut buffer).unwrap();
+        assert_eq!(&buffer, b"one\n");
+        let Way::File { file, .. } = &sink.way else { panic!("a file") };
+        let flags = rustix::fs::fcntl_getfl(file).unwrap();
+        assert!(!flags.contains(OFlags::NONBLOCK), "a slow reader loses no lines: {flags:?}");
     }
 
     #[test]
