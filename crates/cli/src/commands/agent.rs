@@ -14,7 +14,7 @@ use loadline_load::{
 };
 use tokio::net::TcpListener;
 
-use super::{generators::VERSION, stop_signal::StopSignal, worker};
+use super::{generators::VERSION, rate, stop_signal::StopSignal, worker};
 
 /// Send a part of the load of `bench --with` or `capacity --with` on another machine
 ///
@@ -46,7 +46,7 @@ struct LimitArgs {
     #[arg(long, value_name = "TIME", default_value = "1h")]
     max_duration: Duration,
     /// Maximum rate of its part of a run
-    #[arg(long, value_name = "RATE", default_value = "100000/s")]
+    #[arg(long, value_name = "RATE", default_value = "100000/s", value_parser = rate)]
     max_rate: Rate,
     /// Maximum number of users of its part of a run
     #[arg(long, value_name = "N", default_value_t = 20_000)]

@@ -10,7 +10,7 @@ use clap::{
     Subcommand,
     error::{ContextKind, ContextValue},
 };
-use loadline_core::units::Bytes;
+use loadline_core::units::{Bytes, Rate, UnitError};
 use loadline_spanned::FileErrors;
 
 use crate::process_log::LogFormat;
@@ -220,6 +220,12 @@ fn mend_tip(error: &mut clap::Error) {
     }
 }
 
+/// A rate as httperf takes it, a bare number per second, or with its unit.
+pub(crate) fn rate(text: &str) -> Result<Rate, UnitError> {
+    let text = text.trim();
+    if text.contains('/') { text.parse() } else { format!("{text}/s").parse() }
+}
+
 /// A size with one decimal, as people read it.
 pub(crate) fn size(bytes: f64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
@@ -232,12 +238,42 @@ pub(crate) fn size(bytes: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use std::io;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(subcommand)]
+        _command: Command,
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot listen: {source}; ports below 1024 are for root")]
     struct ListenError {
         source: io::Error,
+    }
+
+    #[test]
+    fn a_rate_needs_no_unit() {
+        assert_eq!(rate("10"), Ok(Rate::per_sec(10)));
+        assert_eq!(rate("0.5"), Ok(Rate::milli_per_sec(500)));
+        assert_eq!(rate("30/m"), Ok(Rate::milli_per_sec(500)));
+        assert!(rate("fast").unwrap_err().to_string().contains("100/s"));
+    }
+
+    #[test]
+    fn every_rate_on_the_command_line_needs_no_unit() {
+        for line in [
+            "bench localhost --rate 50",
+            "capacity localhost --slo p99<1s --max-rate 500",
+            "agent --token-file token --max-rate 500",
+            "plan queue --service 10ms --rate 50",
+            "plan bandwidth --rate 50",
+            "plan replication --rate 50",
+        ] {
+            let words = ["loadline"].into_iter().chain(line.split(' '));
+            assert!(Line::try_parse_from(words).is_ok(), "{line}");
+        }
     }
 
     #[test]

@@ -6,10 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use loadline_core::{
-    time::Duration,
-    units::{Rate, UnitError},
-};
+use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{
     LoadPlan, Pattern, Timetable, Until, parse_arrivals_file, parse_stages, watch::NetLimit,
 };
@@ -19,7 +16,7 @@ use loadline_measure::{
 };
 
 use super::{
-    super::{generators::With, watch::Subjects},
+    super::{generators::With, rate, watch::Subjects},
     formats::Format,
     request::{RequestArgs, read_text},
     transport::TransportArgs,
@@ -248,12 +245,6 @@ fn instants(path: &Path) -> Result<Vec<Duration>, UsageError> {
     parse_arrivals_file(&text).map_err(|error| UsageError::wrong_file(path, &error))
 }
 
-/// A rate as httperf takes it, a bare number per second, or with its unit.
-fn rate(text: &str) -> Result<Rate, UnitError> {
-    let text = text.trim();
-    if text.contains('/') { text.parse() } else { format!("{text}/s").parse() }
-}
-
 fn stages(text: &str) -> Result<Stages, loadline_load::StageError> {
     parse_stages(text).map(Stages)
 }
@@ -301,14 +292,6 @@ it was interrupted before anything came of a request).";
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rate_needs_no_unit() {
-        assert_eq!(rate("10"), Ok(Rate::per_sec(10)));
-        assert_eq!(rate("0.5"), Ok(Rate::milli_per_sec(500)));
-        assert_eq!(rate("30/m"), Ok(Rate::milli_per_sec(500)));
-        assert!(rate("fast").unwrap_err().to_string().contains("100/s"));
-    }
 
     #[test]
     fn arrivals_that_are_no_kind_are_a_file() {

@@ -13,6 +13,7 @@ use super::drive::Pace;
 use crate::commands::{
     bench::{RequestArgs, TransportArgs, UsageError},
     generators::With,
+    rate,
 };
 
 /// Find the load line: the highest rate at which a service still meets its objective
@@ -97,7 +98,7 @@ struct SearchArgs {
     #[arg(long, value_name = "TIME")]
     within: Option<Duration>,
     /// Highest rate to try
-    #[arg(long, value_name = "RATE", default_value = "1000000/s")]
+    #[arg(long, value_name = "RATE", default_value = "1000000/s", value_parser = rate)]
     max_rate: Rate,
     /// Maximum number of requests in flight; what is due beyond it is dropped and counts as errors
     #[arg(long, value_name = "N", default_value_t = 10_000)]

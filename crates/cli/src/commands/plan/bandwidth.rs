@@ -10,6 +10,7 @@ use loadline_measure::{
 };
 
 use super::{IBM, T2_MICRO};
+use crate::commands::rate;
 
 /// The network bandwidth of a number of messages per second, and the reverse
 ///
@@ -19,7 +20,7 @@ use super::{IBM, T2_MICRO};
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
     /// Messages per second [3500/s]
-    #[arg(long, value_name = "RATE", conflicts_with = "limit")]
+    #[arg(long, value_name = "RATE", conflicts_with = "limit", value_parser = rate)]
     rate: Option<Rate>,
     /// The size of a message [1KiB; with --limit 50kB]
     #[arg(long, value_name = "SIZE")]

@@ -15,6 +15,7 @@ use loadline_measure::{
 };
 
 use super::{TUTORIAL, Worked};
+use crate::commands::rate;
 
 /// Waiting and response times of c servers at a load, and the load line
 ///
@@ -31,7 +32,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME")]
     service: Option<Duration>,
     /// The load in requests per second
-    #[arg(long, value_name = "RATE", requires = "service")]
+    #[arg(long, value_name = "RATE", requires = "service", value_parser = rate)]
     rate: Option<Rate>,
     /// Coefficient of variation of the service times: 1 for exponential times (M/M/c), 0 for
     /// constant ones (M/D/c), any other for gamma ones (M/G/c) [1]

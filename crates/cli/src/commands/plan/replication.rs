@@ -10,6 +10,7 @@ use loadline_measure::{
 };
 
 use super::IBM;
+use crate::commands::rate;
 
 /// The network bandwidth for updates of a backup load balancer
 ///
@@ -18,7 +19,7 @@ use super::IBM;
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Args {
     /// Connections per second
-    #[arg(long, value_name = "RATE", default_value = "3500/s")]
+    #[arg(long, value_name = "RATE", default_value = "3500/s", value_parser = rate)]
     rate: Rate,
     /// The size of an update
     #[arg(long, value_name = "SIZE", default_value = "43B")]
