@@ -254,7 +254,9 @@ impl Search {
                 let duration = if stays { self.config.rung * STAYS } else { self.rung() };
                 return Step::Ladder { users, duration };
             }
-            self.note(STILL_GREW.into());
+            if self.ladder.best() > Rate::default() {
+                self.note(STILL_GREW.into());
+            }
         }
         let range = *self.range.get_or_insert_with(|| {
             let guess = self.ladder.guess().max(LOWEST).min(self.config.highest);

@@ -145,11 +145,13 @@ fn curve(trials: &[Trial]) -> Vec<(Rate, Latency)> {
 
 fn notes(search: &Search) -> Vec<String> {
     let mut notes = search.notes.clone();
-    let suspect: Vec<_> = search.ladder.rungs.iter().filter(|rung| rung.suspect).collect();
-    for rung in suspect {
+    let answered = search.ladder.rungs.iter().filter(|rung| rung.response.count > 0);
+    for rung in answered.filter(|rung| rung.suspect) {
         let error = 100.0 * rung.little_error;
         let users = rung.users;
-        notes.push(format!("{users} users: Little's law is off by {error:.0} %, not in the fit"));
+        let plural = if users == 1 { "" } else { "s" };
+        let off = format!("Little's law is off by {error:.0} %, not in the fit");
+        notes.push(format!("{users} user{plural}: {off}"));
     }
     notes.extend(slow_cycle(search));
     notes.extend(invalid(search));

@@ -216,6 +216,17 @@ fn a_quick_search_says_that_it_did_not_wait_until_the_service_was_warm() {
 }
 
 #[test]
+fn a_quick_search_of_a_server_that_answers_nothing_says_nothing_of_throughput() {
+    let mut search = Search::new(Config::default().quick());
+    let elapsed = Duration::from_secs(7);
+    search.observe(elapsed, Observation::Run(Box::default()));
+    search.observe(elapsed, Observation::Interrupted);
+    let Step::Done(record) = search.next() else { panic!("it goes on") };
+    assert_eq!(record.rungs.len(), 1);
+    assert!(record.notes.is_empty(), "{:?}", record.notes);
+}
+
+#[test]
 fn trials_last_over_several_stalls_and_all_of_them_at_a_rate_count_together() {
     let record = run(&STALLING.0, Config { seed: 3, ..Config::default() });
     let cycle = record.cycle.expect("the stalls show").as_secs_f64();

@@ -1,7 +1,9 @@
 //! A capacity search: the curve with the load line, the trials that found it, and the ladder.
 
+use loadline_core::time::Duration;
 use loadline_measure::record::{
-    Bound, CapacityRecord, IntervalMethod, LoadLine, Purpose, Rung, Scalability, Trial, Verdict,
+    Bound, CapacityRecord, IntervalMethod, Latency, LoadLine, Purpose, Rung, Scalability, Trial,
+    Verdict,
 };
 
 use super::{part, picture, text};
@@ -161,13 +163,18 @@ fn trials(trials: &[Trial]) -> Table {
             purpose.into(),
             format!("{} s", digits(trial.lasts.as_secs_f64())).into(),
             per_second(trial.achieved).into(),
-            millis(trial.response.mean).into(),
-            millis(trial.response.p99).into(),
+            time(&trial.response, trial.response.mean),
+            time(&trial.response, trial.response.p99),
             if trial.met { Cell::Good("met".into()) } else { Cell::Bad("breached".into()) },
             if valid { "yes".into() } else { Cell::Bad("INVALID".into()) },
         ]);
     }
     table
+}
+
+/// One of these times; there is none where nothing was answered.
+fn time(of: &Latency, time: Duration) -> Cell {
+    if of.count == 0 { "-".into() } else { millis(time).into() }
 }
 
 fn rungs(rungs: &[Rung]) -> Table {
@@ -178,8 +185,8 @@ fn rungs(rungs: &[Rung]) -> Table {
         table.push([
             rung.users.to_string().into(),
             per_second(rung.throughput).into(),
-            millis(rung.response.mean).into(),
-            millis(rung.response.p99).into(),
+            time(&rung.response, rung.response.mean),
+            time(&rung.response, rung.response.p99),
             if rung.suspect { Cell::Bad(off) } else { off.into() },
             if rung.met { Cell::Good("met".into()) } else { Cell::Bad("breached".into()) },
         ]);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loadline_core::units::Rate;
+use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::{
     Arrivals, Bound, CapacityRecord, Criterion, IntervalMethod, LoadLine, Rung, Scalability,
     TestedRate, Verdict,
@@ -227,11 +227,15 @@ fn ladder(rungs: &[Rung]) -> Table {
     let mut table = Table::new("Closed loop, users without think time", &headings);
     for rung in rungs {
         let little = format!("{:.2}", 1.0 + rung.little_error);
+        let time = |time: Duration| match rung.response.count {
+            0 => Cell::Text("-".into()),
+            _ => Cell::Text(millis(time)),
+        };
         table.push([
             Cell::Text(rung.users.to_string()),
             Cell::Text(per_second(rung.throughput)),
-            Cell::Text(millis(rung.response.mean)),
-            Cell::Text(millis(rung.response.p99)),
+            time(rung.response.mean),
+            time(rung.response.p99),
             if rung.suspect { Cell::Bad(little) } else { Cell::Text(little) },
             if rung.met { Cell::Good("met".into()) } else { Cell::Bad("breached".into()) },
         ]);
@@ -251,6 +255,22 @@ const WIDTH: usize = 80;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loadline_measure::record::Latency;
+
+    #[test]
+    fn a_rung_in_which_nothing_was_answered_has_no_times() {
+        let rung = |count| Rung {
+            users: 1,
+            throughput: Rate::default(),
+            response: Latency { count, mean: Duration::from_millis(38), ..Latency::default() },
+            met: false,
+            little_error: -1.0,
+            suspect: true,
+        };
+        let table = ladder(&[rung(0)]).to_string();
+        assert!(!table.contains(" ms"), "{table}");
+        assert!(ladder(&[rung(1)]).to_string().contains("38.0 ms"));
+    }
 
     #[test]
     fn a_long_text_is_set_in_under_its_beginning() {

@@ -30,8 +30,9 @@ pub(super) fn write(page: &mut String, record: &LoadRecord) {
         row(page, "not ok", &of(|column| column.failed_per_s), per_s);
     }
     row(page, "in flight", &of(|column| column.in_flight as f64), |most| format!("{most:.0}"));
-    row(page, "p99", &of(|column| column.p99.as_millis_f64()), |most| {
-        millis(Duration::from_nanos((most * 1e6) as u64))
+    row(page, "p99", &of(|column| column.p99.as_millis_f64()), |most| match most > 0.0 {
+        true => millis(Duration::from_nanos((most * 1e6) as u64)),
+        false => "none".to_owned(),
     });
 }
 
@@ -119,6 +120,12 @@ mod tests {
                 "  p99       █ ▄  max 80.0 ms",
             ]
         );
+    }
+
+    #[test]
+    fn a_run_without_a_response_has_no_response_time() {
+        let page = drawn(vec![moment(1_000, 0, 5), moment(2_000, 0, 5)]);
+        assert!(page.contains("  p99           max none"), "{page}");
     }
 
     #[test]
