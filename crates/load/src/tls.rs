@@ -10,17 +10,19 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, SignatureScheme,
-    SupportedProtocolVersion,
+    CertificateError, ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore,
+    SignatureScheme, SupportedProtocolVersion,
     client::{
-        WantsClientCert,
+        WantsClientCert, WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
     },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
     pki_types::{
         CertificateDer, PrivateKeyDer, ServerName, UnixTime,
         pem::{self, PemObject},
     },
+    server::ParsedCertificate,
 };
 use tokio_rustls::TlsConnector;
 
@@ -103,11 +105,11 @@ pub(crate) fn config(
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions(only))
         .map_err(TlsError::Version)?;
-    let builder = if tls.insecure {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-    } else {
-        builder.with_root_certificates(authorities(tls)?)
+    let verifier: Arc<dyn ServerCertVerifier> = match tls.insecure {
+        true => Arc::new(AnyCertificate(provider)),
+        false => Arc::new(Verified::new(authorities(tls)?, provider)?),
     };
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = with_client_certificate(builder, tls)?;
     let offered: &[&[u8]] = match protocol {
         Protocol::Auto => &[ALPN_HTTP2, ALPN_HTTP1],
@@ -161,7 +163,7 @@ pub(crate) fn failure_by_text(error: &io::Error) -> Failure {
 /// What an error of the TLS library says, and in words where that is a name of its code.
 pub(crate) fn in_words(error: &dyn fmt::Display) -> String {
     error.to_string().replace(
-        "Other(OtherError(CaUsedAsEndEntity))",
+        &format!("Other(OtherError({OF_AUTHORITY}))"),
         "it is that of a certificate authority, not of a server",
     )
 }
@@ -224,6 +226,83 @@ fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
     Ok(found)
 }
 
+/// Decides as rustls does, except that the certificate of a server may be that of an authority if
+/// it is trusted itself: `openssl req -x509` makes it so.
+#[derive(Debug)]
+struct Verified {
+    verifier: Arc<WebPkiServerVerifier>,
+    authorities: Arc<RootCertStore>,
+}
+
+impl Verified {
+    fn new(authorities: RootCertStore, provider: Arc<CryptoProvider>) -> Result<Self, TlsError> {
+        let authorities = Arc::new(authorities);
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::clone(&authorities), provider);
+        let verifier = verifier.build().map_err(|_| TlsError::NoAuthorities)?;
+        Ok(Self { verifier, authorities })
+    }
+
+    /// Whether it has the name and the key of an authority that is trusted.
+    fn trusts(&self, certificate: &CertificateDer<'_>) -> bool {
+        let mut own = RootCertStore::empty();
+        let is_read = own.add(certificate.clone()).is_ok();
+        is_read && own.roots.iter().all(|it| self.authorities.roots.contains(it))
+    }
+}
+
+impl ServerCertVerifier for Verified {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified =
+            self.verifier.verify_server_cert(certificate, intermediates, name, ocsp, now);
+        match verified {
+            // Its dates have been found right before.
+            Err(error) if is_of_authority(&error) && self.trusts(certificate) => {
+                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// Whether nothing but this was found.
+fn is_of_authority(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(CertificateError::Other(why)) = error else {
+        return false;
+    };
+    why.0.to_string() == OF_AUTHORITY
+}
+
 /// Trusts whatever certificate is shown; its holder must still have the key to it.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
@@ -277,6 +356,9 @@ static ONLY_12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
 static ONLY_13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
 
 const AUTHORITIES: &str = "authorities";
+
+/// What webpki calls it.
+const OF_AUTHORITY: &str = "CaUsedAsEndEntity";
 
 /// How the TLS library begins to say what the other side found wrong.
 const ALERT: &str = "received fatal alert";

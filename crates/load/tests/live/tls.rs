@@ -5,11 +5,12 @@ use std::{io::Write as _, path::PathBuf};
 use loadline_core::time::Duration;
 use loadline_load::{LoadError, LoadPlan, Protocol, TlsVersion};
 use loadline_measure::record::Outcomes;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::version::{TLS12, TLS13};
 
 use crate::{
     one_user, run,
-    secure::{Authority, Served, Speech},
+    secure::{Authority, Identity, Served, Speech},
     server::Server,
 };
 
@@ -79,6 +80,31 @@ fn a_certificate_of_nobody_or_for_another_is_a_bad_answer() {
         assert!(matches!(&reasons[..], [(why, 2)] if why.contains("certificate")), "{reasons:?}");
         plan.transport.tls.insecure = true;
         assert_eq!(run(&plan).outcomes.ok, 2, "who verifies nothing is answered");
+    }
+}
+
+#[test]
+fn a_self_signed_certificate_of_an_authority_is_enough_where_it_is_trusted_itself() {
+    let other = Authority::new();
+    // As `openssl req -x509` makes it.
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let directory = tempfile::tempdir().unwrap();
+    let [itself, stranger] = [("itself.pem", &certificate), ("ca.pem", &other.pem())]
+        .map(|(name, text)| file(&directory, name, text));
+    let identity = Identity { certificate, key: key.serialize_pem() };
+    let tls = other.server(&identity, &[&TLS12, &TLS13], false);
+    let server = Served::start(Speech::secure(tls, false));
+    for (authorities, name, ok) in
+        [(&itself, "localhost", 2), (&itself, "example.org", 0), (&stranger, "localhost", 0)]
+    {
+        let mut plan = plan(&server, 2);
+        plan.transport.tls.authorities = Some(authorities.clone());
+        plan.transport.tls.server_name = Some(name.to_owned());
+        let outcomes = run(&plan).outcomes;
+        assert_eq!((outcomes.ok, outcomes.bad_answer), (ok, 2 - ok), "{authorities:?} {name}");
     }
 }
 

@@ -189,13 +189,14 @@ pub(super) fn for_servers(
             Some(path) => Arc::new(authorities(path)?),
             None => system.get()?,
         };
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider);
         let verifier = verifier.build().map_err(|error| TlsError::File {
             what: "authorities",
             path: tls.authorities.clone().unwrap_or_default(),
             why: error.to_string(),
         })?;
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Verified(verifier)))
+        let verified = Verified { verifier, authorities: roots };
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(verified))
     } else {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
     };

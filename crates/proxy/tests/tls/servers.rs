@@ -16,7 +16,8 @@ use loadline_core::{
     time::Duration,
 };
 use loadline_proxy::tls::Keys;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rustls::{ServerConfig, ServerConnection, StreamOwned, pki_types::PrivateKeyDer};
 
 use crate::{
     authority::{Authority, read},
@@ -95,6 +96,26 @@ fn a_server_that_cannot_prove_its_name_gets_no_request() {
     assert_eq!(status(fleet.clone(), stranger), "502");
     let unverified = ServerTls { verify: false, name: None, ..tls };
     assert_eq!(status(fleet, unverified), "200");
+}
+
+#[test]
+fn a_self_signed_certificate_of_an_authority_is_enough_where_the_file_names_it() {
+    // As `openssl req -x509` makes it.
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(["server.test".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), certificate.pem()).unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let chain = vec![certificate.der().clone()];
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let fleet = fleet(echo(Some(Arc::new(config.unwrap()))), None);
+    let other = Authority::new();
+    let (_, tls) = secured(&other, "server.test");
+    assert_eq!(status(fleet.clone(), tls.clone()), "502", "it is not named");
+    let authorities = Some(file.path().display().to_string());
+    assert_eq!(status(fleet, ServerTls { authorities, ..tls }), "200");
 }
 
 /// A server that takes one connection, says which requests come, and answers when it is told to.
