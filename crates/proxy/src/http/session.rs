@@ -37,7 +37,10 @@ use crate::{
     },
     listener::handle::{ConnectionGuard, ListenerHandle},
     runtime::{timer::Timer, view::View, worker::Worker},
-    telemetry::access_log::{Line, Times},
+    telemetry::{
+        access_log::{Line, Times},
+        reason::of_client_tls,
+    },
     tls::{ClientTls, Tls, VALIDATION_PROTOCOL},
     upstream::private::PrivateConnection,
 };
@@ -112,10 +115,21 @@ pub(crate) fn end_unread(
 }
 
 fn record(
-    (worker, listener): (&Worker, &ListenerHandle),
-    (client, tls): (SocketAddr, Option<&ClientTls>),
+    at: (&Worker, &ListenerHandle),
+    client: (SocketAddr, Option<&ClientTls>),
     refused: Refused,
     bytes: usize,
+) {
+    let error = refused.error.map(|error| error.to_string());
+    let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
+    record_because(at, client, (refused, bytes), reason.unwrap_or_default());
+}
+
+fn record_because(
+    (worker, listener): (&Worker, &ListenerHandle),
+    (client, tls): (SocketAddr, Option<&ClientTls>),
+    (refused, bytes): (Refused, usize),
+    reason: &str,
 ) {
     let view = worker.view_at(listener);
     let Some(listener_context) = view.listener_context(listener) else { return };
@@ -123,8 +137,6 @@ fn record(
     let Some(log) = &worker.shared.log else { return };
     let now = worker.shared.clock.now();
     let service = &view.plan.fleet.services[listener_context.service].name;
-    let error = refused.error.map(|error| error.to_string());
-    let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
     let line = Line {
         client,
         method: b"",
@@ -137,7 +149,7 @@ fn record(
         service: if listener_context.routes_only { "-" } else { service },
         server: None,
         ending: refused.ending,
-        reason: reason.unwrap_or_default(),
+        reason,
         retries: 0,
         times: Times { received: now, ended: now, ..Times::default() },
         trace: None,
@@ -269,12 +281,28 @@ impl Session {
         })
     }
 
-    /// Counts a client displaced before its TLS handshake; other failed handshakes are only logged.
+    /// Counts and logs a client with which TLS is not agreed on; not one that has said nothing, as
+    /// browsers, health checks and scanners do.
     fn note_no_tls(&self, error: &io::Error) {
         if self.timer.is_displaced() {
             return self.record(DISPLACED, 0);
         }
-        tracing::debug!(address = %self.origin.address, %error, "no TLS");
+        let Origin { worker, listener, address, .. } = &self.origin;
+        tracing::debug!(%address, %error, "no TLS");
+        if !self.client.socket.has_heard() {
+            return;
+        }
+        let ending = match error.kind() {
+            io::ErrorKind::TimedOut => Ending::ClientTimeout,
+            io::ErrorKind::InvalidData => Ending::ClientBad,
+            _ => Ending::ClientGone,
+        };
+        let refused = Refused::new(ending, 0);
+        if ending != Ending::ClientBad {
+            return self.record(refused, 0);
+        }
+        let (at, reason) = ((&**worker, &**listener), of_client_tls(error));
+        record_because(at, (*address, None), (refused, 0), &reason);
     }
 
     /// Keeps what the handshake has told, for rules, servers and the access log.

@@ -92,6 +92,23 @@ fn of_tls(error: &Error) -> Reason {
     }
 }
 
+/// Why TLS with a client failed, in the words for servers where those fit.
+pub(crate) fn of_client_tls(error: &io::Error) -> String {
+    let why = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        None => return Reason::ClientTls.text().to_owned(),
+        Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "wrong version number: it speaks no TLS".to_owned()
+        }
+        Some(Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon)) => {
+            "no shared cipher".to_owned()
+        }
+        Some(Error::NoApplicationProtocol) => "no application protocol in common".to_owned(),
+        Some(error @ Error::General(_)) => error.to_string(),
+        Some(error) => of_tls(error).text().replace("server", "client"),
+    };
+    format!("{}: {why}", Reason::ClientTls)
+}
+
 fn of_certificate(error: &CertificateError) -> Reason {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -242,6 +259,20 @@ mod tests {
             (Errno::IO, "a system call failed"),
         ] {
             assert_eq!(of_io(&errno.into()).text(), told);
+        }
+    }
+
+    #[test]
+    fn a_failed_handshake_with_a_client_is_told_by_what_the_client_did() {
+        for (error, told) in [
+            (Error::AlertReceived(AlertDescription::UnknownCA), "TLS alert from the client: unkn"),
+            (Error::InvalidCertificate(CertificateError::Expired), "certificate has expired"),
+            (PeerIncompatible::NoCipherSuitesInCommon.into(), "no shared cipher"),
+            (Error::NoCertificatesPresented, "peer did not return a certificate"),
+        ] {
+            let text = of_client_tls(&io::Error::new(io::ErrorKind::InvalidData, error));
+            let told = format!("TLS handshake with the client failed: {told}");
+            assert!(text.starts_with(&told), "{text}");
         }
     }
 

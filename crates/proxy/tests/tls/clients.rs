@@ -9,7 +9,8 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{ClientCheck, ListenerTls, TlsTerms, TlsVersion},
+    decide::ending::Ending,
+    fleet::{AccessLog, ClientCheck, ListenerTls, LogTarget, TlsTerms, TlsVersion},
     state::Listener,
 };
 use rcgen::{KeyPair, PKCS_ED25519};
@@ -185,6 +186,43 @@ fn what_is_no_tls_is_closed_without_an_answer() {
     // An alert, and then the end or a reset, as the kernel has it.
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+}
+
+#[test]
+fn a_failed_handshake_has_its_reason_in_the_access_log_unless_the_client_said_nothing() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let mut fleet = fleet(echo(None), with(vec![authority.sign(&["a.test"])]));
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let (proxy, address) = start(fleet);
+    let counted = |ending, expected| {
+        let end = Instant::now() + Duration::from_secs(10);
+        while proxy.tallies().count(ending) != expected {
+            assert!(Instant::now() < end, "{:?}", proxy.tallies());
+            thread::yield_now();
+        }
+    };
+    drop(TcpStream::connect(address).unwrap());
+    ask(&mut connect(address, &other.client(&[&TLS13], None), "a.test"), b"").unwrap_err();
+    counted(Ending::ClientBad, 1);
+    let mut plain = TcpStream::connect(address).unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    // An alert and the end, or a reset: whichever comes first.
+    let _ = plain.read_to_end(&mut Vec::new());
+    counted(Ending::ClientBad, 2);
+    let mut leaving = TcpStream::connect(address).unwrap();
+    leaving.write_all(b"\x16\x03\x01").unwrap();
+    drop(leaving);
+    counted(Ending::ClientGone, 1);
+    assert_eq!(proxy.tallies().requests(), 3);
+    proxy.stop(loadline_core::time::Duration::from_secs(1));
+    let log = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    assert!(lines[0].contains(" client-bad ") && lines[0].contains(": unknown ca"), "{log}");
+    assert!(lines[1].contains("wrong version number: it speaks no TLS"), "{log}");
+    assert!(lines[2].contains(" client-gone "), "{log}");
 }
 
 #[test]
