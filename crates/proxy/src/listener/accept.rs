@@ -171,7 +171,8 @@ pub(crate) async fn accept(
             tokio::time::sleep(PAUSE).await;
         }
     }
-    // Whoever is in the backlog was told that the connection is open.
+    // Whoever is in the backlog was told that the connection is open. So was a client whose first
+    // bytes are awaited (TCP_DEFER_ACCEPT), but the kernel hands it over with these alone.
     while let Ok((socket, client)) = accept_one(listener.get_ref()) {
         take_in(&worker, socket, client, handle.enter_anyway());
     }
