@@ -435,7 +435,7 @@ impl Session {
 
     /// Reads the first bytes of a request, or more of one that has begun.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Stop>> {
-        let Self { origin, client, timer, partial, is_new, is_hurried } = self;
+        let Self { origin, client, timer, partial, is_new, is_hurried, .. } = self;
         let Origin { worker, listener, .. } = origin;
         if partial.is_none() && !client.rest.is_empty() {
             return Poll::Ready(Ok(self.pipelined()));
