@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Err(error) => return commands::report_usage(error),
     };
     commands::wrap_reports_on_terminals();
-    process_log::start(cli.command.log_format());
+    let _log = process_log::start(cli.command.log_format());
     // Each connection is a descriptor, and a shell's default is a thousand.
     if let Err(error) = loadline_load::raise_descriptor_limit() {
         tracing::warn!(%error, "cannot raise the limit of open files");

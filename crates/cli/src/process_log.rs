@@ -1,6 +1,20 @@
 //! The log of the process: notices for people, or for whoever collects them, on the standard error.
+//!
+//! A process that serves has a thread write it ([`write_behind`]): who reads the standard error may
+//! stop reading, and nobody is to wait for that. Other commands write it themselves.
 
-use std::io::{IsTerminal as _, stderr};
+mod queue;
+
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    io::{self, IsTerminal as _, Write, stderr},
+    panic::{self, PanicHookInfo},
+    sync::OnceLock,
+    thread,
+    time::Duration,
+};
+
+use queue::Queue;
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -12,11 +26,23 @@ pub(crate) enum LogFormat {
     Json,
 }
 
+/// The log of this process. Dropping it waits until all lines are written, or for a second.
+#[must_use]
+pub(crate) struct ProcessLog;
+
+impl Drop for ProcessLog {
+    fn drop(&mut self) {
+        if let Some(queue) = QUEUE.get() {
+            queue.flush(FLUSH_MAX);
+        }
+    }
+}
+
 /// Begins to write; `RUST_LOG` sets how much.
-pub(crate) fn start(format: LogFormat) {
+pub(crate) fn start(format: LogFormat) -> ProcessLog {
     let level = std::env::var("RUST_LOG").ok().and_then(|level| level.parse().ok());
     let log = tracing_subscriber::fmt()
-        .with_writer(stderr)
+        .with_writer(|| StandardError)
         .with_target(false)
         // Whoever collected the log may be gone; to say so there would end the thread.
         .log_internal_errors(false)
@@ -25,8 +51,73 @@ pub(crate) fn start(format: LogFormat) {
         LogFormat::Text => log.with_ansi(has_colours()).init(),
         LogFormat::Json => {
             log.json().flatten_event(true).init();
-            std::panic::set_hook(Box::new(|panic| tracing::error!("a defect: {panic}")));
+            panic::set_hook(Box::new(|panic| tracing::error!("a defect: {panic}")));
         }
+    }
+    ProcessLog
+}
+
+/// From now on a thread writes, and nobody else waits for the standard error. Lines beyond what the
+/// queue holds are dropped and counted.
+///
+/// # Errors
+/// If there is no thread to be had.
+pub(crate) fn write_behind(format: LogFormat) -> io::Result<()> {
+    let thread = thread::Builder::new().name("process-log".into());
+    thread.spawn(|| write(QUEUE.get_or_init(Queue::default)))?;
+    QUEUE.get_or_init(Queue::default);
+    if format == LogFormat::Text {
+        panic::set_hook(Box::new(|panic| tell(&of_panic(panic))));
+    }
+    Ok(())
+}
+
+/// Says something in the log that is no event. Where nobody listens any more there is nobody to
+/// tell.
+pub(crate) fn tell(text: &str) {
+    let _ = StandardError.write_all(format!("{text}\n").as_bytes());
+}
+
+/// Lines dropped because the standard error was not read.
+pub(crate) fn dropped() -> u64 {
+    QUEUE.get().map_or(0, Queue::dropped)
+}
+
+/// Writes what is in the queue, for ever.
+fn write(queue: &Queue) {
+    loop {
+        // Where nobody listens any more there is nobody to tell.
+        let _ = stderr().write_all(&queue.next());
+        let lines = queue.take_untold();
+        if lines > 0 {
+            tracing::warn!(lines, "lines of this log were dropped: standard error was not read");
+        }
+    }
+}
+
+/// The standard error, or the queue of its thread.
+struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let Some(queue) = QUEUE.get() else { return stderr().write(lines) };
+        queue.add(lines);
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the standard library says of a panic, which it would write itself.
+fn of_panic(panic: &PanicHookInfo<'_>) -> String {
+    let thread = thread::current();
+    let text = format!("thread '{}' {panic}", thread.name().unwrap_or("<unnamed>"));
+    let backtrace = Backtrace::capture();
+    match backtrace.status() {
+        BacktraceStatus::Captured => format!("{text}\nstack backtrace:\n{backtrace}"),
+        _ => text,
     }
 }
 
@@ -34,3 +125,9 @@ pub(crate) fn start(format: LogFormat) {
 fn has_colours() -> bool {
     stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
 }
+
+/// Lines for the thread that writes; none while there is no such thread.
+static QUEUE: OnceLock<Queue> = OnceLock::new();
+
+/// The longest that the end of the process waits for lines to be written.
+const FLUSH_MAX: Duration = Duration::from_secs(1);

@@ -67,6 +67,9 @@ pub struct State {
     pub draining: bool,
     /// Access log lines dropped because the writer did not keep up.
     pub log_lines_dropped: u64,
+    /// Lines of the process log dropped because the standard error was not read.
+    #[serde(default)]
+    pub process_log_lines_dropped: u64,
     /// Spans that the collector accepted.
     #[serde(default)]
     pub spans_exported: u64,

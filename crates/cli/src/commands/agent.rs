@@ -15,6 +15,7 @@ use loadline_load::{
 use tokio::net::TcpListener;
 
 use super::{generators::VERSION, rate, stop_signal::StopSignal, worker};
+use crate::process_log::{self, LogFormat};
 
 /// Send a part of the load of `bench --with` or `capacity --with` on another machine
 ///
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(super::EXIT_USAGE));
         }
     };
+    process_log::write_behind(LogFormat::Text).context("starting the thread of the log")?;
     loadline_load::runtime()?.block_on(listen(args, token))
 }
 

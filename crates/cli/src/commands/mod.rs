@@ -1,7 +1,7 @@
 //! The commands, one file each: arguments, help and exit code.
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     process::ExitCode,
 };
 
@@ -13,7 +13,7 @@ use clap::{
 use loadline_core::units::{Bytes, Rate, UnitError};
 use loadline_spanned::FileErrors;
 
-use crate::process_log::LogFormat;
+use crate::process_log::{LogFormat, tell};
 
 mod administration;
 mod agent;
@@ -156,11 +156,6 @@ pub(crate) fn wrap_reports_on_terminals() {
 pub(crate) fn wrong_usage(why: &str) -> ExitCode {
     tell(&format!("loadline: {why}"));
     ExitCode::from(EXIT_USAGE)
-}
-
-/// Says something on the standard error. Where nobody listens any more there is nobody to tell.
-pub(crate) fn tell(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Prints the errors of a file with the lines they point at, and gives the exit code for them.

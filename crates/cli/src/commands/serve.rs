@@ -52,7 +52,7 @@ use tokio::{
 
 use crate::{
     commands::{EXIT_FAILED, EXIT_USAGE, chain, check, outside, print_errors, xdp_mode::XdpMode},
-    process_log::LogFormat,
+    process_log::{self, LogFormat},
 };
 use acme::Acme;
 use checks::Checks;
@@ -114,6 +114,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    process_log::write_behind(args.log_format).context("starting the thread of the log")?;
     let outcome = serve(args);
     if let (Err(error), LogFormat::Json) = (&outcome, args.log_format) {
         tracing::error!("{}", chain(error));

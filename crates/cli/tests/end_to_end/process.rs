@@ -38,6 +38,14 @@ impl Process {
         Self::of::<1>(loadline(args).env("RUST_LOG", "trace").stderr(log)).0
     }
 
+    /// As [`Process::listening`], with the log there.
+    pub(crate) fn telling<const N: usize>(
+        args: &[&str],
+        log: impl Into<Stdio>,
+    ) -> (Self, [String; N]) {
+        Self::of(loadline(args).stderr(log))
+    }
+
     /// Starts this command of `loadline` as [`Process::start`] does.
     pub(crate) fn of_command(mut command: Command) -> Self {
         Self::of::<1>(command.stderr(Stdio::piped())).0

@@ -1,13 +1,16 @@
 //! What a process manager and its neighbours see: the process id, the log, its rotation.
 
 use std::{
-    fs,
+    fs::{self, OpenOptions},
+    io::{self, PipeWriter, Write as _},
+    os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _},
     path::Path,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::process::{Process, file, loadline, run};
@@ -72,6 +75,46 @@ fn each_line_of_the_log_is_json_where_that_is_asked_for() {
     let told = lines(&String::from_utf8(wrong.stderr).unwrap());
     assert_eq!((wrong.status.code(), told[0]["level"].as_str()), (Some(1), Some("ERROR")));
     assert_eq!(told[0]["line"], 7, "{told:?}");
+}
+
+#[test]
+fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
+    let worker = Process::fixed();
+    let listener = |service: &str, server: &str| {
+        format!(
+            "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"{service}\"\n\
+             [service.{service}]\n[[service.{service}.group]]\nservers = [\"{server}\"]\n"
+        )
+    };
+    let config = listener("web", &worker.address) + &listener("away", "127.0.0.1:9");
+    let path = file("unread.toml", &format!("[edge]\nthreads = 1\n{config}"));
+    let (_reader, log) = io::pipe().unwrap();
+    let again = log.try_clone().unwrap();
+    let (proxy, [web, away]) = Process::telling(&["serve", path.to_str().unwrap()], log);
+    fill(&again);
+
+    let ask = |address: &str| {
+        let args = ["-s", "-m", "10", "-o", "/dev/null", "-w", "%{http_code}", address];
+        String::from_utf8(run("curl", &args).stdout).unwrap()
+    };
+    // That the server is away is told.
+    assert_eq!([&away, &web].map(|address| ask(address)), ["502", "200"]);
+    fs::write(&path, "no file").unwrap();
+    proxy.signal("HUP");
+    assert_eq!(ask(&web), "200");
+    proxy.signal("TERM");
+    let status = format!("/proc/{}/status", proxy.id());
+    assert!(becomes(|| fs::read_to_string(&status).unwrap().contains("State:\tZ")));
+    assert_eq!(proxy.wait().code, Some(0));
+}
+
+/// Fills a pipe, by a description of its own: whoever else writes there waits.
+fn fill(pipe: &PipeWriter) {
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    let mut options = OpenOptions::new();
+    options.write(true).custom_flags(OFlags::NONBLOCK.bits() as i32);
+    let mut pipe = options.open(path).unwrap();
+    while pipe.write_all(&[b'x'; 4096]).is_ok() {}
 }
 
 /// The objects of a log.

@@ -231,6 +231,11 @@ const FAMILIES: &[&dyn Family] = &[
         "Access log lines dropped because the writer did not keep up",
         |it| it.log_lines_dropped,
     ),
+    &EDGE.counter(
+        "process_log_lines_dropped",
+        "Lines of the process log dropped because the standard error was not read",
+        |it| it.process_log_lines_dropped,
+    ),
     &EDGE.counter("spans_exported", "Spans accepted by the collector", |it| it.spans_exported),
     &EDGE.counter(
         "spans_dropped",

@@ -14,7 +14,7 @@ use loadline_core::{
 use loadline_l4::Forwarder;
 use loadline_proxy::runtime::{self, Handle};
 
-use crate::commands::chain;
+use crate::{commands::chain, process_log};
 
 /// A hold on both.
 pub(super) struct Running {
@@ -82,7 +82,9 @@ impl Survey for SurveyOfBoth {
         let standby = forwarder.and_then(|forwarder| forwarder.standby());
         let cluster = self.cluster.as_ref().map(View::state);
         let acme = self.acme.certificates();
-        State { forwarding, standby, cluster, acme, ..self.proxy.edge() }
+        let process_log_lines_dropped = process_log::dropped();
+        let proxy = self.proxy.edge();
+        State { process_log_lines_dropped, forwarding, standby, cluster, acme, ..proxy }
     }
 
     fn service_count(&self) -> usize {
