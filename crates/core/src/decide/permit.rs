@@ -102,9 +102,11 @@ impl Permit {
     }
 
     /// Learns how long a request can take without a hang, given the `patience` with its server. At
-    /// most twice the patience counts: a few requests that hang look like slow ones.
+    /// most twice the patience counts: a few requests that hang look like slow ones. All counts
+    /// where nothing was known, so that the patience was zero, for ever.
     pub(crate) fn learn_longest(&self, now: Instant, patience: Duration) {
-        let latency = now.since(self.since).min(patience * 2);
+        let took = now.since(self.since);
+        let latency = if patience == Duration::ZERO { took } else { took.min(patience * 2) };
         if latency >= stall::SLOW && !self.server.silence.has_delayed(self.since) {
             self.server.group.longest.record(now, latency);
         }

@@ -8,8 +8,8 @@
 //! The longest latency is that of the group, since the same slow requests go to all of its servers.
 //! What a hang has delayed is left out, for it says how long that lasted. Two requests that hang
 //! look like two that are slow: so of each no more counts than twice the `P` that it was sent with,
-//! and 15 s at most. And where many requests are in flight they are not all of the slow ones, so
-//! that their silence needs no longer.
+//! if there was one, and 15 s at most. And where many requests are in flight they are not all of
+//! the slow ones, so that their silence needs no longer.
 //!
 //! ```text
 //! answering --a request waits P, no response to anybody--> suspected --errors requests--> out

@@ -251,3 +251,17 @@ fn slow_requests_that_come_now_and_then_take_no_server_out_and_a_hang_does() {
         assert_eq!(world.silent.len(), known + 1, "{service:?}: not found in {within} ms");
     }
 }
+
+#[test]
+fn requests_that_were_slow_before_anything_was_known_are_known_as_the_longest() {
+    let mut world = World::new((1, 100, 0));
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    (0..3).for_each(|_| world.ask(Duration::from_secs(5)));
+    world.run_until(at(10_000));
+    // Nobody else asks any more who could be answered meanwhile.
+    world.gap = Duration::from_secs(3_600);
+    world.run_until(at(11_000));
+    (0..24).for_each(|_| world.ask(Duration::from_millis(1_500)));
+    world.run_until(at(15_000));
+    assert!(world.silent.is_empty(), "{:?}", world.silent);
+}
