@@ -10,7 +10,7 @@ use std::{
     io::{self, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     os::unix::{
-        fs::{FileTypeExt as _, OpenOptionsExt as _},
+        fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
         net::UnixDatagram,
     },
     path::{Path, PathBuf},
@@ -34,6 +34,8 @@ pub(super) struct Sink {
     way: Way,
     /// The last write failed, which has been told.
     failing: bool,
+    /// The last line was written in part.
+    torn: bool,
 }
 
 #[derive(Debug)]
@@ -55,21 +57,18 @@ impl Sink {
             LogTarget::SyslogSocket(path) => Way::Syslog(Syslog::new(Collector::Unix(path.into()))),
             LogTarget::SyslogUdp(address) => Way::Syslog(Syslog::new(Collector::Udp(*address))),
         };
-        Ok(Self { way, failing: false })
+        Ok(Self { way, failing: false, torn: false })
     }
 
     /// Writes lines: how many of them are lost.
     pub(super) fn write(&mut self, lines: &[u8]) -> u64 {
-        let written = match &mut self.way {
-            Way::Stdout => io::stdout().write_all(lines).and_then(|()| io::stdout().flush()),
-            Way::File { file, .. } => file.write_all(lines),
-            Way::Syslog(syslog) => {
-                let (lost, written) = syslog.write(lines);
-                self.tell(&written);
-                return lost;
-            }
+        let torn = &mut self.torn;
+        let (lost, written) = match &mut self.way {
+            // Past the buffer of the standard library, which would keep what could not be written.
+            Way::Stdout => append(lines, torn, |bytes| Ok(rustix::io::write(io::stdout(), bytes)?)),
+            Way::File { file, .. } => append(lines, torn, |bytes| file.write(bytes)),
+            Way::Syslog(syslog) => syslog.write(lines),
         };
-        let lost = if written.is_ok() { 0 } else { count(lines) };
         self.tell(&written);
         lost
     }
@@ -78,7 +77,10 @@ impl Sink {
     pub(super) fn reopen(&mut self) {
         let Way::File { path, file } = &mut self.way else { return };
         match append_to(&*path) {
-            Ok(opened) => *file = opened,
+            Ok(opened) => {
+                self.torn &= identity(&opened) == identity(file);
+                *file = opened;
+            }
             Err(error) => {
                 let path = path.display();
                 tracing::warn!(%error, %path, "access log not reopened, still writing the old one");
@@ -93,6 +95,45 @@ impl Sink {
         }
         self.failing = written.is_err();
     }
+}
+
+/// Writes lines: how many are lost, and why. A line that was torn before is ended first.
+fn append(
+    lines: &[u8],
+    torn: &mut bool,
+    mut write: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> (u64, io::Result<()>) {
+    if *torn && let (_, Err(error)) = write_part(b"\n", torn, &mut write) {
+        return (count(lines), Err(error));
+    }
+    let (part, written) = write_part(lines, torn, &mut write);
+    (count(&lines[part..]), written)
+}
+
+/// Writes bytes: how many of them, and why no more.
+fn write_part(
+    bytes: &[u8],
+    torn: &mut bool,
+    write: &mut impl FnMut(&[u8]) -> io::Result<usize>,
+) -> (usize, io::Result<()>) {
+    let mut written = 0;
+    while written < bytes.len() {
+        match write(&bytes[written..]) {
+            Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+            Ok(more) => {
+                written += more;
+                *torn = bytes[..written].last() != Some(&b'\n');
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (written, Err(error)),
+        }
+    }
+    (written, Ok(()))
+}
+
+/// Which file it is, whatever its name.
+fn identity(file: &File) -> Option<(u64, u64)> {
+    file.metadata().ok().map(|about| (about.dev(), about.ino()))
 }
 
 /// Opens a file to append to. A pipe of this name must not keep anybody waiting for its reader.
@@ -237,6 +278,8 @@ const LINE_MAX: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     fn received(datagram: &[u8]) -> (String, String) {
@@ -312,6 +355,41 @@ mod tests {
         let Way::File { file, .. } = &sink.way else { panic!("a file") };
         let flags = rustix::fs::fcntl_getfl(file).unwrap();
         assert!(!flags.contains(OFlags::NONBLOCK), "a slow reader loses no lines: {flags:?}");
+    }
+
+    #[test]
+    fn a_line_that_a_full_disk_tears_destroys_no_other_and_is_counted_as_lost() {
+        let (mut disk, room, mut torn) = (Vec::new(), Cell::new(6), false);
+        let mut write = |bytes: &[u8]| {
+            let part = &bytes[..bytes.len().min(room.get())];
+            disk.extend_from_slice(part);
+            room.set(room.get() - part.len());
+            if part.is_empty() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(part.len()) }
+        };
+        let mut append = |lines: &[u8]| super::append(lines, &mut torn, &mut write).0;
+        assert_eq!(append(b"one\ntwo\nthree\n"), 2);
+        assert_eq!(append(b"four\n"), 1);
+        room.set(100);
+        assert_eq!(append(b"five\n"), 0);
+        room.set(4);
+        assert_eq!(append(b"six\nseven\n"), 1);
+        room.set(100);
+        assert_eq!(append(b"eight\n"), 0);
+        assert_eq!(String::from_utf8(disk).unwrap(), "one\ntw\nfive\nsix\neight\n");
+    }
+
+    #[test]
+    fn a_torn_line_is_ended_in_its_own_file_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("log"), directory.path().join("log.1"));
+        let mut sink = Sink::open(&LogTarget::File(path.display().to_string())).unwrap();
+        sink.torn = true;
+        sink.reopen();
+        assert!(sink.torn, "it is the same");
+        fs::rename(&path, &moved).unwrap();
+        sink.reopen();
+        assert_eq!(sink.write(b"one\n"), 0);
+        assert_eq!(fs::read_to_string(path).unwrap(), "one\n");
     }
 
     #[test]
