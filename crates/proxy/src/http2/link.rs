@@ -305,8 +305,8 @@ async fn greet(link: &Link, target: &Target, slot: Slot, timer: &Timer) -> Resul
     Ok((requests, connection, slot))
 }
 
-/// Why a link never opened.
-fn unopened(error: &h2::Error) -> Reason {
+/// Why a link never opened: an error before the server's settings came.
+pub(crate) fn unopened(error: &h2::Error) -> Reason {
     let reason = of_http2(error);
     match reason {
         _ if error.is_library() => Reason::NotHttp2,
@@ -353,7 +353,7 @@ const LATE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Stands for the server's MAX_CONCURRENT_STREAMS until it has sent its settings; it has 32 bits,
 /// and where it sends none h2 takes `usize::MAX`.
-const UNTOLD: usize = usize::MAX - 1;
+pub(crate) const UNTOLD: usize = usize::MAX - 1;
 
 /// More fields than any listener takes. The exact limits are the parser's; of a head that is longer
 /// by another [`STREAM_WINDOW`] h2 does not tell that it is that.

@@ -38,7 +38,7 @@ pub(crate) use call::{Call, StreamFailure};
 pub(crate) use connection::{SEND_BYTES, serve};
 pub(crate) use head::{ANY, answer, fields, final_answer, list_size, write_request};
 pub(crate) use incoming::{Incoming, Receive};
-pub(crate) use link::{Link, Target};
+pub(crate) use link::{Link, Target, UNTOLD, unopened};
 pub(crate) use links::Links;
 pub(crate) use stream::Stream;
 pub(crate) use streams::{Place, Streams};

@@ -11,6 +11,8 @@ mod script;
 
 use std::{io, mem, net::SocketAddr, time::Instant};
 
+use bytes::Bytes;
+use h2::client::{Connection, SendRequest};
 use http::Uri;
 use loadline_core::{
     decide::{
@@ -34,6 +36,7 @@ pub use self::link::Detour;
 pub(super) use self::link::Lane;
 use self::script::ScriptError;
 use crate::{
+    http2::{UNTOLD, unopened},
     listener::proxy_protocol,
     runtime::random::Random,
     telemetry::reason::{of_http2, of_io, of_syntax},
@@ -70,9 +73,12 @@ pub(super) enum ProbeError {
     /// Not an HTTP response.
     #[error("{}", of_syntax(*.0))]
     Answer(#[from] ParseError),
-    /// The server gave up on HTTP/2, or never spoke it.
+    /// The server gave up on HTTP/2.
     #[error("{}", of_http2(.0))]
     Http2(#[from] h2::Error),
+    /// The server never spoke HTTP/2.
+    #[error("{0}")]
+    NotHttp2(Reason),
     /// The host of the check cannot be asked for.
     #[error("the check cannot be sent: {0}")]
     Target(#[from] http::Error),
@@ -238,21 +244,51 @@ where
 {
     let target = Uri::builder().scheme(scheme).authority(host).path_and_query(path).build()?;
     let request = http::Request::get(target).header("user-agent", "loadline-health").body(())?;
-    let (requests, connection) = h2::client::handshake(stream).await?;
+    let (requests, connection) = handshake(stream, &mut h2::client::Builder::new()).await?;
+    let sender = requests.clone();
     let answer = async {
-        let (answer, _) = requests.ready().await?.send_request(request, true)?;
+        let (answer, _) = sender.ready().await?.send_request(request, true)?;
         Ok(answer.await?.status().as_u16())
     };
+    answered(&requests, connection, answer).await
+}
+
+type Http2<S> = (SendRequest<Bytes>, Connection<S, Bytes>);
+
+/// Begins with HTTP/2.
+async fn handshake<S>(stream: S, builder: &mut h2::client::Builder) -> Result<Http2<S>, ProbeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let opened = builder.initial_max_send_streams(UNTOLD).handshake(stream).await;
+    opened.map_err(|error| ProbeError::NotHttp2(unopened(&error)))
+}
+
+/// Waits for the answer to a request on a connection that [`handshake`] gave.
+async fn answered<S, T>(
+    requests: &SendRequest<Bytes>,
+    connection: Connection<S, Bytes>,
+    answer: impl Future<Output = Result<T, ProbeError>>,
+) -> Result<T, ProbeError>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let mut answer = std::pin::pin!(answer);
-    tokio::select! {
+    let answer = tokio::select! {
         biased;
-        status = &mut answer => status,
-        ended = connection => {
-            ended?;
+        answer = &mut answer => answer,
+        ended = connection => match ended {
             // What came before the end has been handed out.
-            answer.await
+            Ok(()) => answer.await,
+            Err(error) => Err(error.into()),
+        },
+    };
+    answer.map_err(|error| match error {
+        ProbeError::Http2(error) if requests.current_max_send_streams() == UNTOLD => {
+            ProbeError::NotHttp2(unopened(&error))
         }
-    }
+        error => error,
+    })
 }
 
 fn request(path: &str, host: &str) -> Result<Vec<u8>, BuildError> {
@@ -463,9 +499,25 @@ mod tests {
         let other = Probe::Http { path: "/".into(), host: Some("a.test".into()) };
         let failed = probe(address, &way, &check(other, false)).await.unwrap_err();
         assert_eq!(failed.to_string(), "answered 404");
-        let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
-        let failed = probe(address, &way, &check(http(), false)).await.unwrap_err();
-        assert!(matches!(failed, ProbeError::Http2(_)), "{failed}");
+    }
+
+    #[tokio::test]
+    async fn a_server_of_http1_that_is_asked_in_http2_is_told_to_be_that() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+                stream.write_all(answer).await.unwrap();
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            }
+        });
+        let way = Way { version: HttpVersion::Http2, ..PLAIN };
+        for asked in [http(), Probe::Grpc { service: String::new(), host: None }] {
+            let failed = probe(address, &way, &check(asked, false)).await.unwrap_err();
+            assert_eq!(failed.to_string(), Reason::NotHttp2.text());
+        }
     }
 
     #[tokio::test]

@@ -1,6 +1,5 @@
 //! A check by the health service of gRPC, over a connection of its own in HTTP/2.
 
-use bytes::Bytes;
 use h2::RecvStream;
 use http::{HeaderMap, Request, Response, Uri, header};
 use loadline_core::{
@@ -9,7 +8,7 @@ use loadline_core::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::ProbeError;
+use super::{ProbeError, answered, handshake};
 
 /// Asks for the health of `service` at `host`. The server is told that it has `limit` for it.
 pub(super) async fn check<S>(
@@ -29,22 +28,14 @@ where
         .body(())?;
     let mut builder = h2::client::Builder::new();
     builder.enable_push(false).max_header_list_size(HEADERS_MAX);
-    let (requests, connection) = builder.handshake::<S, Bytes>(stream).await?;
+    let (requests, connection) = handshake(stream, &mut builder).await?;
+    let sender = requests.clone();
     let answer = async {
-        let (answer, mut body) = requests.ready().await?.send_request(request, false)?;
+        let (answer, mut body) = sender.ready().await?.send_request(request, false)?;
         body.send_data(grpc::request(service).into(), true)?;
         judge(answer.await?).await
     };
-    let mut answer = std::pin::pin!(answer);
-    tokio::select! {
-        biased;
-        judged = &mut answer => judged,
-        ended = connection => {
-            ended?;
-            // What came before the end has been handed out.
-            answer.await
-        }
-    }
+    answered(&requests, connection, answer).await
 }
 
 async fn judge(answer: Response<RecvStream>) -> Result<(), ProbeError> {
