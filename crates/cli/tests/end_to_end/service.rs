@@ -2,7 +2,8 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, PipeWriter, Write as _},
+    io::{self, PipeWriter, Read as _, Write as _},
+    net::TcpListener,
     os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _},
     path::Path,
     process::{Command, Stdio},
@@ -106,6 +107,31 @@ fn a_log_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     let status = format!("/proc/{}/status", proxy.id());
     assert!(becomes(|| fs::read_to_string(&status).unwrap().contains("State:\tZ")));
     assert_eq!(proxy.wait().code, Some(0));
+}
+
+#[test]
+fn spans_that_the_collector_refuses_are_told_to_be_dropped_and_do_not_wait() {
+    let worker = Process::fixed();
+    let collector = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[tracing]\nendpoint = \"http://{}\"\nsample = \"100%\"\n[[listener]]\n\
+         bind = \"127.0.0.1:0\"\nservice = \"web\"\n[service.web]\n\
+         [[service.web.group]]\nservers = [\"{}\"]\n",
+        collector.local_addr().unwrap(),
+        worker.address
+    );
+    thread::spawn(move || {
+        for mut stream in collector.incoming().map(Result::unwrap) {
+            let answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+            assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+            stream.write_all(answer).unwrap();
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let proxy = Process::start(&["serve", file("refused.toml", &config).to_str().unwrap()]);
+    assert!(run("curl", &["-sSf", &proxy.url("/")]).status.success());
+    let log = proxy.terminate().log;
+    assert!(log.contains("spans are dropped") && !log.contains("spans wait"), "{log}");
 }
 
 /// Fills a pipe, by a description of its own: whoever else writes there waits.

@@ -40,8 +40,15 @@ pub(super) struct Exporter {
     counts: Arc<Counts>,
     /// The connection to the collector, while there is one.
     collector: Option<SendRequest<Full<Bytes>>>,
-    /// The collector is away, which has been told.
-    failing: bool,
+    /// Whether spans are dropped or wait, as it was told last; none while they arrive.
+    told: Option<Loss>,
+}
+
+/// What becomes of a batch that the collector has not taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    Waits,
+    Dropped,
 }
 
 /// Why a batch is not with the collector.
@@ -55,8 +62,17 @@ enum ExportError {
     Late,
     #[error("it has no time: {0}")]
     Busy(StatusCode),
-    #[error("it refuses spans: {0}")]
+    #[error("it refuses them: {0}")]
     Refused(StatusCode),
+}
+
+impl ExportError {
+    const fn loss(&self) -> Loss {
+        match self {
+            Self::Refused(_) => Loss::Dropped,
+            _ => Loss::Waits,
+        }
+    }
 }
 
 impl Exporter {
@@ -67,7 +83,7 @@ impl Exporter {
         counts: Arc<Counts>,
     ) -> Self {
         let encoder = Encoder::new(&settings.service_name, clock);
-        Self { settings, encoder, ended, flushes, counts, collector: None, failing: false }
+        Self { settings, encoder, ended, flushes, counts, collector: None, told: None }
     }
 
     /// Exports until nobody can hand anything over any more.
@@ -120,14 +136,14 @@ impl Exporter {
             let sent = timeout(limit, self.send(batch.clone())).await;
             let error = match sent.unwrap_or(Err(ExportError::Late)) {
                 Ok(rejected) => {
-                    self.failing = false;
+                    self.told = None;
                     return Some(rejected);
                 }
                 Err(error) => error,
             };
             self.collector = None;
             self.tell(&error);
-            if matches!(error, ExportError::Refused(_)) {
+            if error.loss() == Loss::Dropped {
                 return None;
             }
             sleep(pause).await;
@@ -188,13 +204,18 @@ impl Exporter {
         Ok(self.collector.insert(ready))
     }
 
-    /// Says that spans do not arrive, once until they do.
+    /// Says that spans do not arrive, once until they do or something else becomes of them.
     fn tell(&mut self, error: &ExportError) {
-        if !self.failing {
-            let Tracing { collector, path, .. } = &self.settings;
-            tracing::warn!("spans wait for the collector http://{collector}{path}: {error}");
+        let loss = error.loss();
+        if self.told.replace(loss) == Some(loss) {
+            return;
         }
-        self.failing = true;
+        let Tracing { collector, path, .. } = &self.settings;
+        let what = match loss {
+            Loss::Waits => "spans wait for the collector",
+            Loss::Dropped => "spans are dropped at the collector",
+        };
+        tracing::warn!("{what} http://{collector}{path}: {error}");
     }
 }
 
