@@ -310,7 +310,10 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         (server.as_str(), json!({}), 422, "weight"),
         (server.as_str(), json!({ "mode": "drain", "deadline_s": -1 }), 422, "cuts at once"),
         (server.as_str(), json!({ "mode": "active", "deadline_s": 1 }), 422, "mode `drain`"),
-        (server.as_str(), json!({ "weight": 2.5 }), 422, "the body: weight: invalid type"),
+        (server.as_str(), json!({ "weight": 2.5 }), 422, "`2.5`, expected a whole number"),
+        (group, json!({ "scaler": "1" }), 422, "the body: scaler: invalid type"),
+        (group, json!({ "scaler": null }), 422, "null, expected a number"),
+        (group, json!([0]), 422, "sequence, expected an object"),
         ("/api/services/web/groups/there", json!({ "scaler": 1 }), 404, "there"),
     ];
     let query = edge.get("/api/cache/objects?limit=-1");
@@ -320,6 +323,28 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         let refused = edge.post(path, Some(TOKEN), Some(body.clone()));
         assert_eq!(refused.status, status, "{body}: {}", refused.body);
         assert!(refused.json()["error"].as_str().unwrap().contains(told), "{}", refused.body);
+    }
+}
+
+#[test]
+fn a_request_that_is_none_is_refused_with_a_reason_in_json() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let refused = edge.get("/api/services/w%ffb");
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    assert!(refused.json()["error"].as_str().unwrap().contains("UTF-8"), "{}", refused.body);
+    for (line, hosts, status) in [
+        ("GET /healthz HTTP/1.1", "", 400),
+        ("GET /healthz HTTP/1.1", "Host: localhost\r\nHost: localhost\r\n", 400),
+        ("GET /healthz HTTP/1.1", "Host: localhost\r\n", 200),
+        ("GET /healthz HTTP/1.0", "", 200),
+    ] {
+        let mut client = TcpStream::connect(&edge.admin).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        write!(client, "{line}\r\n{hosts}Connection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer[8..].starts_with(&format!(" {status} ")), "{line} {hosts}: {answer}");
     }
 }
 

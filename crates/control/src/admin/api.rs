@@ -23,14 +23,17 @@ use loadline_core::{
     time::Duration,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
     Page,
     value::number::{Numeric as _, Scaler},
 };
 
-use super::{cache, context::AdminContext, history::Sample, openapi::openapi, site::ChangeError};
+use super::{
+    cache, context::AdminContext, history::Sample, object::Object, openapi::openapi,
+    site::ChangeError,
+};
 
 pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
@@ -198,7 +201,7 @@ async fn whole(State(context): State<Arc<AdminContext>>) -> Json<state::State> {
 
 async fn service(
     State(context): State<Arc<AdminContext>>,
-    Path(name): Path<String>,
+    Names(name): Names<String>,
 ) -> Result<Json<state::Service>, Refused> {
     let absent = || refused(StatusCode::NOT_FOUND, format!("there is no service `{name}`"));
     context.service(&name).map(Json).ok_or_else(absent)
@@ -206,7 +209,7 @@ async fn service(
 
 async fn history(
     State(context): State<Arc<AdminContext>>,
-    Path(name): Path<String>,
+    Names(name): Names<String>,
 ) -> Result<Json<Samples>, Refused> {
     if context.site.file().services.iter().any(|service| service.name == name) {
         // None yet where the service is new.
@@ -247,8 +250,8 @@ async fn lines(State(context): State<Arc<AdminContext>>) -> String {
 async fn change_service(
     _: Authorized,
     State(context): State<Arc<AdminContext>>,
-    Path(service): Path<String>,
-    change: Result<Json<ServiceChange>, JsonRejection>,
+    Names(service): Names<String>,
+    change: Result<Json<Object<ServiceChange>>, JsonRejection>,
 ) -> Result<Json<Changes>, Refused> {
     let setting = Setting::Maintenance(body(change)?.maintenance);
     set(&context, Override { service, group: String::new(), setting })?;
@@ -258,8 +261,8 @@ async fn change_service(
 async fn change_group(
     _: Authorized,
     State(context): State<Arc<AdminContext>>,
-    Path((service, group)): Path<(String, String)>,
-    change: Result<Json<GroupChange>, JsonRejection>,
+    Names((service, group)): Names<(String, String)>,
+    change: Result<Json<Object<GroupChange>>, JsonRejection>,
 ) -> Result<Json<Changes>, Refused> {
     let setting = scaler(body(change)?.scaler).map_err(|error| of_override(&error))?;
     set(&context, Override { service, group, setting })?;
@@ -275,8 +278,8 @@ fn scaler(number: f64) -> Result<Setting, OverrideError> {
 async fn change_server(
     _: Authorized,
     State(context): State<Arc<AdminContext>>,
-    Path((service, group, server)): Path<(String, String, String)>,
-    change: Result<Json<ServerChange>, JsonRejection>,
+    Names((service, group, server)): Names<(String, String, String)>,
+    change: Result<Json<Object<ServerChange>>, JsonRejection>,
 ) -> Result<Json<Changes>, Refused> {
     let change = body(change)?;
     let no_address = |error: ServerAddressError| refused(StatusCode::NOT_FOUND, error.to_string());
@@ -322,6 +325,10 @@ async fn reload(
     Ok(Changes::of(&context))
 }
 
+/// How kinds of numbers are called.
+const NUMBERS: [(&str, &str); 2] =
+    [("expected f64", "expected a number"), ("expected u32", "expected a whole number from 0")];
+
 /// As many as people look through.
 const FLOWS_MAX: usize = 1_000;
 
@@ -335,8 +342,25 @@ fn set(context: &AdminContext, change: Override) -> Result<(), Refused> {
     Ok(())
 }
 
-pub(super) fn body<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, Refused> {
-    let Json(body) = body.map_err(|error| unreadable("the body", &error, error.body_text()))?;
+/// The names in a path.
+struct Names<T>(T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Arc<AdminContext>> for Names<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        context: &Arc<AdminContext>,
+    ) -> Result<Self, Self::Rejection> {
+        let names = Path::from_request_parts(parts, context).await;
+        let Path(names) = names.map_err(|error| refused(error.status(), error.body_text()))?;
+        Ok(Self(names))
+    }
+}
+
+pub(super) fn body<T>(body: Result<Json<Object<T>>, JsonRejection>) -> Result<T, Refused> {
+    let body = body.map_err(|error| unreadable("the body", &error, error.body_text()));
+    let Json(Object(body)) = body?;
     Ok(body)
 }
 
@@ -348,7 +372,8 @@ pub(super) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Ref
 /// Says what is wrong with a part of a request, where that is known.
 fn unreadable(part: &str, error: &dyn Error, text: String) -> Refused {
     let error = error.source().map_or(text, |cause| format!("{part}: {cause}"));
-    refused(StatusCode::UNPROCESSABLE_ENTITY, error)
+    let in_words = |error: String, (kind, words): &(&str, &str)| error.replace(kind, words);
+    refused(StatusCode::UNPROCESSABLE_ENTITY, NUMBERS.iter().fold(error, in_words))
 }
 
 fn of_change(error: &ChangeError) -> Refused {

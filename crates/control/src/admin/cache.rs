@@ -19,6 +19,7 @@ use tokio::task::spawn_blocking;
 use super::{
     api::{Authorized, Refused, body, query, refused},
     context::AdminContext,
+    object::Object,
 };
 
 pub(super) fn routes() -> Router<Arc<AdminContext>> {
@@ -52,7 +53,7 @@ async fn objects(
 async fn purge(
     _: Authorized,
     State(context): State<Arc<AdminContext>>,
-    purge: Result<Json<Purge>, JsonRejection>,
+    purge: Result<Json<Object<Purge>>, JsonRejection>,
 ) -> Result<Json<Purged>, Refused> {
     let purge = body(purge)?;
     if !purge.is_clear() {

@@ -4,14 +4,14 @@
 //! Such a page needs a name of its own that resolves to our address, and the browser then sends
 //! that name as `Host`. So on an address only hosts are served that no stranger can point at us:
 //! IP addresses, `localhost`, and the names that the file lists. A browser cannot reach a Unix
-//! socket, so there any will do; the same without a `Host`, which a browser always sends.
+//! socket, so there any will do; the same in HTTP/1.0 without a `Host`, which browsers always send.
 
 use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Json,
     extract::{Request, State},
-    http::{HeaderMap, HeaderValue, StatusCode, header::HOST},
+    http::{HeaderMap, HeaderValue, StatusCode, Version, header::HOST},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -47,8 +47,14 @@ impl Hosts {
     }
 }
 
-/// Refuses requests for hosts that are not ours.
+/// Refuses requests for hosts that are not ours, and those that do not say for which they are
+/// (RFC 9112, 3.2).
 pub(super) async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
+    let count = request.headers().get_all(HOST).iter().count();
+    if count > 1 || count == 0 && request.version() == Version::HTTP_11 {
+        let error = json!({ "error": "a request has one `Host`" });
+        return (StatusCode::BAD_REQUEST, Json(error)).into_response();
+    }
     if hosts.allows(request.headers()) {
         return next.run(request).await;
     }

@@ -23,6 +23,7 @@ mod error;
 mod history;
 mod host;
 mod metrics;
+mod object;
 mod openapi;
 mod probes;
 mod process;
