@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    iter::successors,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
@@ -15,7 +16,7 @@ use hickory_resolver::{
     config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
     lookup::Lookup,
     net::{DnsError, NetError, runtime::TokioRuntimeProvider},
-    proto::rr::{Name, RData, RecordType, rdata::SRV},
+    proto::rr::{Name, RData, Record, RecordType, rdata::SRV},
     system_conf::read_system_conf,
 };
 use loadline_core::{
@@ -217,7 +218,11 @@ async fn services(
 
 fn found(answer: Result<Lookup, NetError>) -> Result<Found<RData>, NetError> {
     match answer {
-        Ok(lookup) => Ok(Found { ttl: ttl(&lookup), what: data(&lookup) }),
+        Ok(lookup) => {
+            let records = of_name(&lookup);
+            let what = records.iter().map(|record| record.data.clone()).collect();
+            Ok(Found { what, ttl: ttl(&records) })
+        }
         Err(NetError::Dns(DnsError::NoRecordsFound(none))) => {
             let seconds = none.negative_ttl.map(u64::from);
             Ok(Found { what: Vec::new(), ttl: seconds.map(Duration::from_secs) })
@@ -226,13 +231,26 @@ fn found(answer: Result<Lookup, NetError>) -> Result<Found<RData>, NetError> {
     }
 }
 
-fn data(lookup: &Lookup) -> Vec<RData> {
-    lookup.answers().iter().map(|record| record.data.clone()).collect()
+/// The aliases, and the records of the name that was asked for and of those that it is an alias of:
+/// whoever answers may add others.
+fn of_name(lookup: &Lookup) -> Vec<&Record> {
+    let records = lookup.answers();
+    let target = |name: &Name| {
+        records.iter().find_map(|record| match &record.data {
+            RData::CNAME(target) if record.name == *name => Some(&target.0),
+            _ => None,
+        })
+    };
+    let chain = successors(Some(lookup.query().name()), |name| target(name));
+    let names: Vec<&Name> = chain.take(NAMES_MAX).collect();
+    let is_alias = |record: &Record| matches!(record.data, RData::CNAME(_));
+    let counts = |record: &&Record| is_alias(record) || names.contains(&&record.name);
+    records.iter().filter(counts).collect()
 }
 
 /// The least of all records, aliases included.
-fn ttl(lookup: &Lookup) -> Option<Duration> {
-    let seconds = lookup.answers().iter().map(|record| record.ttl).min();
+fn ttl(records: &[&Record]) -> Option<Duration> {
+    let seconds = records.iter().map(|record| record.ttl).min();
     seconds.map(u64::from).map(Duration::from_secs)
 }
 
@@ -247,6 +265,9 @@ impl<T> Found<T> {
 /// Whatever servers and attempts there are: long enough for all of them, short against any outage.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// More names than anybody has in a chain of aliases, which may be a ring.
+const NAMES_MAX: usize = 16;
+
 /// Hundreds of questions at a time look like an attack, one after another take too long.
 const HOSTS_AT_ONCE: usize = 16;
 
@@ -256,7 +277,7 @@ mod tests {
 
     use hickory_resolver::proto::{
         op::{Message, ResponseCode},
-        rr::{Record, rdata::A},
+        rr::rdata::{A, CNAME},
     };
     use tokio::net::UdpSocket;
 
@@ -324,6 +345,32 @@ mod tests {
             }
             let answer = asking(&[broken, broken]).ask(&web()).await;
             assert!(answer.servers.is_err(), "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_of_another_name_is_no_server_and_one_behind_aliases_is() {
+        let name = |text: &str| Name::from_ascii(text).unwrap();
+        let address = |of, last| Record::from_rdata(name(of), 60, RData::A(A::new(10, 0, 0, last)));
+        let alias = |of, to| Record::from_rdata(name(of), 60, RData::CNAME(CNAME(name(to))));
+        for (records, found) in [
+            (vec![address("evil.test.", 66), address("WEB.test.", 1)], &["10.0.0.1:80"]),
+            (
+                vec![
+                    alias("web.test.", "a.test."),
+                    alias("a.test.", "b.test."),
+                    address("b.test.", 2),
+                    address("evil.test.", 66),
+                ],
+                &["10.0.0.2:80"],
+            ),
+        ] {
+            let server = name_server(StdDuration::ZERO, move |message| {
+                message.answers.extend(records.iter().cloned());
+            });
+            let listed = asking(&[server.await]).ask(&web()).await.servers.unwrap();
+            let listed: Vec<String> = listed.iter().map(|it| it.address.to_string()).collect();
+            assert_eq!(listed, found);
         }
     }
 
