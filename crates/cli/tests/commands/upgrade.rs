@@ -189,7 +189,7 @@ fn a_reload_says_which_changes_need_a_restart() {
 }
 
 /// A proxy that becomes the user `nobody`, and has its access log in a directory of that user.
-fn start_as_nobody(directory: tempfile::TempDir, worker: &Worker) -> Edge {
+fn start_as_nobody(directory: tempfile::TempDir, worker: &Worker, told: Stdio) -> Edge {
     chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     write(directory.path(), &worker.address, "");
     let file = directory.path().join("loadline.toml");
@@ -197,7 +197,7 @@ fn start_as_nobody(directory: tempfile::TempDir, worker: &Worker) -> Edge {
     let other = format!("[edge]\nuser = \"nobody\"\naccess_log = {log:?}\n");
     let text = fs::read_to_string(&file).unwrap().replace("[edge]\n", &other);
     fs::write(&file, text).unwrap();
-    Edge::started(directory, Stdio::inherit())
+    Edge::started(directory, told)
 }
 
 #[test]
@@ -206,9 +206,33 @@ fn a_process_that_runs_as_another_user_can_be_upgraded_with_its_access_log() {
         return skipped("an access log of another user: needs root");
     }
     let worker = Worker::start(&[]);
-    let mut edge = start_as_nobody(tempfile::tempdir().unwrap(), &worker);
+    let mut edge = start_as_nobody(tempfile::tempdir().unwrap(), &worker, Stdio::inherit());
     let (code, told) = edge.upgrade();
     assert_eq!(code, Some(0), "{told}");
+}
+
+#[test]
+fn a_new_address_that_overlaps_one_of_the_user_before_says_that_it_needs_a_restart() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("an address that root has bound: needs root");
+    }
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let told = fs::File::create(&log).unwrap();
+    let edge = start_as_nobody(directory, &worker, told.into());
+    let everywhere = edge.address.replace("127.0.0.1", "");
+    let text = fs::read_to_string(edge.file()).unwrap();
+    fs::write(edge.file(), text.replace("127.0.0.1:0", &everywhere)).unwrap();
+    edge.signal("HUP");
+    let deadline = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&log).unwrap().contains("not reloaded") {
+        assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());
+        thread::yield_now();
+    }
+    let told = fs::read_to_string(&log).unwrap();
+    let why = format!("it overlaps {}, which was bound before the change", edge.address);
+    assert!(told.contains(&why), "{told}");
 }
 
 #[test]
@@ -221,7 +245,7 @@ fn a_link_in_the_place_of_the_access_log_gives_no_file_of_root_away() {
     let [victim, log] = ["victim", "access.log"].map(|name| directory.path().join(name));
     fs::write(&victim, "secret\n").unwrap();
     symlink(&victim, &log).unwrap();
-    let mut edge = start_as_nobody(directory, &worker);
+    let mut edge = start_as_nobody(directory, &worker, Stdio::inherit());
     // Whoever answers this has become its user.
     assert_eq!(edge.upgrade().0, Some(2));
     assert_eq!(fs::metadata(&victim).unwrap().uid(), 0);

@@ -20,6 +20,7 @@ use loadline_core::{
     fleet::{Listener, Protocol},
     time::Instant,
 };
+use rustix::process::geteuid;
 use socket2::SockRef;
 
 use crate::{
@@ -221,8 +222,34 @@ impl Listeners {
         // The check whether somebody else is there would find ourselves.
         let port = key.bind.port();
         let is_ours = port != 0 && self.entries.iter().any(|entry| entry.address.port() == port);
-        let (address, sockets) = bind(key.bind, self.inboxes.len().max(1), is_ours)?;
+        let bound = bind(key.bind, self.inboxes.len().max(1), is_ours);
+        let (address, sockets) = bound.map_err(|error| self.explain(key.bind, error))?;
         Ok((address, sockets.into_iter().map(Arc::new).collect()))
+    }
+
+    /// Says where `bind` is in use by ourselves: only the user who bound a port can share it, which
+    /// may have been another.
+    fn explain(&self, bind: SocketAddr, error: io::Error) -> io::Error {
+        let (ip, user) = (bind.ip(), geteuid().as_raw());
+        let overlaps = |other: SocketAddr| {
+            let is_any = ip.is_unspecified() || other.ip().is_unspecified();
+            other.port() == bind.port() && (is_any || other.ip() == ip)
+        };
+        let is_of_another = |socket: &Arc<TcpListener>| {
+            rustix::fs::fstat(&**socket).is_ok_and(|about| about.st_uid != user)
+        };
+        let first = self
+            .entries
+            .iter()
+            .find(|entry| overlaps(entry.address) && entry.sockets.iter().any(is_of_another));
+        let Some(first) = first.filter(|_| error.kind() == io::ErrorKind::AddrInUse) else {
+            return error;
+        };
+        let why = format!(
+            "{error}; it overlaps {}, which was bound before the change to edge.user: restart",
+            first.address
+        );
+        io::Error::new(error.kind(), why)
     }
 
     /// UDP sockets for such a listener: inherited, about to be closed, or to be bound.
