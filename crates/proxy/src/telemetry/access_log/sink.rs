@@ -366,7 +366,7 @@ mod tests {
             room.set(room.get() - part.len());
             if part.is_empty() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(part.len()) }
         };
-        let mut append = |lines: &[u8]| super::append(lines, &mut torn, &mut write).0;
+        let mut append = |lines: &[u8]| append(lines, &mut torn, &mut write).0;
         assert_eq!(append(b"one\ntwo\nthree\n"), 2);
         assert_eq!(append(b"four\n"), 1);
         room.set(100);
