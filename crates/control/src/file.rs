@@ -191,7 +191,8 @@ pub(crate) struct Listener {
     /// Routes; the first that matches decides. A name stands for the list `[[routes.NAME]]`.
     pub(crate) routes: Key<ListenerRoutes>,
     /// Services by the server name (SNI) of the client, for the protocol `tls-passthrough`;
-    /// `service` gets all other connections.
+    /// `service` gets all other connections. Rejected as `client-bad`: a ClientHello of more than
+    /// 16 KiB, and a server name that is no valid host name.
     pub(crate) names: Key<Vec<At<NamedService>>>,
     /// Whether every connection has to begin with a PROXY protocol header (version 1 or 2), which
     /// has the client's address. It is trusted from every peer, whatever `trusted_proxies` says.

@@ -8,6 +8,7 @@
 //! exactly where something has to be used up. What it does not walk over, such as other extensions,
 //! it leaves to the server.
 
+use loadline_core::decide::reason::Reason;
 use thiserror::Error;
 
 /// What the first bytes of a connection say.
@@ -43,6 +44,20 @@ pub(crate) enum HelloError {
     /// RFC 6066, section 3: a DNS name in ASCII.
     #[error("the server name in the ClientHello is no host name")]
     Name,
+}
+
+impl HelloError {
+    /// The same in the words of the access log.
+    pub(crate) const fn reason(self) -> Reason {
+        match self {
+            Self::NotTls(_) => Reason::ClientNotTls,
+            Self::TooLong(_) => Reason::ClientHelloTooLong,
+            Self::Name => Reason::ClientHelloName,
+            Self::NotRecord | Self::RecordSize(_) | Self::NotHello(_) | Self::Malformed(_) => {
+                Reason::ClientHelloMalformed
+            }
+        }
+    }
 }
 
 /// Reads a ClientHello at the beginning of `bytes`.

@@ -218,7 +218,7 @@ impl StreamSession {
 
     /// Reads the first message of TLS, and leaves it for the server.
     async fn asked_name(&mut self) -> Result<Option<String>, Unheard> {
-        let Self { worker, client, timer, ends, pass, .. } = self;
+        let Self { worker, client, timer, ends, record, pass, .. } = self;
         let mut is_hurried = false;
         loop {
             let read = poll_fn(|cx| match client.poll_fill(cx, &worker.buffers) {
@@ -239,6 +239,7 @@ impl StreamSession {
                 Ok(Hello::Whole(name)) => return Ok(name),
                 Err(error) => {
                     tracing::debug!(client = %ends.source, %error, "no server name");
+                    record.reason = Some(error.reason());
                     return Err(Unheard::Ended(Ending::ClientBad));
                 }
             }

@@ -158,6 +158,36 @@ fn what_is_no_hello_is_closed_and_named() {
     proxy.expect(Ending::ClientGone, 1);
 }
 
+#[test]
+fn the_access_log_says_why_a_hello_is_refused() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let mut fleet = three(&authority);
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let proxy = Proxy::of(fleet);
+    for hello in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        b"\x16\x03\x01\x40\x00\x01\x00\x40\x00",
+        b"\x16\x03\x01\x00\x05\x02",
+    ] {
+        let mut client = proxy.connect();
+        client.write_all(hello).unwrap();
+        // The end, which may be a reset.
+        let _ = client.read_to_end(&mut Vec::new());
+    }
+    proxy.expect(Ending::ClientBad, 3);
+    proxy.runtime.stop(Duration::from_secs(1));
+    let log = fs::read_to_string(&path).unwrap();
+    for reason in [
+        "first record does not look like a TLS handshake",
+        "ClientHello of more than 16 KiB",
+        "malformed ClientHello",
+    ] {
+        assert!(log.contains(reason), "{reason}: {log}");
+    }
+}
+
 /// A listener that ends TLS with this authority's certificate for `name`.
 fn ending(authority: &Authority, name: &str, server: SocketAddr) -> Fleet {
     let mut fleet = fleet(Protocol::Tls, vec![service("db", &[server])]);

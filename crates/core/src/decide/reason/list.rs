@@ -248,6 +248,10 @@ reasons! {
     // The client.
     ClientBad: ClientBad = "invalid request",
     ClientTls: ClientBad = "TLS handshake with the client failed",
+    ClientNotTls: ClientBad = "first record does not look like a TLS handshake",
+    ClientHelloTooLong: ClientBad = "excessive message size: ClientHello of more than 16 KiB",
+    ClientHelloName: ClientBad = "invalid server name (SNI) in the ClientHello",
+    ClientHelloMalformed: ClientBad = "malformed ClientHello",
     Unauthorized: Unauthorized = "no user and password, or wrong ones",
     NoToken: Unauthorized = "no token",
     TokenMalformed: Unauthorized = "token is malformed",

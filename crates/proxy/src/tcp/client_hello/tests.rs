@@ -172,6 +172,7 @@ fn a_name_is_one_host_name() {
         let found = read(&hello_with(extensions));
         assert!(matches!(found, Err(HelloError::Malformed(_))), "{found:?}");
     };
+    assert!(HelloError::Name.reason().text().contains("(SNI)"), "told as such");
     malformed(&[name_extension(b"a"), name_extension(b"b")].concat());
     malformed(&[0, 0, 0, 0]);
     malformed(&[0, 0, 0, 2, 0, 0]);
