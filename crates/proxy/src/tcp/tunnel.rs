@@ -35,8 +35,11 @@ pub(crate) struct Tunnel {
 /// How a tunnel ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Both sides have said all.
+    /// Both sides have said all, or the server has and listens no more.
     Closed,
+    /// The server has said all. The client closed without the `close_notify` of TLS, so that
+    /// nobody knows whether it had said all.
+    Unnotified,
     /// The client's connection broke.
     ClientBroken,
     /// The server's connection broke, and why.
@@ -72,6 +75,7 @@ impl Tunnel {
         let down = poll_way(&mut self.down, cx, buffers, server, to_client);
         let end = match (up, down) {
             (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
+            (Poll::Ready(Err(UNNOTIFIED)), Poll::Ready(Ok(()))) => End::Unnotified,
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,
             (_, Poll::Ready(Ok(()))) if self.is_reset => End::ServerBroken(Reason::StreamReset),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => End::Closed,
@@ -131,3 +135,6 @@ fn poll_way(
     }
     Poll::Ready(Ok(()))
 }
+
+/// A stream of TLS that just ends.
+const UNNOTIFIED: Broken = Broken::Source(Reason::TlsUnexpectedEof);

@@ -2,10 +2,10 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    io::{ErrorKind, Read as _, Write as _},
+    net::{Shutdown, SocketAddr, TcpStream},
     process::{Command, Stdio},
-    sync::Arc,
+    sync::{Arc, mpsc::channel},
     thread,
 };
 
@@ -291,4 +291,23 @@ fn a_connection_over_tls_on_which_nothing_happens_ends_with_a_close_notify() {
     // Without a close_notify this is an unexpected end.
     assert_eq!(until_closed(&mut client(proxy.address, &config, "db.test")), "hello");
     proxy.expect(Ending::Idle, 1);
+}
+
+#[test]
+fn a_client_that_has_all_and_leaves_without_close_notify_has_not_gone_away() {
+    let authority = Authority::new();
+    let (told, heard) = channel();
+    let saying = server(move |mut stream| {
+        stream.write_all(b"all").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        told.send(stream.read(&mut [0]).map_err(|error| error.kind())).unwrap();
+    });
+    let proxy = Proxy::of(ending(&authority, "db.test", saying));
+    let config = authority.client(&[&TLS13], None);
+    let mut client = client(proxy.address, &config, "db.test");
+    assert_eq!(until_closed(&mut client), "all");
+    drop(client);
+    let end = heard.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(end, Err(ErrorKind::ConnectionReset), "what it sent may have been cut");
+    proxy.expect(Ending::Complete, 1);
 }
