@@ -484,9 +484,11 @@ impl Socket {
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_linger(Some(Duration::ZERO)));
     }
 
-    /// Whether the peer may not have all that was sent to it: a reset would take it away.
-    pub(crate) fn has_unsent(&self) -> bool {
-        self.as_fd().is_some_and(|fd| unsent(&fd).is_ok_and(|bytes| bytes > 0))
+    /// How many bytes of all that was sent to it the peer may not have: a reset would take them
+    /// away.
+    pub(crate) fn unsent(&self) -> u32 {
+        let bytes = self.as_fd().and_then(|fd| unsent(&fd).ok());
+        bytes.map_or(0, i32::unsigned_abs)
     }
 
     /// Lets the kernel find out about a peer that has vanished, for connections without timeouts.

@@ -28,7 +28,7 @@ use loadline_core::{
     state::ServiceCounter,
     time::{Duration, Instant},
 };
-use tokio::{task::spawn_local, time::sleep};
+use tokio::{task::spawn_local, time::timeout};
 
 use crate::{
     http::{
@@ -97,6 +97,13 @@ struct Record {
     /// Why it, or the last attempt that was repeated, failed.
     reason: Option<Reason>,
     counted: bool,
+}
+
+/// What the client has not taken of all that was sent to it.
+struct Untaken {
+    bytes: u32,
+    /// Since when it is so much.
+    since: Instant,
 }
 
 /// Why a client is not given a server.
@@ -324,8 +331,9 @@ impl StreamSession {
     }
 
     async fn exchange_bytes(&mut self, server: &mut Peer) -> Result<Ending, Reason> {
-        let limit = shorter(self.idle, self.record.driver.route.settings().timeouts.idle);
+        self.idle = shorter(self.idle, self.record.driver.route.settings().timeouts.idle);
         let Self { worker, client, timer, record, pass, .. } = self;
+        let limit = self.idle;
         if limit == Duration::ZERO {
             client.socket.keep_alive();
             server.socket.keep_alive();
@@ -363,22 +371,48 @@ impl StreamSession {
     }
 
     /// Resets the client's connection, once the client has what the server said before.
-    async fn cut(self) {
-        self.timer.arm(LINGER);
-        let may_wait = |worker: &Worker| !worker.is_stopped() && !self.timer.has_expired();
-        while self.client.socket.has_unsent() && may_wait(&self.worker) {
-            sleep(TICK).await;
+    async fn cut(mut self) {
+        let (mut untaken, mut watch) = (self.untaken(), None);
+        while untaken.bytes > 0 && self.may_wait(&mut untaken) {
+            let broken = poll_fn(|cx| self.client.socket.poll_broken(cx, &mut watch));
+            if timeout(TICK, broken).await.is_ok() {
+                break;
+            }
         }
         self.client.socket.reset();
     }
 
-    /// Reads what a client still sends to a server that has closed, and throws it away for a
-    /// while: closing at once would take the last bytes from the client.
+    /// Reads what a client still sends to a server that has closed, and throws it away while the
+    /// client takes what the server said, and for a while after: closing at once would take the
+    /// last bytes from the client.
     async fn linger(&mut self) {
-        self.timer.arm(LINGER);
-        while let Ok(buffer) = self.client.fill(&self.worker.buffers, &self.timer).await {
-            self.worker.buffers.give(buffer);
+        let mut untaken = self.untaken();
+        while self.may_wait(&mut untaken) {
+            let Self { worker, client, .. } = self;
+            let fill = poll_fn(|cx| client.poll_fill(cx, &worker.buffers));
+            match timeout(TICK, fill).await {
+                Ok(Ok(buffer)) => worker.buffers.give(buffer),
+                Ok(Err(_)) => return,
+                Err(_) => {}
+            }
         }
+    }
+
+    fn untaken(&self) -> Untaken {
+        let since = self.worker.timers.coarse_now();
+        Untaken { bytes: self.client.socket.unsent(), since }
+    }
+
+    /// Whether the client may be waited for. While it has something left to take it has as long as
+    /// for any byte.
+    fn may_wait(&self, untaken: &mut Untaken) -> bool {
+        let now = self.untaken();
+        if now.bytes < untaken.bytes {
+            *untaken = now;
+        }
+        let limit = if untaken.bytes > 0 { self.idle } else { LINGER };
+        let is_late = limit > Duration::ZERO && now.since.since(untaken.since) >= limit;
+        !is_late && !self.worker.is_stopped() && !self.pass.listener.is_cut()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Each direction ends on its own: the end of what one side sends is passed on to the other, which
 //! may go on sending. A tunnel is over when both directions are, or when one breaks; but a server
-//! that stops listening may still have something to say.
+//! that stops listening may still have something to say, and one that has said all may stop
+//! listening.
 //!
 //! After `101 Switching Protocols` there is no idle timeout: a WebSocket may be silent for hours.
 //! The kernel is asked to find out about peers that have vanished, also about one that has said all
@@ -85,7 +86,7 @@ impl Tunnel {
             }
             (_, Poll::Ready(Ok(()))) => {
                 ready!(server.socket.poll_broken(cx, &mut self.watch));
-                End::ServerBroken(Reason::StreamReset)
+                End::Closed
             }
             _ => return Poll::Pending,
         };

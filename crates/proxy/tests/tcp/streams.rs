@@ -14,6 +14,7 @@ use loadline_core::{
     fleet::{AccessLog, LogTarget, Protocol},
     time::Duration,
 };
+use socket2::{Domain, Socket, Type};
 
 use crate::support::{
     PATIENCE, Proxy, SHORT, echo, exactly, fleet, listening, nobody, reset, server, service,
@@ -106,6 +107,67 @@ fn what_a_server_said_last_arrives_although_its_client_goes_on_talking() {
     assert_eq!(exactly(&mut client, 6), "enough");
     let end = client.read(&mut [0]).map_err(|error| error.kind());
     assert_eq!(end, Err(ErrorKind::ConnectionReset));
+    proxy.expect(Ending::ServerCut, 1);
+}
+
+#[test]
+fn a_server_that_has_closed_in_order_is_not_blamed_for_what_its_client_says_after_that() {
+    let closing = server(|mut stream| {
+        exactly(&mut stream, 1);
+        stream.write_all(b"all").unwrap();
+    });
+    let proxy = Proxy::to(&[closing]);
+    let mut client = proxy.connect();
+    client.write_all(b"?").unwrap();
+    assert_eq!(until_closed(&mut client), "all");
+    client.write_all(b"goodbye").unwrap();
+    proxy.expect(Ending::Complete, 1);
+}
+
+/// A client whose kernel takes little that it does not read.
+fn slow(proxy: &Proxy) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(8_192).unwrap();
+    socket.connect(&proxy.address.into()).unwrap();
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+const ANSWER: usize = 120_000;
+
+#[test]
+fn a_slow_client_that_goes_on_talking_gets_all_of_what_its_server_said_before_it_closed() {
+    let answering = server(|mut stream| {
+        exactly(&mut stream, 2);
+        stream.write_all(&[b'x'; ANSWER]).unwrap();
+    });
+    let proxy = Proxy::to(&[answering]);
+    let mut client = slow(&proxy);
+    client.write_all(b"hi").unwrap();
+    thread::sleep(SHORT.to_std());
+    client.write_all(b"?").unwrap();
+    thread::sleep(SHORT.to_std() * 8);
+    client.write_all(b"?").unwrap();
+    assert_eq!(until_closed(&mut client).len(), ANSWER);
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn a_slow_client_gets_all_of_what_its_server_said_before_it_reset_the_connection() {
+    let cutting = server(|mut stream| {
+        exactly(&mut stream, 2);
+        stream.write_all(&[b'x'; ANSWER]).unwrap();
+        thread::sleep(SHORT.to_std());
+        reset(stream);
+    });
+    let proxy = Proxy::to(&[cutting]);
+    let mut client = slow(&proxy);
+    client.write_all(b"hi").unwrap();
+    thread::sleep(SHORT.to_std() * 8);
+    exactly(&mut client, ANSWER);
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     proxy.expect(Ending::ServerCut, 1);
 }
 
