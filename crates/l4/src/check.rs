@@ -16,6 +16,7 @@ use loadline_core::{
 use crate::{
     datapath::table_of,
     error::{AttachError, TableError},
+    interface::{index, is_there},
     layout::address,
     object::CHECKS,
     traffic_control,
@@ -38,6 +39,9 @@ pub struct Check {
 #[derive(Debug)]
 pub struct Checks {
     loaded: Ebpf,
+    interface: String,
+    /// The index of the interface.
+    index: Option<u32>,
     lent: Lent,
 }
 
@@ -58,13 +62,29 @@ impl Checks {
     /// # Errors
     /// They were not compiled, the kernel refuses, or there is no such interface.
     pub fn attach(interface: &str) -> Result<Self, AttachError> {
-        let mut loaded = CHECKS.make(&[(TABLE, LENT_MAX)], &[])?;
+        let loaded = CHECKS.make(&[(TABLE, LENT_MAX)], &[])?;
+        let interface = interface.to_owned();
+        let mut checks = Self { loaded, index: None, interface, lent: Lent::default() };
+        checks.attach_programs()?;
+        Ok(checks)
+    }
+
+    fn attach_programs(&mut self) -> Result<(), AttachError> {
+        self.index = index(&self.interface);
         for (name, way) in
             [("check_out", TcAttachType::Egress), ("check_in", TcAttachType::Ingress)]
         {
-            traffic_control::attach(&mut loaded, name, interface, way)?;
+            traffic_control::attach(&mut self.loaded, name, &self.interface, way)?;
         }
-        Ok(Self { loaded, lent: Lent::default() })
+        Ok(())
+    }
+
+    /// Attaches the programs to another interface of the name, where theirs was deleted.
+    fn keep_attached(&mut self) {
+        let is_gone = self.index.is_none_or(|it| !is_there(it)) && index(&self.interface).is_some();
+        if let Some(error) = is_gone.then(|| self.attach_programs().err()).flatten() {
+            tracing::warn!("checks of `mac` and `ipip` go to the servers' own addresses: {error}");
+        }
     }
 
     /// Sends what leaves from this port of ours by the link of a check, until `until`.
@@ -77,6 +97,7 @@ impl Checks {
         (port, until): (u16, Instant),
         check: &Check,
     ) -> Result<(), TableError> {
+        self.keep_attached();
         let mut table: HashMap<_, Key, [u8; 36]> = table_of(&mut self.loaded, TABLE)?;
         while let Some(key) = self.lent.pop(now) {
             drop(table.remove(&key));

@@ -4,6 +4,7 @@ use aya::{
     Ebpf,
     programs::{ProgramError, TcAttachType, Xdp, XdpMode},
 };
+use nix::net::if_::{if_indextoname, if_nametoindex};
 
 use crate::{error::AttachError, object::Object, traffic_control};
 
@@ -42,6 +43,93 @@ impl Attached {
             Self::Tcx => "tcx",
         }
     }
+}
+
+/// Where a program is attached. Whoever deletes the interface detaches it, and the kernel attaches
+/// nothing to another of the same name.
+#[derive(Debug)]
+pub struct Attachment {
+    interface: String,
+    how: Attach,
+    /// Index of the interface; none while the program is nowhere.
+    place: Option<(u32, Attached)>,
+    /// Index of an interface of the name that refused the program.
+    refusal: Option<u32>,
+}
+
+/// What has become of an attachment.
+#[derive(Debug)]
+pub enum AttachmentChange {
+    /// The interface was deleted.
+    Lost,
+    /// The program is attached to another interface of the name.
+    Attached(Attached),
+    /// That interface does not take it.
+    Refused(AttachError),
+}
+
+impl Attachment {
+    /// A program that is to be attached to an interface.
+    #[must_use]
+    pub fn to(interface: &str, how: Attach) -> Self {
+        Self { interface: interface.to_owned(), how, place: None, refusal: None }
+    }
+
+    /// Name of the interface.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// How the program is attached; none where it is not.
+    #[must_use]
+    pub fn attached(&self) -> Option<Attached> {
+        self.place.map(|(_, attached)| attached)
+    }
+
+    /// Attaches the program by `attach`.
+    ///
+    /// # Errors
+    /// No such interface, or it refuses.
+    pub fn begin(
+        &mut self,
+        attach: impl FnOnce(&str, Attach) -> Result<Attached, AttachError>,
+    ) -> Result<Attached, AttachError> {
+        let attached = attach(&self.interface, self.how)?;
+        self.place = index(&self.interface).map(|index| (index, attached));
+        Ok(attached)
+    }
+
+    /// Looks whether the interface is still there, and attaches the program by `attach` to another
+    /// of the name. To be called from time to time; says each change once.
+    pub fn look(
+        &mut self,
+        attach: impl FnOnce(&str, Attach) -> Result<Attached, AttachError>,
+    ) -> Option<AttachmentChange> {
+        if let Some((index, _)) = self.place {
+            if is_there(index) {
+                return None;
+            }
+            self.place = None;
+            return Some(AttachmentChange::Lost);
+        }
+        let index = index(&self.interface)?;
+        match self.begin(attach) {
+            Ok(attached) => Some(AttachmentChange::Attached(attached)),
+            Err(error) => (self.refusal.replace(index) != Some(index))
+                .then_some(AttachmentChange::Refused(error)),
+        }
+    }
+}
+
+/// The number of the interface with this name.
+pub(crate) fn index(interface: &str) -> Option<u32> {
+    if_nametoindex(interface).ok()
+}
+
+/// Whether the interface with this number is there, under whatever name.
+pub(crate) fn is_there(index: u32) -> bool {
+    if_indextoname(index).is_ok()
 }
 
 /// Attaches the program until `loaded` is dropped.
@@ -92,5 +180,39 @@ fn attach_by(
         Ok(_) => Ok(()),
         Err(ProgramError::UnknownInterface { name }) => Err(AttachError::Unknown(name)),
         Err(error) => Err(AttachError::kernel(interface, way.name(), error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of no interface.
+    const DELETED: u32 = i32::MAX as u32;
+
+    fn refuse(_: &str, _: Attach) -> Result<Attached, AttachError> {
+        Err(AttachError::OnlyXdp)
+    }
+
+    #[test]
+    fn a_program_whose_interface_was_deleted_is_attached_to_the_next_of_the_name() {
+        let mut attachment = Attachment::to("lo", Attach::Auto);
+        attachment.place = Some((DELETED, Attached::Native));
+        let lost = attachment.look(refuse);
+        assert!(matches!(lost, Some(AttachmentChange::Lost)), "{lost:?}");
+        assert_eq!(attachment.attached(), None);
+        let refused = attachment.look(refuse);
+        assert!(matches!(refused, Some(AttachmentChange::Refused(_))), "{refused:?}");
+        assert!(attachment.look(refuse).is_none(), "said once");
+        let attached = attachment.look(|_, _| Ok(Attached::Generic));
+        assert!(matches!(attached, Some(AttachmentChange::Attached(Attached::Generic))));
+        assert!(attachment.look(refuse).is_none(), "it stays");
+        assert_eq!(attachment.attached(), Some(Attached::Generic));
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_waited_for() {
+        let mut attachment = Attachment::to("no-such-one", Attach::Auto);
+        assert!(attachment.look(refuse).is_none());
     }
 }

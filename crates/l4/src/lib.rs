@@ -47,7 +47,7 @@ pub use decapsulator::Decapsulator;
 pub use error::{AttachError, LoadError, TableError};
 pub use events::Event;
 pub use forwarder::{Forwarder, StartError};
-pub use interface::{Attach, Attached};
+pub use interface::{Attach, Attached, Attachment, AttachmentChange};
 pub use layout::{Frontend, MAX_RETURNS, Server, ServerName, Settings};
 pub use listing::{Held, Lent};
 pub use path::Path;

@@ -101,6 +101,8 @@ pub fn check_key(path: &Path) -> Result<(), StandbyError> {
 pub struct Standby {
     wire: Wire,
     addresses: Vec<IpAddr>,
+    /// Whether packets that come here are forwarded.
+    is_attached: bool,
     part: Part,
     /// Since when it has its role.
     since: Instant,
@@ -127,6 +129,7 @@ impl Standby {
         Ok(Self {
             wire: Wire::bind(settings)?,
             addresses: settings.addresses.clone(),
+            is_attached: true,
             part: Part::Standby(Box::new(Follower::new(draw()))),
             since: now,
             due: now,
@@ -137,6 +140,12 @@ impl Standby {
     /// The addresses that the active has are others from now on.
     pub fn watch(&mut self, addresses: Vec<IpAddr>) {
         self.addresses = addresses;
+    }
+
+    /// Packets that come here are forwarded from now on, or are not: who forwards none is not
+    /// active, whatever addresses it has.
+    pub const fn set_attached(&mut self, is_attached: bool) {
+        self.is_attached = is_attached;
     }
 
     /// What it is.
@@ -196,7 +205,8 @@ impl Standby {
         let before = self.role();
         if now >= self.due {
             self.due = now + LOOK;
-            let is_active = role::has_any(&self.addresses);
+            let has_any = role::has_any(&self.addresses);
+            let is_active = has_any.map(|it| it && self.is_attached);
             match is_active.map(|it| if it { Role::Active } else { Role::Standby }) {
                 Some(role) if role != before => {
                     self.change_role(role, now, datapath, &mut *number)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Forwarding {
     /// Network interface.
     pub interface: String,
-    /// Mode of attachment: `native`, `generic` or `tcx`.
+    /// Mode of attachment: `native`, `generic` or `tcx`; `detached` once the interface was deleted.
     pub mode: String,
     /// Received frames by verdict.
     pub verdicts: BTreeMap<String, Traffic>,
@@ -87,6 +87,15 @@ pub struct ForwardedServer {
 }
 
 impl Forwarding {
+    /// The mode of what is not attached.
+    pub const DETACHED: &str = "detached";
+
+    /// Whether packets on the interface are forwarded.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.mode != Self::DETACHED
+    }
+
     /// Frames with a verdict that begins with these letters: `send`, `pass`, `drop`.
     #[must_use]
     pub fn sum(&self, kind: &str) -> Traffic {

@@ -41,7 +41,11 @@ impl Tables {
         let before = standby.role();
         let turned = standby.turn(&mut self.datapath, &mut number);
         if before == Role::Active && standby.role() == Role::Standby {
-            tracing::info!("the service addresses have gone: this balancer stands by");
+            let why = match self.attachment.attached() {
+                Some(_) => "the service addresses have gone",
+                None => "no packets are forwarded",
+            };
+            tracing::info!("{why}: this balancer stands by");
         }
         let now = Datapath::now();
         for number in given {

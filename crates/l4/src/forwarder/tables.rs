@@ -11,7 +11,7 @@ use std::{
 use loadline_core::{
     decide::plan::Plan,
     fleet::forwarding::{self, Affinity, Method, Times},
-    time,
+    state, time,
 };
 
 use super::{
@@ -28,7 +28,8 @@ use super::{
 };
 
 use crate::{
-    Attach, AttachError, Attached, Datapath, Frontend, ServerName, Settings, Sizes, TableError,
+    Attach, AttachError, Attached, Attachment, Datapath, Frontend, ServerName, Settings, Sizes,
+    TableError,
     neighbour::{Neighbours, own_address},
     ring::{Entry, Ring, RingServer, table},
     standby::Standby,
@@ -37,8 +38,7 @@ use crate::{
 /// The program with its tables, and the meaning of their numbers.
 pub(super) struct Tables {
     pub(super) datapath: Datapath,
-    pub(super) interface: String,
-    pub(super) attached: Attached,
+    pub(super) attachment: Attachment,
     pub(super) neighbours: Neighbours,
     pub(super) numbers: Numbers,
     pub(super) service_numbers: ServiceNumbers,
@@ -88,10 +88,15 @@ impl Tables {
         let sizes = Sizes { events, ..sizes(settings) };
         let datapath =
             Datapath::load(sizes, self::settings(settings, &wanted)).map_err(AttachError::from)?;
+        let of_file = match settings.mode {
+            forwarding::XdpMode::Auto => Attach::Auto,
+            forwarding::XdpMode::Native => Attach::Native,
+            forwarding::XdpMode::Generic => Attach::Generic,
+            forwarding::XdpMode::Tcx => Attach::Tcx,
+        };
         let mut tables = Self {
             datapath,
-            interface: settings.interface.clone(),
-            attached: Attached::Generic,
+            attachment: Attachment::to(&settings.interface, how.unwrap_or(of_file)),
             neighbours: Neighbours::open().map_err(StartError::Neighbours)?,
             numbers: Numbers::new(settings.servers, settings.nat_servers),
             service_numbers: ServiceNumbers::default(),
@@ -110,21 +115,14 @@ impl Tables {
         tables.place(time::Instant::ZERO, &wanted);
         tables.await_links();
         tables.follow(plan);
-        let of_file = match settings.mode {
-            forwarding::XdpMode::Auto => Attach::Auto,
-            forwarding::XdpMode::Native => Attach::Native,
-            forwarding::XdpMode::Generic => Attach::Generic,
-            forwarding::XdpMode::Tcx => Attach::Tcx,
-        };
-        let how = how.unwrap_or(of_file);
-        tables.attached = tables.datapath.attach(&settings.interface, how)?;
+        tables.attachment.begin(|name, how| tables.datapath.attach(name, how))?;
         told("counts", tables.show());
         Ok(tables)
     }
 
     /// How it is attached.
-    pub(super) const fn mode(&self) -> &'static str {
-        self.attached.name()
+    pub(super) fn mode(&self) -> &'static str {
+        self.attachment.attached().map_or(state::Forwarding::DETACHED, Attached::name)
     }
 
     /// Brings the tables to where a plan wants them.

@@ -40,7 +40,7 @@ impl Tables {
         });
         let servers = servers.collect::<Result<Vec<_>, TableError>>()?;
         Ok(Forwarding {
-            interface: self.interface.clone(),
+            interface: self.attachment.interface().to_owned(),
             mode: self.mode().to_owned(),
             verdicts: verdicts.collect(),
             opened: servers.iter().map(|server| server.opened).sum::<u64>() + self.opened_before,

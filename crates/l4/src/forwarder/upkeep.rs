@@ -1,6 +1,6 @@
 //! What is to be done to the tables from time to time.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{collections::BTreeSet, error::Error, time::Instant};
 
 use loadline_core::{
     decide::plan::Plan,
@@ -12,7 +12,9 @@ use super::{
     tables::{Served, Tables},
 };
 
-use crate::{Datapath, TableError, Unsettled, Verdict, ring::SERVER_MAX, standby::Standby};
+use crate::{
+    AttachmentChange, Datapath, TableError, Unsettled, Verdict, ring::SERVER_MAX, standby::Standby,
+};
 
 /// When each task is due again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +46,7 @@ impl Tables {
     /// Runs the tasks that are due.
     pub(super) fn tick(&mut self, plan: &Plan) {
         let now = Datapath::now();
+        self.keep_attached();
         if now >= self.due.snapshot {
             self.due.snapshot = now + spaced(|| told("counts", self.show()));
         }
@@ -72,6 +75,32 @@ impl Tables {
         }
         if now >= self.due.leavers {
             self.due.leavers = now + spaced(|| told("servers", self.let_go(now)));
+        }
+    }
+
+    /// Attaches the program anew where the interface was deleted and another of the name is there.
+    fn keep_attached(&mut self) {
+        let Self { attachment, datapath, .. } = self;
+        let Some(change) = attachment.look(|name, how| datapath.attach(name, how)) else { return };
+        let interface = self.attachment.interface();
+        match change {
+            AttachmentChange::Lost => tracing::error!(
+                "no packets are forwarded: {interface} was deleted; waiting for another of the name"
+            ),
+            AttachmentChange::Refused(error) => {
+                tracing::error!("no packets are forwarded: {}; start again", chain(&error));
+            }
+            AttachmentChange::Attached(how) => {
+                tracing::warn!("packets are forwarded on {interface} again, {}", how.name());
+            }
+        }
+        let is_attached = self.attachment.attached().is_some();
+        if let Some(standby) = &mut self.standby {
+            standby.set_attached(is_attached);
+        }
+        if is_attached {
+            // The next hops may be others.
+            self.due.all_links = time::Instant::ZERO;
         }
     }
 
@@ -214,6 +243,12 @@ fn spaced(work: impl FnOnce()) -> Duration {
     let started = Instant::now();
     work();
     Duration::from_std(started.elapsed() * 10).max(SECOND)
+}
+
+/// An error with its causes.
+fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 pub(super) fn told(what: &str, outcome: Result<(), TableError>) {

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 #![expect(clippy::print_stdout, reason = "what was measured")]
 
+mod attachment;
 mod balancer;
 mod bridge;
 mod checks;

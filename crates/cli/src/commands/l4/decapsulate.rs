@@ -1,9 +1,11 @@
 //! `loadline l4 decapsulate`: packets of `ipip` leave their tunnel on a server without one.
 
-use std::{net::IpAddr, process::ExitCode};
+use std::{net::IpAddr, process::ExitCode, time::Duration};
 
-use crate::commands::{series, stop_signal::StopSignal, xdp_mode::XdpMode};
-use loadline_l4::Decapsulator;
+use loadline_l4::{Attachment, AttachmentChange, Decapsulator};
+use tokio::time::interval;
+
+use crate::commands::{chain, series, stop_signal::StopSignal, tell, xdp_mode::XdpMode};
 
 /// Decapsulate `ipip` packets on a server whose kernel has no tunnel module
 ///
@@ -30,14 +32,41 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for address in &args.addresses {
         decapsulator.serve(*address)?;
     }
-    let attached = decapsulator.attach(&args.interface, args.xdp_mode.into())?.name();
+    let mut attachment = Attachment::to(&args.interface, args.xdp_mode.into());
+    let attached = attachment.begin(|name, how| decapsulator.attach(name, how))?.name();
     series::print(&format!("decapsulating on {}, {attached}\n", args.interface))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        StopSignal::new()?.received().await;
-        Ok(ExitCode::SUCCESS)
+        let (mut stop, mut looks) = (StopSignal::new()?, interval(LOOK));
+        loop {
+            tokio::select! {
+                () = stop.received() => return Ok(ExitCode::SUCCESS),
+                _ = looks.tick() => {
+                    let change = attachment.look(|name, how| decapsulator.attach(name, how));
+                    change.into_iter().for_each(|change| tell(&told(&args.interface, change)));
+                }
+            }
+        }
     })
 }
+
+/// What has become of the program at the interface, in words.
+fn told(interface: &str, change: AttachmentChange) -> String {
+    match change {
+        AttachmentChange::Lost => {
+            format!("not decapsulating: {interface} was deleted; waiting for another of the name")
+        }
+        AttachmentChange::Attached(how) => {
+            format!("decapsulating on {interface} again, {}", how.name())
+        }
+        AttachmentChange::Refused(error) => {
+            format!("not decapsulating: {}", chain(&error.into()))
+        }
+    }
+}
+
+/// How often the interface is looked for.
+const LOOK: Duration = Duration::from_millis(100);
 
 const AFTER_HELP: &str = "\
 Example, on a server of a service at 10.0.0.100:

@@ -37,7 +37,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn page(of: &Forwarding, uptime: Duration) -> String {
-    let mut lines = vec![format!("Forwarding on {}, {}, for {uptime}", of.interface, of.mode)];
+    let mut lines = vec![match of.is_attached() {
+        true => format!("Forwarding on {}, {}, for {uptime}", of.interface, of.mode),
+        false => format!("Not forwarding: {} was deleted; see the log", of.interface),
+    }];
     let mut line = |what: &str, figure: String| lines.push(format!("{what:<62}{figure:>16}"));
     line("Packets received", grouped(of.sum("").packets));
     line("Packets forwarded", grouped(of.sum("send").packets));
@@ -176,6 +179,14 @@ mod tests {
         assert_eq!(figure("  fragments"), None);
         assert_eq!(figure("Connections per second").as_deref(), Some("1,234"));
         assert!(page.contains("10.0.0.1  web      unknown"), "{page}");
+    }
+
+    #[test]
+    fn a_report_of_an_interface_that_was_deleted_does_not_claim_to_forward() {
+        let (interface, mode) = ("eth0".to_owned(), Forwarding::DETACHED.to_owned());
+        let of = Forwarding { interface, mode, ..Forwarding::default() };
+        let page = page(&of, Duration::from_secs(90));
+        assert!(page.starts_with("Not forwarding: eth0 was deleted; see the log\n"), "{page}");
     }
 
     #[test]

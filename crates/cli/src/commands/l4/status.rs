@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use loadline_core::{
     state::{PeerLink, Role, Standby, StandbyPeer},
     time::Duration,
@@ -24,8 +24,8 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let standby = args.place.state()?.standby;
-    let standby = standby.context(
+    let state = args.place.state()?;
+    let standby = state.standby.context(
         "nobody stands by for this loadline: there is no [l4.standby] in the file it runs with",
     )?;
     let text = match args.json {
@@ -33,6 +33,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         false => page(&standby),
     };
     series::print(&text)?;
+    let detached = state.forwarding.filter(|it| !it.is_attached());
+    ensure!(
+        detached.is_none(),
+        "packets are not forwarded: the interface was deleted; see the log"
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -90,13 +95,15 @@ fn whole_seconds(seconds: f64) -> Duration {
 }
 
 const AFTER_HELP: &str = "\
-keepalived asks this to know whether loadline lives: `loadline l4 keepalived` prints its file.
+keepalived asks this to know whether loadline lives and forwards packets: `loadline l4 keepalived`
+prints its file.
 
 Examples:
   loadline l4 status
   loadline l4 status /run/loadline.sock --json | jq .role
 
-Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached, or no standby.";
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached, no standby,
+or packets are not forwarded.";
 
 #[cfg(test)]
 mod tests {

@@ -59,6 +59,11 @@ const FORWARDED: Subject<Sum> = Subject {
 
 /// Every metric there is of it.
 pub(super) const FAMILIES: &[&dyn Family] = &[
+    &FORWARDING.gauge(
+        "forwarding_attached",
+        "1 while packets on the interface are forwarded; 0 once it was deleted",
+        |it| f64::from(u8::from(it.is_attached())),
+    ),
     &VERDICT.counter(
         "forwarding_packets",
         "Packets received for packet forwarding, by verdict",
