@@ -1,9 +1,15 @@
 //! The program that forwards packets: where it is attached, and how large its tables are.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+};
 
-use loadline_core::fleet::forwarding::{Datapath, Frontend};
-use loadline_spanned::{At, Key, Problems, Text};
+use loadline_core::fleet::{
+    Service,
+    forwarding::{Datapath, Frontend, Method},
+};
+use loadline_spanned::{At, Key, Problems, Span, Text};
 
 use super::set;
 use crate::{file, value::link::HostIp};
@@ -67,15 +73,16 @@ fn addresses(
 pub(super) fn check_room(
     given: &Key<file::L4>,
     datapath: Option<&Datapath>,
-    frontends: &[Frontend],
+    (frontends, services): (&[Frontend], &[Service]),
     problems: &mut Problems,
 ) {
     let (Some(At { value, span }), Some(datapath)) = (given.at(), datapath) else { return };
     let place = value.max_services.place_or(span);
-    let services: BTreeSet<_> =
+    let forwarded: BTreeSet<ForwardedService> =
         frontends.iter().map(|it| (it.service, it.method, it.address.is_ipv6())).collect();
-    if services.len() > datapath.services as usize {
-        let count = services.len();
+    check_servers((value, span), datapath, &servers(&forwarded, services), problems);
+    if forwarded.len() > datapath.services as usize {
+        let count = forwarded.len();
         let message = format!("{count} services whose packets are forwarded");
         let help =
             room(count).map(|it| format!("{it}: a service counts once for each method and family"));
@@ -94,6 +101,67 @@ pub(super) fn check_room(
             return problems.error(&place, message, "too many", help);
         }
     }
+}
+
+/// Refuses more servers than the tables have numbers for.
+fn check_servers(
+    (given, table): (&file::L4, &Span),
+    datapath: &Datapath,
+    servers: &BTreeSet<ForwardedServer>,
+    problems: &mut Problems,
+) {
+    let of_nat = servers.iter().filter(|(service, _)| service.is_none()).count();
+    let default = u32::from(Datapath::on(String::new()).nat_servers);
+    if of_nat > given.max_nat_servers.get().map_or(default, |it| it.0) as usize {
+        let place = given.max_nat_servers.place_or(table);
+        let help = room_for_servers("max_nat_servers", of_nat);
+        problems.error(&place, format!("{of_nat} servers with `nat`"), "too many", help);
+    }
+    let all = servers.len();
+    if all > usize::from(datapath.servers) {
+        let place = given.max_servers.place_or(table);
+        let message = format!("{all} servers whose packets are forwarded");
+        let help = room_for_servers("max_servers", all)
+            + "; with `mac` and `ipip` a server counts once for each service, method and family";
+        problems.error(&place, message, "too many", help);
+    }
+}
+
+fn room_for_servers(key: &str, count: usize) -> String {
+    match count {
+        ..=SERVERS_MAX => format!("write {key} = {count} or more: draining servers count, too"),
+        _ => format!("{SERVERS_MAX} are the most"),
+    }
+}
+
+/// The most that `max_servers` and `max_nat_servers` may be.
+const SERVERS_MAX: usize = 32_767;
+
+/// A service by one method, for one family.
+type ForwardedService = (usize, Method, bool);
+
+/// What has a number in the tables: a server of `nat` by its address and port, any other by its
+/// address in a service.
+type ForwardedServer = (Option<ForwardedService>, SocketAddr);
+
+/// The servers of these services.
+fn servers(
+    forwarded: &BTreeSet<ForwardedService>,
+    services: &[Service],
+) -> BTreeSet<ForwardedServer> {
+    let mut found = BTreeSet::new();
+    for one in forwarded {
+        let (service, method, v6) = *one;
+        let groups = services.get(service).into_iter().flat_map(|it| &it.groups);
+        let addresses = groups.flat_map(|it| &it.servers).map(|it| it.address);
+        // A link address serves both families.
+        let fits = addresses.filter(|it| method == Method::Mac || it.is_ipv6() == v6);
+        found.extend(fits.map(|address| match method {
+            Method::Nat => (None, address),
+            Method::Mac | Method::Ipip => (Some(*one), SocketAddr::new(address.ip(), 0)),
+        }));
+    }
+    found
 }
 
 /// How room for so many services is written, if it can be.

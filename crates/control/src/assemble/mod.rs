@@ -65,7 +65,7 @@ pub(crate) fn assemble(
     let services = service::services(file, &regions, resolver, problems);
     let datapath = l4::datapath(&file.value.l4, problems);
     let (listeners, frontends) = listener::listeners(file, &services, datapath.as_ref(), problems);
-    l4::check_room(&file.value.l4, datapath.as_ref(), &frontends, problems);
+    l4::check_room(&file.value.l4, datapath.as_ref(), (&frontends, &services), problems);
     l4::warn_unused(&file.value.l4, &frontends, problems);
     let l4 = file.value.l4.get();
     let standby = l4.and_then(|l4| standby::standby(&l4.standby, &file.value.admin, problems));

@@ -214,6 +214,30 @@ fn more_services_or_addresses_than_the_tables_have_room_for_are_refused() {
 }
 
 #[test]
+fn more_servers_than_the_tables_have_room_for_are_refused() {
+    let with = |count: u32| {
+        let servers: Vec<String> =
+            (1..=count).map(|host| format!("\"10.0.1.{host}:80\"")).collect();
+        RIGHT.replace("\"10.0.0.1:80\", {", &format!("{}, {{", servers.join(", ")))
+    };
+    let also_mac = |text: &str| {
+        let mac = "[[listener]]\nbind = \"10.0.0.100:80\"\nprotocol = \"udp\"\n\
+            forward = \"mac\"\nservice = \"web\"\n[service.web]";
+        text.replace("[service.web]", mac)
+    };
+    assert_eq!(told(&with(63)), []);
+    let found = told(&with(64));
+    let [(1, words)] = found.as_slice() else { panic!("{found:?}") };
+    assert!(words.contains("65 servers with `nat`; write max_nat_servers = 65"), "{words}");
+
+    let limited = |key: &str, text: &str| text.replacen("\n[[", &format!("{key}\n[["), 1);
+    assert_eq!(told(&limited("max_servers = 20", &also_mac(&with(9)))), []);
+    let found = told(&limited("max_servers = 19", &also_mac(&with(9))));
+    let [(4, words)] = found.as_slice() else { panic!("{found:?}") };
+    assert!(words.contains("20 servers whose packets") && words.contains("max_servers = 20"));
+}
+
+#[test]
 fn packets_keep_their_family() {
     let v6 = RIGHT
         .replace("\"10.0.0.100:80\"", "\"[fd00::100]:80\"")

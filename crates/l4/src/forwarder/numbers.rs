@@ -39,6 +39,13 @@ impl Numbers {
         Some(number)
     }
 
+    /// The key of the file that leaves no number for a server.
+    pub(super) fn limit(&self, name: ServerName) -> &'static str {
+        let of_nat = self.by_name.keys().filter(|known| known.is_of_nat()).count();
+        let is_full = self.nat < self.all && of_nat >= usize::from(self.nat);
+        if name.is_of_nat() && is_full { "max_nat_servers" } else { "max_servers" }
+    }
+
     /// The server with a number.
     #[must_use]
     pub(super) fn name(&self, number: u16) -> Option<ServerName> {
@@ -106,6 +113,17 @@ mod tests {
         assert_eq!(numbers.of(name(3, 0)), None);
         numbers.give_back(1);
         assert_eq!(numbers.of(name(3, 0)), Some(1), "rather than none");
+    }
+
+    #[test]
+    fn who_gets_no_number_is_told_which_key_leaves_none() {
+        let mut numbers = Numbers::new(4, 2);
+        (80..82).for_each(|port| assert!(numbers.of(name(1, port)).is_some()));
+        assert_eq!(numbers.limit(name(1, 82)), "max_nat_servers");
+        assert_eq!(numbers.limit(name(1, 0)), "max_servers");
+        let mut all_of_nat = Numbers::new(2, 2);
+        (80..82).for_each(|port| assert!(all_of_nat.of(name(1, port)).is_some()));
+        assert_eq!(all_of_nat.limit(name(1, 82)), "max_servers", "it bounds both");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{
     placed::{Placed, wanted_servers},
     service_numbers::ServiceNumbers,
     targets::Target,
-    tell::Snapshot,
+    tell::{Snapshot, place},
     upkeep::told,
 };
 
@@ -175,7 +175,9 @@ impl Tables {
         }
         let (here, unplaced) = wanted_servers(wanted, &self.service_numbers, &mut self.numbers);
         let unplaced = BTreeSet::from_iter(unplaced);
-        unplaced.difference(&self.unplaced).for_each(tell_unplaced);
+        for name in unplaced.difference(&self.unplaced) {
+            self.tell_unplaced(*name, wanted);
+        }
         self.unplaced = unplaced;
         for (number, target) in &here {
             self.servers.entry(*number).or_default().follow(now, target);
@@ -188,6 +190,18 @@ impl Tables {
         if let Some(standby) = &mut self.standby {
             standby.claim(|number| here.contains_key(&number));
         }
+    }
+
+    fn tell_unplaced(&self, name: ServerName, wanted: &BTreeMap<ForwardedService, Wanted>) {
+        let has = |forwarded: &ForwardedService, wanted: &Wanted| {
+            let Some(number) = self.service_numbers.of(forwarded) else { return false };
+            wanted.targets.iter().any(|target| forwarded.name(number, target) == name)
+        };
+        let service = wanted.iter().find(|(forwarded, wanted)| has(forwarded, wanted));
+        let service = service.map_or("", |(forwarded, _)| &forwarded.service);
+        let (server, key) = (place(name), self.numbers.limit(name));
+        tracing::error!(%server, service, "is given no packets: the tables have no room for it; \
+            raise l4.{key} and start again");
     }
 
     /// Whether there was no number for a server.
@@ -316,12 +330,6 @@ impl Served {
         }
         self.members = members;
     }
-}
-
-fn tell_unplaced(name: &ServerName) {
-    let key = if name.is_of_nat() { "max_nat_servers" } else { "max_servers" };
-    tracing::error!(server = %name.address, "is given no packets: the tables have no room for it; \
-        raise l4.{key} and start again");
 }
 
 fn sizes(of: &forwarding::Datapath) -> Sizes {

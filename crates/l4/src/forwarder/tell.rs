@@ -115,7 +115,7 @@ impl Tables {
 }
 
 /// With its port where packets are given one.
-fn place(name: ServerName) -> String {
+pub(super) fn place(name: ServerName) -> String {
     match name.port {
         0 => name.address.to_string(),
         port => std::net::SocketAddr::new(name.address, port).to_string(),
