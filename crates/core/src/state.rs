@@ -34,7 +34,8 @@ pub use certificate::Certificate;
 pub use cluster::{Cluster, ClusterFault, SharedChecks, SharedGroup, SharedService, Sharing};
 pub use counter::{Counters, ServiceCounter};
 pub use forwarding::{
-    Flow, FlowFilter, ForwardedServer, Forwarding, ForwardingRates, Frontend, Traffic,
+    Flow, FlowEnd, FlowEndError, FlowFilter, ForwardedServer, Forwarding, ForwardingRates,
+    Frontend, Traffic,
 };
 pub use listener::Listener;
 pub use measure::Baseline;

@@ -296,6 +296,30 @@ fn a_service_that_is_new_has_a_history_without_samples_and_one_that_is_not_there
 }
 
 #[test]
+fn flows_of_what_is_no_address_or_no_service_are_an_error_and_not_none() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let right = edge.get("/api/flows?client=%5Bfd77%3A%3A1%5D&server=10.0.0.21:80&service=web");
+    assert_eq!(right.status, 200, "{}", right.body);
+    for wrong in ["client=foo", "server=10.0.0.21:99999", "client=10.0.0.0/24", "service=nosuch"] {
+        let answer = edge.get(&format!("/api/flows?{wrong}"));
+        assert_eq!(answer.status, 422, "{wrong}: {}", answer.body);
+    }
+    for (option, value, code) in [
+        ("--client", "foo", 1),
+        ("--server", "10.0.0.21:99999", 1),
+        ("--client", "10.0.0.0/24", 1),
+        ("--service", "nosuch", 2),
+        ("--client", "[fd77::1]", 0),
+    ] {
+        let mut loadline = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        let ran = loadline.args(["l4", "flows", &edge.admin, option, value]).output().unwrap();
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(code), "{option} {value}: {told}");
+    }
+}
+
+#[test]
 fn values_out_of_range_are_refused_with_what_would_be_right() {
     let worker = Process::worker();
     let edge = Edge::before(&[&worker]);

@@ -224,6 +224,11 @@ async fn flows(
 ) -> Result<Json<Flows>, Refused> {
     let failed = |error: String| refused(StatusCode::UNPROCESSABLE_ENTITY, error);
     let filter = query(filter)?;
+    if let Some(name) = &filter.service
+        && context.site.file().services.iter().all(|service| service.name != *name)
+    {
+        return Err(failed(format!("there is no service `{name}`")));
+    }
     // There may be hundreds of thousands, read one by one.
     let site = context.site.clone();
     let flows = tokio::task::spawn_blocking(move || site.flows()).await;

@@ -1,8 +1,18 @@
 //! What packet forwarding does, as plain data.
 
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// State of packet forwarding, with counters since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -151,9 +161,11 @@ pub struct Flow {
 #[serde(default, deny_unknown_fields)]
 pub struct FlowFilter {
     /// Client: an address, or an address and a port.
-    pub client: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub client: Option<FlowEnd>,
     /// Server: an address, or an address and a port.
-    pub server: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub server: Option<FlowEnd>,
     /// The name of a service.
     pub service: Option<String>,
     /// `mac`, `nat` or `ipip`.
@@ -166,30 +178,74 @@ impl FlowFilter {
     /// Whether this is one of those that are wanted.
     #[must_use]
     pub fn wants(&self, flow: &Flow) -> bool {
-        let place = |wanted: &Option<String>, place: &str| {
-            wanted.as_deref().is_none_or(|wanted| is_at(place, wanted))
+        let place = |wanted: Option<FlowEnd>, place: &str| {
+            wanted.is_none_or(|wanted| place.parse().is_ok_and(|place| wanted.fits(place)))
         };
         let same = |wanted: &Option<String>, word: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == word)
         };
-        place(&self.client, &flow.client)
-            && place(&self.server, &flow.server)
+        place(self.client, &flow.client)
+            && place(self.server, &flow.server)
             && same(&self.service, &flow.service)
             && same(&self.method, &flow.method)
     }
 }
 
-/// Whether `place`, with or without a port, is what is wanted, with or without one.
-fn is_at(place: &str, wanted: &str) -> bool {
-    use core::net::{IpAddr, SocketAddr};
-    let split = |text: &str| {
-        let whole = text.parse::<SocketAddr>().map(|at| (at.ip(), Some(at.port())));
-        whole.or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None))).ok()
-    };
-    let (Some((ip, port)), Some((wanted_ip, wanted_port))) = (split(place), split(wanted)) else {
-        return place == wanted;
-    };
-    ip == wanted_ip && wanted_port.is_none_or(|wanted| port.is_none_or(|port| port == wanted))
+/// One end of flows: an address, with a port or at any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FlowEnd {
+    ip: IpAddr,
+    port: Option<u16>,
+}
+
+/// What is no end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("no address: write 10.0.3.7 or fd00::7, with a port 10.0.3.7:80 or [fd00::7]:80")]
+pub struct FlowEndError;
+
+impl FlowEnd {
+    /// Whether both are of one address, and of one port where both have one.
+    fn fits(self, other: Self) -> bool {
+        let same_port = self.port.zip(other.port).is_none_or(|(one, other)| one == other);
+        self.ip == other.ip && same_port
+    }
+}
+
+impl FromStr for FlowEnd {
+    type Err = FlowEndError;
+
+    fn from_str(text: &str) -> Result<Self, FlowEndError> {
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let at = text.parse().map(|at: SocketAddr| (at.ip(), Some(at.port())));
+        let alone = |ip: IpAddr| (ip, None);
+        let (ip, port) =
+            at.or_else(|_| bare.unwrap_or(text).parse().map(alone)).map_err(|_| FlowEndError)?;
+        Ok(Self { ip: ip.to_canonical(), port })
+    }
+}
+
+impl fmt::Display for FlowEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}", SocketAddr::new(self.ip, port)),
+            None => write!(f, "{}", self.ip),
+        }
+    }
+}
+
+impl TryFrom<String> for FlowEnd {
+    type Error = FlowEndError;
+
+    fn try_from(text: String) -> Result<Self, FlowEndError> {
+        text.parse()
+    }
+}
+
+impl From<FlowEnd> for String {
+    fn from(end: FlowEnd) -> Self {
+        end.to_string()
+    }
 }
 
 #[cfg(test)]
@@ -208,17 +264,25 @@ mod tests {
             ..Flow::default()
         };
         let by = |client: &str, server: &str| FlowFilter {
-            client: Some(client.to_owned()),
-            server: Some(server.to_owned()),
+            client: Some(client.parse().unwrap()),
+            server: Some(server.parse().unwrap()),
             ..FlowFilter::default()
         };
         assert!(FlowFilter::default().wants(&flow));
         assert!(by("fd00::7", "10.0.0.1").wants(&flow));
         assert!(by("[fd00::7]:5000", "10.0.0.1:80").wants(&flow));
+        assert!(by("[fd00::7]", "::ffff:10.0.0.1").wants(&flow));
         assert!(!by("[fd00::7]:5001", "10.0.0.1").wants(&flow));
         assert!(!by("fd00::7", "10.0.0.2").wants(&flow));
         let service = FlowFilter { service: Some("api".to_owned()), ..FlowFilter::default() };
         assert!(!service.wants(&flow));
+    }
+
+    #[test]
+    fn what_is_no_end_of_a_flow_is_no_filter() {
+        for wrong in ["", "foo", "10.0.0.21:99999", "10.0.0.0/24", "[fd00::1", "fd00::1]:80"] {
+            assert_eq!(wrong.parse::<FlowEnd>(), Err(FlowEndError), "{wrong}");
+        }
     }
 
     #[test]

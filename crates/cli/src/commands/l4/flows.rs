@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use loadline_core::state::{Flow, FlowFilter};
+use loadline_core::state::{Flow, FlowEnd, FlowFilter};
 use serde::Deserialize;
 
 use crate::commands::{administration::Administration, series};
@@ -20,11 +20,11 @@ pub(crate) struct Args {
 
     /// Only those of this client: an address, or address and port
     #[arg(long, value_name = "ADDR")]
-    client: Option<String>,
+    client: Option<FlowEnd>,
 
     /// Only those on this server: an address, or address and port
     #[arg(long, value_name = "ADDR")]
-    server: Option<String>,
+    server: Option<FlowEnd>,
 
     /// Only those of this service
     #[arg(long, value_name = "NAME")]
@@ -52,8 +52,8 @@ struct FlowsResponse {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let filter = FlowFilter {
-        client: args.client.clone(),
-        server: args.server.clone(),
+        client: args.client,
+        server: args.server,
         service: args.service.clone(),
         method: args.method.clone(),
         limit: Some(args.limit),
@@ -73,9 +73,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Where the API has them.
 fn path(filter: &FlowFilter) -> String {
     let limit = filter.limit.map(|limit| limit.to_string());
+    let [client, server] = [filter.client, filter.server].map(|end| end.map(String::from));
     let pairs = [
-        ("client", &filter.client),
-        ("server", &filter.server),
+        ("client", &client),
+        ("server", &server),
         ("service", &filter.service),
         ("method", &filter.method),
         ("limit", &limit),
@@ -135,7 +136,8 @@ Examples:
   loadline l4 flows --client 10.0.3.7 --method nat
   loadline l4 flows --server 10.0.1.1:80 --json | jq '.flows | length'
 
-Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached.";
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached, or has
+no such service.";
 
 #[cfg(test)]
 mod tests {
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_survives_the_query() {
         let filter = FlowFilter {
-            client: Some("[fd00::7]:80".to_owned()),
+            client: Some("[fd00::7]:80".parse().unwrap()),
             limit: Some(9),
             ..FlowFilter::default()
         };
