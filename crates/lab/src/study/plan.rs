@@ -151,8 +151,8 @@ pub enum Verb {
     Restart(Vec<String>),
     /// Sends a signal of this name to programs.
     Signal(String, Vec<String>),
-    /// Changes links to these.
-    Link(Vec<LinkSpec>),
+    /// Changes links to these; in the words of the study, as `cut server`.
+    Link(String, Vec<LinkSpec>),
     /// Waits.
     Wait(Duration),
     /// Runs a command to its end.
@@ -167,7 +167,7 @@ impl fmt::Display for Verb {
             Self::Kill(programs) => write!(f, "kill {}", programs.join(", ")),
             Self::Restart(programs) => write!(f, "restart {}", programs.join(", ")),
             Self::Signal(signal, programs) => write!(f, "signal {signal} {}", programs.join(", ")),
-            Self::Link(_) => f.write_str("link"),
+            Self::Link(words, _) => f.write_str(words),
             Self::Wait(time) => write!(f, "wait {time}"),
             Self::Run(command) => write!(f, "run {}", command.arguments.join(" ")),
         }

@@ -129,12 +129,14 @@ fn a_host_is_cut_off_by_its_links_and_joined_by_them() {
     let plan = study(&text).plan("loadline", &Places::default());
     let step = &plan.steps[0];
     let losses = |verb: &Verb| match verb {
-        Verb::Link(links) => links.iter().map(|link| link.loss).collect::<Vec<_>>(),
+        Verb::Link(_, links) => links.iter().map(|link| link.loss).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     assert_eq!(losses(&step.before[0]), [Ratio::ONE; 2]);
     assert_eq!(losses(&step.before[1]), [Ratio::ZERO; 2]);
-    let Verb::Link(links) = &step.during[0].verb else { panic!("{:?}", step.during) };
+    let words = [&step.before[0], &step.before[1], &step.during[0].verb].map(Verb::to_string);
+    assert_eq!(words, ["cut server", "join server", "link client, server"], "as written");
+    let Verb::Link(_, links) = &step.during[0].verb else { panic!("{:?}", step.during) };
     assert_eq!(links[1].delay, Duration::from_millis(15));
     assert_eq!(step.during[1].verb, Verb::Kill(vec!["web".to_owned()]));
 }

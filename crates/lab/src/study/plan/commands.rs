@@ -279,13 +279,17 @@ fn verb(scope: &mut Scope<'_>, topology: &Topology, entry: &At<ActionEntry>) -> 
         verbs.push(Verb::Signal(signal_name(scope, signal), programs(scope, names)));
     }
     if let Some(hosts) = &action.cut {
-        verbs.push(Verb::Link(around(scope, topology, hosts, true)));
+        let words = format!("cut {}", hosts.value.0.join(", "));
+        verbs.push(Verb::Link(words, around(scope, topology, hosts, true)));
     }
     if let Some(hosts) = &action.join {
-        verbs.push(Verb::Link(around(scope, topology, hosts, false)));
+        let words = format!("join {}", hosts.value.0.join(", "));
+        verbs.push(Verb::Link(words, around(scope, topology, hosts, false)));
     }
     if let Some(ends) = &action.link {
-        verbs.push(Verb::Link(changed(scope, topology, ends, action)));
+        let names: Vec<&str> = ends.value.iter().map(|end| end.value.as_str()).collect();
+        let words = format!("link {}", names.join(", "));
+        verbs.push(Verb::Link(words, changed(scope, topology, ends, action)));
     }
     if let Some(time) = &action.wait {
         verbs.push(Verb::Wait(scope.quantity(time).unwrap_or_default()));

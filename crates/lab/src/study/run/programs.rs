@@ -137,7 +137,7 @@ impl RunningRow<'_> {
                 let signal = signal_of(signal);
                 self.each(names, |child| child.signal(signal), false)
             }
-            Verb::Link(links) => {
+            Verb::Link(_, links) => {
                 for link in links {
                     let changed = self.lab.router_mut().change(*link);
                     changed.map_err(|error| failed("change a link", &error))?;

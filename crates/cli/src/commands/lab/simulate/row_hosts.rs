@@ -223,7 +223,7 @@ impl RowHosts {
         match verb {
             Verb::Start(names) | Verb::Restart(names) => self.set_up(names, true),
             Verb::Stop(names) | Verb::Kill(names) => self.set_up(names, false),
-            Verb::Link(links) => self.link(links),
+            Verb::Link(_, links) => self.link(links),
             Verb::Signal(..) | Verb::Wait(_) | Verb::Run(_) => {}
         }
     }

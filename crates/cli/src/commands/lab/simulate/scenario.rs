@@ -305,7 +305,7 @@ impl Setting<'_> {
                 }
                 Ok(faults)
             }
-            Verb::Link(links) => {
+            Verb::Link(_, links) => {
                 if links.iter().any(|link| link.loss < Ratio::percent(100)) {
                     return Err("ways that change meanwhile are not simulated".to_owned());
                 }
