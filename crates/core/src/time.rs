@@ -6,7 +6,10 @@
 pub(crate) mod timer_queue;
 mod unix;
 
-use alloc::string::{String, ToString};
+use alloc::{
+    format,
+    string::{String, ToString},
+};
 use core::{fmt, iter, ops, str::FromStr};
 
 use serde::{Deserialize, Serialize};
@@ -100,6 +103,24 @@ impl Duration {
     #[must_use]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
+    }
+
+    /// What is wrong with a text that is a duration but for a fraction, and what to write instead;
+    /// none of any other text.
+    #[must_use]
+    pub fn fraction(text: &str) -> Option<(String, String)> {
+        let (whole, rest) = text.split_once('.')?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (fraction, unit) = rest.split_at(digits);
+        let (_, parts, smaller) = FINER.iter().find(|(larger, ..)| *larger == unit)?;
+        let scale = 10_u64.checked_pow(u32::try_from(digits).ok()?)?;
+        let number: u64 = format!("{whole}{fraction}").parse().ok()?;
+        let (number, rest) = (number.checked_mul(*parts)? / scale, number * parts % scale);
+        let help = match rest {
+            0 => format!("write `{number}{smaller}`"),
+            _ => "write whole numbers, each with its unit: `1s500ms`".to_string(),
+        };
+        Some((format!("`{text}` is not a duration of whole numbers"), help))
     }
 
     /// The span in seconds, with its fraction.
@@ -229,6 +250,16 @@ impl From<Duration> for String {
 }
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// How many of a smaller unit a larger one has.
+const FINER: [(&str, u64, &str); 6] = [
+    ("us", 1_000, "ns"),
+    ("ms", 1_000, "us"),
+    ("s", 1_000, "ms"),
+    ("m", 60, "s"),
+    ("h", 60, "m"),
+    ("d", 24, "h"),
+];
 
 /// Names and lengths of the units, shortest first.
 const UNITS: [(&str, u64); 7] = [

@@ -22,7 +22,7 @@ pub struct UnitError {
 
 impl UnitError {
     pub(crate) fn duration(text: &str) -> Self {
-        Self::new(text, "a duration", "`500ms`, `10s` or `1m30s`")
+        Self::new(text, DURATION, "`500ms`, `10s` or `1m30s`")
     }
 
     fn new(text: &str, what: &'static str, example: &'static str) -> Self {
@@ -35,12 +35,20 @@ impl UnitError {
         alloc::format!("`{}` is not {}", self.text, self.what)
     }
 
+    /// As [`Duration::fraction`], where a duration was expected.
+    #[must_use]
+    pub fn fraction(&self) -> Option<(String, String)> {
+        if self.what == DURATION { Duration::fraction(&self.text) } else { None }
+    }
+
     /// What a right text looks like.
     #[must_use]
     pub fn example(&self) -> &'static str {
         self.example
     }
 }
+
+const DURATION: &str = "a duration";
 
 /// Requests (or connections) per second, kept in thousandths; 0.001/s to 18 * 10^15/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -155,16 +155,8 @@ impl Quantity for Duration {
     }
 
     fn unread(text: &str) -> Option<Complaint> {
-        let (whole, rest) = text.split_once('.')?;
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let (fraction, unit) = rest.split_at(digits);
-        let (_, parts, smaller) = FINER.iter().find(|(larger, ..)| *larger == unit)?;
-        let scale = 10_u64.checked_pow(u32::try_from(digits).ok()?)?;
-        let number: u64 = format!("{whole}{fraction}").parse().ok()?;
-        let (number, rest) = (number.checked_mul(*parts)? / scale, number * parts % scale);
-        let meant = format!("{number}{smaller}");
-        let help = if rest == 0 { format!("write `{meant}`") } else { NO_FRACTIONS.to_owned() };
-        Some(Complaint::new(format!("`{text}` is not a duration of whole numbers"), help))
+        let (message, help) = Self::fraction(text)?;
+        Some(Complaint::new(message, help))
     }
 }
 
@@ -269,18 +261,6 @@ impl Quantity for Bytes {
 
 /// Less than this is lost of a rate by its unit without a word.
 const RATE_CUT_MAX: Ratio = Ratio::percent(10);
-
-/// How many of a smaller unit a larger one has.
-const FINER: &[(&str, u64, &str)] = &[
-    ("us", 1000, "ns"),
-    ("ms", 1000, "us"),
-    ("s", 1000, "ms"),
-    ("m", 60, "s"),
-    ("h", 60, "m"),
-    ("d", 24, "h"),
-];
-
-const NO_FRACTIONS: &str = "write whole numbers, each with its unit: `1s500ms`";
 
 const RATE_STEPS: &str = "write 0.001/s, which is 3.6/h, or a multiple of it: these are its steps";
 

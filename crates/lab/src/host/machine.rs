@@ -109,7 +109,8 @@ impl Options {
 }
 
 impl Machine {
-    fn check(&self, host: &HostSpec) -> Result<(), LabError> {
+    /// Whether a host can be such a machine.
+    pub(crate) fn check(&self, host: &HostSpec) -> Result<(), LabError> {
         let wrong = |what: &str, value: String, right: &str| LabError::Machine {
             host: host.name.clone(),
             what: what.to_owned(),

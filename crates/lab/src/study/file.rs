@@ -113,9 +113,9 @@ pub(crate) struct HostEntry {
     /// CPU limit of its programs; 100% is one core.
     pub(crate) cpu: Option<At<String>>,
     /// TCP congestion control; cubic if omitted.
-    pub(crate) congestion: Option<String>,
+    pub(crate) congestion: Option<At<String>>,
     /// TCP initial congestion window, in segments.
-    pub(crate) initial_window: Option<u32>,
+    pub(crate) initial_window: Option<At<u32>>,
     /// Maximum TCP window that the host advertises.
     pub(crate) window: Option<At<String>>,
     /// Kernel settings (sysctl) of this host alone; names begin with `net.`.
@@ -212,7 +212,7 @@ pub(crate) struct PhaseEntry {
     #[serde(rename = "for")]
     pub(crate) sweep: Named<Vec<Word>>,
     /// Number of runs for each combination.
-    pub(crate) repeat: Option<u32>,
+    pub(crate) repeat: Option<At<u32>>,
     /// Figures to take from an output that is not a record, by name: a regular expression with one
     /// group.
     pub(crate) measure: Named<String>,
@@ -241,7 +241,7 @@ pub(crate) struct PhaseEntry {
 pub(crate) struct PhaseQuick {
     #[serde(rename = "for")]
     pub(crate) sweep: Named<Vec<Word>>,
-    pub(crate) repeat: Option<u32>,
+    pub(crate) repeat: Option<At<u32>>,
     pub(crate) skip: bool,
 }
 

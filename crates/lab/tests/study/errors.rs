@@ -18,6 +18,7 @@ fn a_slip_is_told_in_its_line_with_what_would_be_right() {
     let cases = [
         ("title =", "titel =", "unknown key `titel` - did you mean `title`?"),
         ("\"10ms\"", "\"10\"", "`10` is no quantity here - write it with its unit"),
+        ("\"10ms\"", "\"5.5ms\"", "is not a duration of whole numbers - write `5500us`"),
         ("\"server\"]\nrtt", "\"sever\"]\nrtt", "there is no host or region `sever` in this row"),
         ("host = \"server\"", "host = \"sever\"", "did you mean `server`?"),
         ("{server.address}:80", "{sever.address}:80", "`{sever.address}` is unknown"),
@@ -37,6 +38,8 @@ fn a_slip_is_told_in_its_line_with_what_would_be_right() {
         ("repeat = 2", "after = [{ wait = \"1s\", stop = \"web\" }]", "exactly one thing"),
         ("repeat = 2", "after = [{ signal = \"UP\", to = \"web\" }]", "no signal `UP`"),
         ("repeat = 2", "repeat = \"twice\"", "expected u32, found string \"twice\" - docs/lab.md"),
+        ("repeat = 2", "repeat = 0", "a phase that runs 0 times"),
+        ("[10, 20]", "[]", "`n` has no values: the phase would not run"),
         ("\"10ms\"", "\"10ms", "not TOML: "),
     ];
     for (from, to, part) in cases {
@@ -48,6 +51,22 @@ fn a_slip_is_told_in_its_line_with_what_would_be_right() {
             at <= line && line < at + 8
         });
         assert!(near, "{to} is in line {line}, not where it is told: {said}");
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_be_is_told_before_anything_starts() {
+    for (key, part) in [
+        ("cpu = \"0%\"", "the share of host `client` is 0%; it is at least 1%"),
+        (
+            "initial_window = 0",
+            "the initial window of host `client` is 0; it is at least 1 segment",
+        ),
+        ("window = \"0B\"", "the window of host `client` is 0B"),
+        ("congestion = \"cu bic\"", "the congestion control of host `client` is `cu bic`"),
+    ] {
+        let (said, line) = said("[host.client]", &format!("[host.client]\n{key}"));
+        assert!(said.starts_with(&format!("{}: {part}", line + 1)), "{key}: {said}");
     }
 }
 

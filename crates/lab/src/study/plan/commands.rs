@@ -118,7 +118,9 @@ pub(super) fn steps(scope: &mut Scope<'_>, topology: &Topology) -> Vec<Step> {
         }
         let outer = scope.values.clone();
         let quick = scope.study.is_quick();
-        let repeat = phase.quick.repeat.filter(|_| quick).or(phase.repeat).unwrap_or(1);
+        check_runs(scope, phase);
+        let repeat = phase.quick.repeat.as_ref().filter(|_| quick).or(phase.repeat.as_ref());
+        let repeat = repeat.map_or(1, |repeat| repeat.value);
         for at in combinations(phase, quick) {
             for repeat in 1..=repeat {
                 let own = at.iter().map(|(name, value)| (name.clone(), value.clone()));
@@ -130,6 +132,19 @@ pub(super) fn steps(scope: &mut Scope<'_>, topology: &Topology) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// Notes what leaves a phase without a run.
+fn check_runs(scope: &mut Scope<'_>, phase: &PhaseEntry) {
+    let repeats = [&phase.repeat, &phase.quick.repeat].into_iter().flatten();
+    for repeat in repeats.filter(|repeat| repeat.value == 0) {
+        scope.wrong(repeat, "a phase that runs 0 times", "write `repeat = 1` or more");
+    }
+    let variables = phase.sweep.iter().chain(&phase.quick.sweep);
+    for (name, values) in variables.filter(|(_, values)| values.value.is_empty()) {
+        let message = format!("`{}` has no values: the phase would not run", name.value);
+        scope.wrong(values, message, format!("write `{} = [1, 2]`, or leave it out", name.value));
+    }
 }
 
 /// What `limits` say, and `otherwise` where they say nothing.

@@ -9,11 +9,11 @@ use loadline_core::{
     time::Duration,
     units::{BitRate, Bytes, Ratio},
 };
-use loadline_spanned::At;
+use loadline_spanned::{At, Span};
 
 use super::Scope;
 use crate::{
-    host::{Machine, Processors},
+    host::{Machine, Processors, Tcp},
     study::{
         file::{HostEntry, LinkEntry},
         place::Word,
@@ -49,6 +49,7 @@ pub(super) fn network(scope: &mut Scope<'_>) -> (Topology, BTreeMap<String, Mach
             scope.values.insert(format!("{}.ethernet", spec.name), ethernet.address.to_string());
         }
         let machine = machine(scope, &host.value, &spec);
+        check_machine(scope, (name, &host.value), &machine, &spec);
         machines.insert(spec.name.clone(), machine);
         topology.hosts.push(spec);
     }
@@ -81,15 +82,46 @@ fn machine(scope: &mut Scope<'_>, host: &HostEntry, spec: &HostSpec) -> Machine 
         cores: host.cores.as_ref().map(|cores| cores.value as usize),
         share: host.cpu.as_ref().and_then(|share| scope.quantity(share)),
     };
-    machine.tcp.initial_window = host.initial_window;
+    machine.tcp.initial_window = host.initial_window.as_ref().map(|window| window.value);
     machine.tcp.window = host.window.as_ref().and_then(|window| scope.quantity(window));
-    if host.congestion.is_some() {
-        machine.tcp.congestion.clone_from(&host.congestion);
+    if let Some(congestion) = &host.congestion {
+        machine.tcp.congestion = Some(congestion.value.clone());
     }
     if let Some(cores) = host.cores.as_ref().filter(|cores| cores.value == 0) {
         scope.wrong(cores, "a host has at least one core", "write `cores = 1`");
     }
     machine
+}
+
+/// Notes what no machine can be, each at the key that says it.
+fn check_machine(
+    scope: &mut Scope<'_>,
+    (name, host): (&At<String>, &HostEntry),
+    machine: &Machine,
+    spec: &HostSpec,
+) {
+    let Processors { share, .. } = machine.processors;
+    let Tcp { congestion, initial_window, window } = machine.tcp.clone();
+    let of_tcp = |tcp| Machine { tcp, ..Machine::default() };
+    let processors = Processors { share, ..Processors::default() };
+    let settings = machine.settings.clone();
+    let parts = [
+        (host.cpu.as_ref().map(span), Machine { processors, ..Machine::default() }),
+        (host.congestion.as_ref().map(span), of_tcp(Tcp { congestion, ..Tcp::default() })),
+        (host.initial_window.as_ref().map(span), of_tcp(Tcp { initial_window, ..Tcp::default() })),
+        (host.window.as_ref().map(span), of_tcp(Tcp { window, ..Tcp::default() })),
+        (Some(span(name)), Machine { settings, ..Machine::default() }),
+    ];
+    for (place, part) in parts {
+        if let (Some(place), Err(error)) = (place, part.check(spec)) {
+            let help = "see `[host.NAME]` in docs/lab.md";
+            scope.problems.error(&place, error.to_string(), "here", help);
+        }
+    }
+}
+
+fn span<T>(at: &At<T>) -> Span {
+    at.span.clone()
 }
 
 fn host_spec(

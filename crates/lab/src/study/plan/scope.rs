@@ -84,13 +84,11 @@ impl<'s> Scope<'s> {
         let parsed = filled.parse();
         parsed
             .map_err(|error: UnitError| {
-                let help = format!("write it with its unit, like {}", error.example());
-                self.problems.error(
-                    &text.span,
-                    format!("`{filled}` is no quantity here"),
-                    "here",
-                    help,
-                );
+                let (message, help) = error.fraction().unwrap_or_else(|| {
+                    let help = format!("write it with its unit, like {}", error.example());
+                    (format!("`{filled}` is no quantity here"), help)
+                });
+                self.problems.error(&text.span, message, "here", help);
             })
             .ok()
     }
