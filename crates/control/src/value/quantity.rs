@@ -289,7 +289,7 @@ mod tests {
             (AnyTime::read("2min").unwrap_err(), "write `2m`"),
             (AnyTime::read("1.5s").unwrap_err(), "write `1500ms`"),
             (AnyTime::read("0.25h").unwrap_err(), "write `15m`"),
-            (AnyTime::read("0.0001m").unwrap_err(), NO_FRACTIONS),
+            (AnyTime::read("0.0001m").unwrap_err(), "write whole numbers, each with its unit"),
             (AnyTime::read("30").unwrap_err(), "with its unit, like `500ms`"),
             (Large::read("10m").unwrap_err(), "write `10MiB`"),
             (Large::read("10 MB").unwrap_err(), "write `10MB`"),

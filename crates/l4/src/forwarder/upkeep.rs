@@ -247,7 +247,7 @@ fn spaced(work: impl FnOnce()) -> Duration {
 
 /// An error with its causes.
 fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let causes = std::iter::successors(error.source(), |cause| Error::source(*cause));
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 

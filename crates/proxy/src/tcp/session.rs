@@ -100,6 +100,7 @@ struct Record {
 }
 
 /// What the client has not taken of all that was sent to it.
+#[derive(Clone, Copy)]
 struct Untaken {
     bytes: u32,
     /// Since when it is so much.
