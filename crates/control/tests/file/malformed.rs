@@ -552,17 +552,8 @@ fn a_limit_out_of_range_is_told_the_range() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_found() {
+fn an_address_that_the_administration_shares_is_found() {
     check(&[
-        ("service = \"web\"", "service = \"wbe\"", (10, 11), &["no service `wbe`", "`web`?"]),
-        ("service = \"web\"\n", "", (8, 1), &["without `service`"]),
-        ("bind = \":8080\"\n", "", (8, 1), &["without `bind`", ":8080"]),
-        (
-            "[service.web]",
-            "[[listener]]\nbind = \"0.0.0.0:8080\"\nservice = \"web\"\n[service.web]",
-            (13, 8),
-            &["`0.0.0.0:8080` is bound by a listener above"],
-        ),
         (
             "[[listener]]",
             "[admin]\nbind = \"0.0.0.0:8080\"\n[[listener]]",
@@ -592,6 +583,21 @@ fn what_does_not_fit_together_is_found() {
             "control = \"/run/ll.sock\"\n[admin]\nbind = \"/run/ll.sock\"",
             (5, 8),
             &["`/run/ll.sock` is the socket of `edge.control` too"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_does_not_fit_together_is_found() {
+    check(&[
+        ("service = \"web\"", "service = \"wbe\"", (10, 11), &["no service `wbe`", "`web`?"]),
+        ("service = \"web\"\n", "", (8, 1), &["without `service`"]),
+        ("bind = \":8080\"\n", "", (8, 1), &["without `bind`", ":8080"]),
+        (
+            "[service.web]",
+            "[[listener]]\nbind = \"0.0.0.0:8080\"\nservice = \"web\"\n[service.web]",
+            (13, 8),
+            &["`0.0.0.0:8080` is bound by a listener above"],
         ),
         ("[\"10.0.0.1:80\"]", "[]", (18, 11), &["no servers", "at least one"]),
         ("servers = [\"10.0.0.1:80\"]\n", "", (15, 1), &["no servers"]),

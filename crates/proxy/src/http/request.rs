@@ -153,10 +153,8 @@ impl Request {
         routed.change((head, bytes), &mut text);
         let service = &view.plan.fleet.services[routed.service];
         routed.stop_in_maintenance(service, from, (head, bytes));
-        let offer = match &service.compression {
-            Some(compression) => compress::head::ask(compression, head, bytes, &mut text),
-            None => Offer::default(),
-        };
+        let ask = |compression| compress::head::ask(compression, head, bytes, &mut text);
+        let offer = service.compression.as_ref().map_or_else(Offer::default, ask);
         let trace = worker.shared.spans.as_ref().map(|spans| {
             let seen = (from.scheme, routed.rank);
             trace(worker, spans, listener_context, (head, bytes), (seen, &mut text))
