@@ -191,7 +191,7 @@ pub struct Rates {
     pub requests_per_s: f64,
     /// Requests that failed by fault of a server, of capacity or of loadline itself, per second.
     pub errors_per_s: f64,
-    /// Requests sent to a group other than the nearest, per second.
+    /// Requests sent past the nearest group, which was full or down, per second.
     pub overflow_per_s: f64,
     /// Retries per second.
     pub retries_per_s: f64,

@@ -54,11 +54,11 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
         name: "the farthest group is filled first",
         file: "decide/plan.rs",
         old: "        self.groups.iter().find_map(|group| \
-              group.admit(ask, self.is_beyond_nearest(group)))\n",
+              group.admit(ask, self.is_beyond_nearest(group, ask)))\n",
         new: "        let mut groups = self.groups.iter();\n        if FAULT {\n            \
               return groups.rfind(|group| group.has_room_at(ask.now))\
-              .and_then(|group| group.admit(ask, self.is_beyond_nearest(group)));\n        }\n\
-              groups.find_map(|group| group.admit(ask, self.is_beyond_nearest(group)))\n",
+              .and_then(|group| group.admit(ask, self.is_beyond_nearest(group, ask)));\n        }\n\
+              groups.find_map(|group| group.admit(ask, self.is_beyond_nearest(group, ask)))\n",
     },
     Mutation {
         name: "groups below their failover threshold come first as well",

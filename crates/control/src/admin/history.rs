@@ -32,7 +32,7 @@ struct Line {
 pub(crate) struct Sample {
     /// Requests that ended, per second.
     pub(crate) requests_per_s: f64,
-    /// Requests sent to a group other than the nearest, per second.
+    /// Requests sent past the nearest group, which was full or down, per second.
     pub(crate) overflow_per_s: f64,
     /// Requests that failed by fault of a server, of capacity or of loadline, per second.
     pub(crate) errors_per_s: f64,

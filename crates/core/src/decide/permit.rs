@@ -30,7 +30,7 @@ pub(crate) struct PermitContext {
     pub group: u16,
     /// Index of the server in the group, as in the file.
     pub server: u16,
-    /// Whether there is a nearer group, which is full or out.
+    /// Whether the nearest group is another, which is full or out.
     pub overflow: bool,
     /// Whether the policy needs the peak latency.
     pub tracks_peak: bool,
@@ -79,7 +79,7 @@ impl Permit {
         (usize::from(self.terms.group), usize::from(self.terms.server))
     }
 
-    /// Whether the request left the nearest group.
+    /// Whether the request left the nearest group since that is full or out.
     #[must_use]
     pub fn is_overflow(&self) -> bool {
         self.terms.overflow

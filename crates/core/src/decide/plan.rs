@@ -331,12 +331,21 @@ impl ServicePlan {
     }
 
     fn first_with_room(&self, ask: &PickContext<'_>) -> Option<Permit> {
-        self.groups.iter().find_map(|group| group.admit(ask, self.is_beyond_nearest(group)))
+        self.groups.iter().find_map(|group| group.admit(ask, self.is_beyond_nearest(group, ask)))
     }
 
-    /// Whether a request comes to this group since a nearer one is full or out.
-    pub(crate) fn is_beyond_nearest(&self, group: &GroupPlan) -> bool {
-        group.index != self.nearest
+    /// Whether a request comes to this group since the nearest is full or out. While that has room,
+    /// sessions of other groups and requests that have failed there come for another reason.
+    pub(crate) fn is_beyond_nearest(&self, group: &GroupPlan, ask: &PickContext<'_>) -> bool {
+        let may_prefer_others = ask.stick.is_some() || !ask.tried.is_empty();
+        group.index != self.nearest && !(may_prefer_others && self.nearest_has_room(ask))
+    }
+
+    /// Whether the nearest group comes first and would take the request, had none of its servers
+    /// failed it.
+    fn nearest_has_room(&self, ask: &PickContext<'_>) -> bool {
+        let first = self.groups.first().filter(|group| group.index == self.nearest);
+        first.is_some_and(|group| group.has_place_at(ask.now))
     }
 
     /// For the last attempt of a request: a group where none has failed it comes before one where
@@ -345,7 +354,7 @@ impl ServicePlan {
     fn last_chance(&self, ask: &PickContext<'_>) -> Option<Permit> {
         let fresh = self.groups.iter().filter(|group| !group.has_failed(ask));
         let mut order = fresh.chain(self.groups.iter().filter(|group| group.has_failed(ask)));
-        order.find_map(|group| group.admit(ask, self.is_beyond_nearest(group)))
+        order.find_map(|group| group.admit(ask, self.is_beyond_nearest(group, ask)))
     }
 
     fn is_last_attempt(&self, ask: &PickContext<'_>) -> bool {
@@ -497,6 +506,14 @@ impl GroupPlan {
             && rate.is_none_or(|allowance| self.state.admission.budget.ready_at(allowance) <= now)
     }
 
+    /// Whether the group and one of its servers have room at `now`; nothing is taken.
+    fn has_place_at(&self, now: Instant) -> bool {
+        self.has_room_at(now)
+            && (self.whole.is_none() || !self.state.share_has_ended(now))
+            && self.limits.ready_at(self.admission(), now).is_none()
+            && self.servers.iter().any(|server| server.has_place_at(now))
+    }
+
     /// What is counted of the group.
     #[must_use]
     pub fn state(&self) -> &Arc<GroupState> {
@@ -510,6 +527,12 @@ impl ServerPlan {
         self.state.in_flight.load(Relaxed) < self.limits.in_flight
             && self.limits.has_room(self.admission(), ask.now)
             && !ask.tried.contains(&self.state.id())
+    }
+
+    /// Whether the server has room at `now`, whatever it has failed.
+    fn has_place_at(&self, now: Instant) -> bool {
+        self.state.in_flight.load(Relaxed) < self.limits.in_flight
+            && self.limits.ready_at(self.admission(), now).is_none()
     }
 
     fn admission(&self) -> &Admission {

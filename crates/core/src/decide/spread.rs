@@ -25,7 +25,7 @@ impl ServicePlan {
         let order = (first..self.groups.len()).chain(0..first);
         order.into_iter().find_map(|at| {
             let group = &self.groups[at];
-            group.admit_over_capacity(ask, self.is_beyond_nearest(group))
+            group.admit_over_capacity(ask, self.is_beyond_nearest(group, ask))
         })
     }
 

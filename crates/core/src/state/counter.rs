@@ -104,7 +104,7 @@ impl ServiceCounter {
             Self::Overflowed => About {
                 name: "overflowed",
                 metric: None,
-                meaning: "Requests sent to a group other than the nearest",
+                meaning: "Requests sent past the nearest group, which was full or down",
             },
             Self::Retries => About::counted("retries", "retries", "Retries after failed attempts"),
             Self::Queued => About::counted("queued", "queued_requests", "Queued requests"),

@@ -114,7 +114,7 @@ impl Service {
         (sent - self.rates.retries_per_s).max(self.rates.requests_per_s)
     }
 
-    /// Requests that begin at a group other than the nearest, per second.
+    /// Requests sent past the nearest group, which was full or down, per second.
     fn overflow_per_s(&self) -> f64 {
         self.groups.iter().map(|it| it.overflow_per_s).sum()
     }

@@ -82,6 +82,27 @@ fn of_a_nearest_group_that_yields_what_goes_past_it_is_overflow_and_what_it_gets
 }
 
 #[test]
+fn a_session_of_a_farther_group_and_a_retry_are_overflow_only_while_the_nearest_is_full() {
+    let (_controller, plan) = started(two_groups());
+    let service = &plan.services[0];
+    let of_group = |at: usize| service.groups[at].servers.iter().map(|it| it.state().id());
+    let failed: Vec<_> = of_group(0).collect();
+    let session = PickContext { stick: of_group(1).next(), ..ASK };
+    let retry = PickContext { tried: &failed, ..ASK };
+    let overflows = |ask: &PickContext<'_>| {
+        let sent = service.pick(ask);
+        let Decision::Send(permit) = &sent else { panic!("{sent:?}") };
+        assert_eq!(permit.place().0, 1);
+        permit.is_overflow()
+    };
+    assert!(!overflows(&session) && !overflows(&retry), "near may be given one");
+    let near = service.pick(&ASK);
+    assert!(matches!(&near, Decision::Send(permit) if permit.place().0 == 0), "{near:?}");
+    assert!(overflows(&session) && overflows(&retry), "near has been given it");
+    assert_eq!(overflowed(&plan, "far"), 2);
+}
+
+#[test]
 fn of_groups_at_one_distance_the_first_is_the_nearest() {
     let limited =
         Capacity { max_rate: Some(Rate::per_sec(100)), burst: Some(1), ..Capacity::default() };
