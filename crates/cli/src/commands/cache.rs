@@ -130,7 +130,7 @@ fn stats(args: &Place) -> anyhow::Result<()> {
         let share = CacheShare::of(&service.counts.counters);
         writeln!(
             text,
-            "{}: hit ratio {} of requests, {} of bytes",
+            "{}: hit ratio {} of requests to routes with a cache, {} of bytes",
             service.name,
             percent(share.map(|it| it.requests)),
             percent(share.and_then(|it| it.bytes)),

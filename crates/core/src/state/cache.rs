@@ -124,9 +124,9 @@ pub struct Purged {
 /// What part a cache has in the responses of a service since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CacheShare {
-    /// Of the requests, 0 to 1, for which no server was asked alone.
+    /// Of the requests to routes with a cache, 0 to 1, for which no server was asked alone.
     pub requests: f64,
-    /// Of the bytes; none where none were sent.
+    /// Of their bytes; none where none were sent.
     pub bytes: Option<f64>,
     /// Requests that were answered with a stale response.
     pub stale: u64,
@@ -162,8 +162,8 @@ impl Service {
             bytes.map_or_else(String::new, |it| format!(", {:.1} % of the bytes", it * 100.0));
         let requests = requests * 100.0;
         Some(format!(
-            "The cache answers {requests:.1} % of the requests{bytes}; {stale} stale, {collapsed} \
-             collapsed."
+            "The cache answers {requests:.1} % of the requests to routes with a cache{bytes}; \
+             {stale} stale, {collapsed} collapsed."
         ))
     }
 }
@@ -271,13 +271,14 @@ mod tests {
         counters[ServiceCounter::CacheStale] = 2;
         counters[ServiceCounter::CacheCollapsed] = 1;
         counters[ServiceCounter::CacheMisses] = 3;
-        let told = "The cache answers 75.0 % of the requests; 2 stale, 1 collapsed.";
+        let told = "The cache answers 75.0 % of the requests to routes with a cache; 2 stale, 1 \
+                    collapsed.";
         assert_eq!(service.cache_sentence().as_deref(), Some(told));
         let counters = &mut service.counts.counters;
         counters[ServiceCounter::CacheBytes] = 900;
         counters[ServiceCounter::CacheMissBytes] = 100;
-        let told = "The cache answers 75.0 % of the requests, 90.0 % of the bytes; 2 stale, 1 \
-                    collapsed.";
+        let told = "The cache answers 75.0 % of the requests to routes with a cache, 90.0 % of \
+                    the bytes; 2 stale, 1 collapsed.";
         assert_eq!(service.cache_sentence().as_deref(), Some(told));
         let cache =
             Cache { objects: 12, bytes: 3_000_000, memory_bytes: 64_000_000, ..Cache::default() };

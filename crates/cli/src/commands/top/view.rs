@@ -344,10 +344,11 @@ mod tests {
         let counters = &mut watcher.state.services[0].counts.counters;
         counters[ServiceCounter::CacheHits] = 3;
         counters[ServiceCounter::CacheMisses] = 1;
-        let text = drawn(&mut watcher, 80, 20);
+        let text = drawn(&mut watcher, 100, 20);
         let first = "loadline  europe-west3  up 1 min  cache: 40 objects, 12 of 256 MB\n";
         assert!(text.starts_with(first), "{text}");
-        let told = "\nThe cache answers 75.0 % of the requests; 0 stale, 0 collapsed.\n";
+        let told = "\nThe cache answers 75.0 % of the requests to routes with a cache; 0 stale, 0 \
+                    collapsed.\n";
         assert!(text.contains(told), "{text}");
     }
 
