@@ -30,8 +30,25 @@ pub(super) fn of_route(
             Authentication::Jwt(_) => !route.jwt.given(),
             Authentication::Forward(_) => !route.forward_auth.given(),
         };
-        listener.filter(stays).cloned()
+        let stays = listener.filter(stays)?;
+        warn_of_other(route, stays, problems);
+        Some(stays.clone())
     })
+}
+
+/// Warns where a route switches off another kind than that of its listener, which stays.
+fn warn_of_other(route: &file::Route, stays: &Authentication, problems: &mut Problems) {
+    let kept = match stays {
+        Authentication::Basic(_) => "basic_auth",
+        Authentication::Jwt(_) => "jwt",
+        Authentication::Forward(_) => "forward_auth",
+    };
+    let off = [off(route.basic_auth.at()), off(route.jwt.at()), off(route.forward_auth.at())];
+    for (key, span) in KEYS.into_iter().zip(off).filter_map(|(key, span)| Some((key, span?))) {
+        let message = format!("`{key} = false`, but the listener has `{kept}`, which stays");
+        let help = format!("say {kept} = false to let everybody in, or leave `{key}` out");
+        problems.warning(span, message, "no effect", help);
+    }
 }
 
 /// What one of these tables says.
@@ -78,6 +95,13 @@ fn table<T>(given: Option<&At<TableOrFalse<T>>>) -> Option<(&T, &Span)> {
     match given? {
         At { value: TableOrFalse::Table(table), span } => Some((table, span)),
         At { value: TableOrFalse::False, .. } => None,
+    }
+}
+
+fn off<T>(given: Option<&At<TableOrFalse<T>>>) -> Option<&Span> {
+    match given? {
+        At { value: TableOrFalse::False, span } => Some(span),
+        At { value: TableOrFalse::Table(_), .. } => None,
     }
 }
 

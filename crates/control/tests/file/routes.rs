@@ -149,7 +149,9 @@ fn a_token_or_a_password_is_wanted_by_whichever_of_route_and_listener_says_so_la
     let text =
         text.replacen("service = \"web\"\n", &format!("service = \"web\"\n{}\n", jwt("own")), 1);
     let loaded = parse("routes.toml", &text).unwrap();
-    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let [warning] = &loaded.warnings[..] else { panic!("{:?}", loaded.warnings) };
+    let told = "`basic_auth = false`, but the listener has `jwt`, which stays";
+    assert_eq!(warning.message(), told);
     let listener = &loaded.fleet.listeners[0];
     let who = |(_, rule): &(usize, loadline_core::rules::Rule)| match &rule.authentication {
         None => "all".to_owned(),
