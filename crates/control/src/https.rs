@@ -22,6 +22,8 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
+use crate::tls;
+
 /// Sends requests. Copies are one client.
 #[derive(Clone)]
 pub(crate) struct Client(TlsConnector);
@@ -76,7 +78,8 @@ impl Client {
         if is_plain {
             return over(socket, request, &uri).await;
         }
-        over(self.0.connect(ServerName::try_from(host)?, socket).await?, request, &uri).await
+        let secure = self.0.connect(ServerName::try_from(host)?, socket).await;
+        over(secure.map_err(|error| tls::in_words(&error))?, request, &uri).await
     }
 }
 

@@ -30,6 +30,7 @@ mod resolve;
 mod schema;
 mod shorthand;
 mod suggest;
+mod tls;
 mod value;
 
 use std::path::{Path, PathBuf};

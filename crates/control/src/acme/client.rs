@@ -11,9 +11,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Request, StatusCode, header::RETRY_AFTER};
+use http::{Request, StatusCode, Uri, header::RETRY_AFTER};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use loadline_core::fleet::acme::Issuer;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::https::{self, Anything};
@@ -22,6 +23,8 @@ use crate::https::{self, Anything};
 #[derive(Clone)]
 pub(super) struct Client {
     https: https::Client,
+    /// Where the directory of the authority is.
+    directory: Option<Uri>,
     retry_after_s: Arc<AtomicU64>,
 }
 
@@ -29,7 +32,7 @@ impl Client {
     /// A client that trusts the authorities of the file, or those of the system.
     pub(super) fn of(issuer: &Issuer) -> io::Result<Self> {
         let https = https::Client::trusting(issuer.authorities.as_deref())?;
-        Ok(Self { https, retry_after_s: Arc::default() })
+        Ok(Self { https, directory: issuer.directory.parse().ok(), retry_after_s: Arc::default() })
     }
 
     /// How long the authority wants to be left alone, in seconds, where it has said so since this
@@ -42,6 +45,7 @@ impl Client {
         if request.uri().scheme_str() != Some("https") {
             return Err("a URL that is not https".into());
         }
+        let is_of_directory = self.directory.as_ref() == Some(request.uri());
         let (parts, body) = self.https.send(request).await?.into_parts();
         let asks = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
         if asks.contains(&parts.status) {
@@ -49,7 +53,22 @@ impl Client {
             let seconds = given.and_then(|text| text.trim().parse().ok());
             self.retry_after_s.fetch_max(seconds.unwrap_or(0), Relaxed);
         }
+        if is_of_directory {
+            check_directory(parts.status, &body)?;
+        }
         Ok(BytesResponse { parts, body: Box::new(body) })
+    }
+}
+
+/// Refuses what is no directory; the library would tell of its JSON alone.
+fn check_directory(status: StatusCode, body: &[u8]) -> Result<(), String> {
+    let found: Value = serde_json::from_slice(body).unwrap_or_default();
+    let is_missing = |member: &&str| !found.get(*member).is_some_and(Value::is_string);
+    match MEMBERS.into_iter().find(is_missing) {
+        Some(member) => {
+            Err(format!("no ACME directory: the response ({status}) has no `{member}`"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -69,5 +88,29 @@ impl HttpClient for Client {
     }
 }
 
+/// What is used of a directory (RFC 8555, section 7.1.1).
+const MEMBERS: [&str; 3] = ["newNonce", "newAccount", "newOrder"];
+
 /// Authorities answer within seconds, or are in trouble.
 const LIMIT: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_directory_is_told_as_such() {
+        let directory = br#"{"newNonce": "https://a/n", "newAccount": "https://a/a", "#;
+        let whole = [&directory[..], br#""newOrder": "https://a/o", "meta": {}}"#].concat();
+        assert_eq!(check_directory(StatusCode::OK, &whole), Ok(()));
+        let cut = [&directory[..], br#""meta": {}}"#].concat();
+        for (status, body, expected) in [
+            (StatusCode::OK, &b"{}"[..], "(200 OK) has no `newNonce`"),
+            (StatusCode::NOT_FOUND, &b"<html>"[..], "(404 Not Found) has no `newNonce`"),
+            (StatusCode::OK, &cut[..], "(200 OK) has no `newOrder`"),
+        ] {
+            let expected = format!("no ACME directory: the response {expected}");
+            assert_eq!(check_directory(status, body), Err(expected));
+        }
+    }
+}

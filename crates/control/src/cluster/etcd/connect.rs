@@ -16,7 +16,10 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{EtcdError, grpc::Channel};
-use crate::cluster::{Endpoint, Settings};
+use crate::{
+    cluster::{Endpoint, Settings},
+    tls::in_words,
+};
 
 /// What connections over TLS are made with; none where none is.
 pub(super) fn tls(settings: &Settings) -> Result<Option<TlsConnector>, EtcdError> {
@@ -101,7 +104,7 @@ pub(super) async fn channel(
     let name = name.map_err(|error| unreachable(io::Error::other(error)))?;
     let secure = tls.connect(name, socket).await.map_err(|error| EtcdError::Tls {
         endpoint: endpoint.to_string(),
-        why: error.to_string(),
+        why: in_words(&error),
     })?;
     over(secure, endpoint).await
 }
