@@ -1,4 +1,4 @@
-//! The commands of `docs/growing.md` print what stands there.
+//! The commands of `docs/growing.md` and `docs/simulating.md` print what stands there.
 
 use std::{fs, path::PathBuf, process::Command};
 
@@ -23,9 +23,19 @@ fn commands(page: &str) -> Vec<(&str, Vec<&str>)> {
 
 #[test]
 fn every_command_of_the_page_on_growing_prints_what_it_says() {
-    let page = fs::read_to_string(root().join("docs/growing.md")).unwrap();
+    print_what_they_say("docs/growing.md", 6);
+}
+
+#[test]
+fn the_ranking_of_policies_on_the_page_on_simulating_is_what_is_printed() {
+    print_what_they_say("docs/simulating.md", 1);
+}
+
+/// Runs the commands of a page, of which it has at least so many.
+fn print_what_they_say(page: &str, least: usize) {
+    let page = fs::read_to_string(root().join(page)).unwrap();
     let commands = commands(&page);
-    assert!(commands.len() >= 6, "{commands:?}");
+    assert!(commands.len() >= least, "{commands:?}");
     for (command, printed) in commands {
         let output = Command::new(env!("CARGO_BIN_EXE_loadline"))
             .args(command.replace('\'', "").split_whitespace())
