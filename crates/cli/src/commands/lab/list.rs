@@ -23,7 +23,7 @@ pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if text.is_empty() {
-        text += "no folder `studies` here or above; `loadline lab run FILE` takes any file\n";
+        text += NO_STUDIES;
     }
     for lab in running()? {
         let hosts: Vec<_> = lab.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -52,7 +52,15 @@ fn is_installed(study: &Study, peer: &str) -> bool {
     program.is_some_and(|program| find_program(program).is_some())
 }
 
+const NO_STUDIES: &str = "\
+no folder `studies` here or above: change to a clone of the repository, or install the package,
+whose studies are in /usr/share/loadline/studies; `loadline lab run FILE` takes any file
+";
+
 const AFTER_HELP: &str = "\
+The studies are those of the folder `studies` in this directory or one above it, as in a clone of
+the repository, or else of the package (/usr/share/loadline/studies).
+
 Example:
   loadline lab list
 
