@@ -13,7 +13,8 @@ use loadline_control::{Page, admin};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The schema of records that --json prints, instead of the configuration
+    /// The schema of the records that commands which measure, check or simulate print with --json,
+    /// instead of the configuration
     #[arg(long)]
     records: bool,
     /// Print the reference of every key instead, as Markdown
