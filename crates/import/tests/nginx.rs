@@ -109,6 +109,22 @@ fn a_page_that_is_tried_last_is_that_for_paths_without_a_file() {
 }
 
 #[test]
+fn of_a_directory_of_which_one_page_is_sent_no_other_file_is() {
+    let tried =
+        |files: &str| server(&format!("root /srv/www;\nlocation / {{\ntry_files {files};\n}}\n"));
+    let made = tried("/maintenance.html =404");
+    assert!(has(&made, "rewrite = { path = \"/maintenance.html\" }"), "{}", made.text);
+    assert!(made.text.contains("file:///srv/www") && made.lost == 0, "{}", made.text);
+    assert!(!made.text.contains("error_page"), "{}", made.text);
+    for files in ["/a.html /b.html =404", "/none @app", "/none /index.php", "/empty/ =404"] {
+        let made = tried(files);
+        assert!(made.text.contains("deny = 404"), "{}", made.text);
+        assert!(!made.text.contains("file://"), "{}", made.text);
+        assert!(why(&made, "try_files").contains("gets 404"), "{:?}", made.remarks);
+    }
+}
+
+#[test]
 fn a_variable_in_the_path_of_a_server_is_told_as_that() {
     let made = server("location ~ ^/x/(.*)$ {\nproxy_pass http://s/q/$1;\n}");
     assert!(why(&made, "proxy_pass").contains("path has a variable"), "{:?}", made.remarks);

@@ -403,6 +403,9 @@ fn files(
         table.remark(import.lines.lost(import.files, directive.at(), why));
         return (directive.at(), refused("404"));
     }
+    if let Some(tried) = scope.own().iter().find(|it| is_of_no_path(it)) {
+        return page(import, scope, (directive, tried), steps, table);
+    }
     let is_one = alias.is_some() && is_one_path(vhost, scope);
     let is_file = is_one && !folder.ends_with('/');
     if alias.is_some() && !is_one && !(prefix.ends_with('/') && folder.ends_with('/')) {
@@ -428,13 +431,56 @@ fn files(
             steps.push(Step::always(directive.at(), Act::Edit(edit)));
         }
     }
+    let index = index(import, vhost, scope, prefix, table);
+    let more = index.into_iter().chain(tried(import, scope, table));
+    (directive.at(), store(import, scope, folder, more))
+}
+
+/// Whether it is a `try_files` that sends the same whatever the path is.
+fn is_of_no_path(it: &Directive) -> bool {
+    it.name() == "try_files" && !it.args().iter().any(|arg| arg.contains('$'))
+}
+
+/// The page of such a `try_files`, and no other file of the directory.
+fn page(
+    import: &mut Import<'_>,
+    scope: &Scope<'_>,
+    (root, tried): (&Directive, &Directive),
+    steps: &mut Vec<Step>,
+    table: &mut Table,
+) -> (usize, End) {
+    match tried.args().as_slice() {
+        [page, "=404"] if is_page(page) && root.name() == "root" => {
+            let edit = Edit::Key("rewrite", inline(&[("path".to_owned(), text(page))]));
+            steps.push(Step::always(tried.at(), Act::Edit(edit)));
+            (root.at(), store(import, scope, root.arg(0), []))
+        }
+        _ => {
+            let why = "no file at the path is sent: everybody gets 404";
+            table.remark(import.lines.lost(import.files, tried.at(), why));
+            (tried.at(), refused("404"))
+        }
+    }
+}
+
+/// Files of a directory, with more settings.
+fn store(
+    import: &mut Import<'_>,
+    scope: &Scope<'_>,
+    folder: &str,
+    more: impl IntoIterator<Item = (String, String)>,
+) -> End {
     let mut store =
         vec![("url".to_owned(), text(&format!("file://{}", folder.trim_end_matches('/'))))];
-    store.extend(index(import, vhost, scope, prefix, table));
-    store.extend(tried(import, scope, table));
+    store.extend(more);
     let mut said = Table::default();
     upstream::compression(scope, &mut said);
-    (directive.at(), End::service(&store_service(import, folder, inline(&store), said)))
+    End::service(&store_service(import, folder, inline(&store), said))
+}
+
+/// Whether a name in `try_files` is that of one file.
+fn is_page(name: &str) -> bool {
+    name.starts_with('/') && !name.ends_with('/') && !name.contains(['$', '?'])
 }
 
 /// Whether an alias is a directory without a slash behind it, as far as its name tells.
@@ -500,10 +546,9 @@ fn tried(
 ) -> Option<(String, String)> {
     let directive = scope.nearest("try_files").last().copied()?;
     let args = directive.args();
-    let is_page = |it: &str| it.starts_with('/') && !it.contains(['$', '?']);
     let (last, tried) = args.split_last()?;
     let (page, tried) = match (*last, tried.split_last()) {
-        ("=404", Some((page, before))) if is_page(page) => (*page, before),
+        ("=404", Some((page, before))) if is_page(page) && !before.is_empty() => (*page, before),
         _ => (*last, tried),
     };
     let is_usual =
