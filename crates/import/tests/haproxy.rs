@@ -379,12 +379,32 @@ fn of_branches_that_are_known_the_one_that_holds_is_imported() {
 }
 
 #[test]
+fn an_acl_of_which_a_line_is_within_if_is_not_imported_as_the_rest_of_it() {
+    let rules = "acl bad path /a\n  http-request deny if bad\n  default_backend a\n";
+    let made = file(&format!(
+        "frontend f\n  mode http\n  bind :80\n  .if defined(X)\n  acl bad path /b\n  .endif\n  \
+         {rules}frontend g\n  mode http\n  bind :81\n  {rules}\
+         backend a\n  mode http\n  server s 10.0.0.1:80\n",
+    ));
+    let why = why(&made, "http-request deny");
+    assert!(why.contains("PROTECTED") && why.contains("ask for `bad`"), "{:?}", made.remarks);
+    assert_eq!(made.text.matches("path = \"/a\"\ndeny = 403").count(), 1, "{}", made.text);
+}
+
+#[test]
 fn rules_of_a_frontend_without_http_are_told() {
     let made = file(
         "frontend f\n  bind :80\n  http-request deny if { path /x }\n  default_backend a\n\
          backend a\n  server s 10.0.0.1:80\n",
     );
-    assert!(why(&made, "http-request deny").contains("`mode http`"), "{:?}", made.remarks);
+    let why = why(&made, "http-request deny");
+    assert_eq!((why.as_str(), made.lost), ("without `mode http` HAProxy ignores it too", 0));
+    let made = file(
+        "frontend f\n  bind :80\n  .if defined(X)\n  mode http\n  .endif\n  \
+         http-request deny if { path /x }\n  default_backend a\n\
+         backend a\n  server s 10.0.0.1:80\n",
+    );
+    assert!(self::why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
 }
 
 #[test]
@@ -477,6 +497,19 @@ fn defaults_from_other_defaults_have_what_those_say() {
     assert!(made.text.contains("protocol = \"http\"\ntimeouts.idle = \"5s\""), "{}", made.text);
     assert!(made.text.contains("path = \"/x\"\ndeny = 403"), "{}", made.text);
     assert!(!made.text.contains("timeouts.idle = \"7s\""), "{}", made.text);
+}
+
+#[test]
+fn a_long_chain_of_defaults_takes_no_more_memory_than_its_lines() {
+    let one = |n: u32| format!("defaults d{n} from d{}\n  timeout server 5s\n", n - 1);
+    let chain: Vec<String> = (1..3_000).map(one).collect();
+    let made = file(&format!(
+        "defaults d0\n  mode http\n  timeout client 7s\n{}\
+         frontend f from d2999\n  bind :80\n  default_backend a\n\
+         backend a from d0\n  server s 10.0.0.1:80\n",
+        chain.concat(),
+    ));
+    assert!(made.text.contains("protocol = \"http\"\ntimeouts.idle = \"7s\""), "{}", made.text);
 }
 
 #[test]

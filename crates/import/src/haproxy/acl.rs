@@ -1,6 +1,6 @@
 //! Conditions of HAProxy: named and anonymous ACLs, `if` and `unless`, as conditions of routes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{changed::Changed, lex::Word, list};
 use crate::condition::{Host, Network, Path, Place, Value, When, compile};
@@ -31,11 +31,18 @@ pub(super) struct Term {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acls {
     named: BTreeMap<String, Vec<Vec<Word>>>,
+    /// Names of which not all lines may be known: a route cannot ask for them.
+    conditional: BTreeSet<String>,
     /// The headers that are asked for.
     pub(super) changed: Changed,
 }
 
 impl Acls {
+    /// None yet; of those with these names not all lines may be known.
+    pub(super) fn without(conditional: BTreeSet<String>) -> Self {
+        Self { conditional, ..Self::default() }
+    }
+
     /// Adds a line `acl NAME CRITERION ...`.
     pub(super) fn add(&mut self, words: &[Word]) {
         let (name, rest) = (words[1].text.clone(), words[2..].to_vec());
@@ -107,8 +114,10 @@ impl Acls {
     }
 
     fn named(&self, name: &str, context: Context) -> Result<Test, String> {
-        let Some(definitions) = self.named.get(name) else {
-            return builtin(name).ok_or_else(|| format!("a route cannot ask for `{name}`"));
+        let is_known = !self.conditional.contains(name);
+        let Some(definitions) = self.named.get(name).filter(|_| is_known) else {
+            let builtin = builtin(name).filter(|_| is_known);
+            return builtin.ok_or_else(|| format!("a route cannot ask for `{name}`"));
         };
         let mut alternatives = Vec::new();
         for definition in definitions {

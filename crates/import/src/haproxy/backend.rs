@@ -24,8 +24,9 @@ const TWICE: &str = "the address is in the group already: `weight` there gives i
 pub(super) fn backend(import: &mut Import<'_>, proxy: Proxy<'_>, port: Option<u16>) -> bool {
     let mut service = Service { name: crate::service_name(proxy.name()), ..Service::default() };
     let mut given = Options::default();
-    let defaults = proxy.defaults.into_iter().flat_map(|it| it.lines.iter());
-    for line in defaults.chain(proxy.lines("default-server")) {
+    let mut defaults: Vec<_> = proxy.of_defaults().collect();
+    defaults.reverse();
+    for line in defaults.into_iter().chain(proxy.lines("default-server")) {
         if line.word(0) == "default-server" {
             given = read(import, line, 1, &given);
         }

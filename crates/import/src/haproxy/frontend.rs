@@ -222,9 +222,17 @@ fn stream(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
         }
     }
     let rules = ["http-request", "http-response", "http-after-response", "redirect"];
+    let mode = proxy.value(&["mode"]);
+    let is_tcp = !import.is_mode_conditional && matches!(mode, None | Some("tcp"));
     for line in proxy.section.lines.iter().filter(|line| rules.contains(&line.word(0))) {
-        let why = "without `mode http` it has no effect";
-        listener.table.remark(import.lines.lost(import.files, line.at(), why));
+        let remark = if is_tcp {
+            let why = "without `mode http` HAProxy ignores it too";
+            import.lines.differs(import.files, line.at(), why)
+        } else {
+            let why = "rules need `mode http`, which is not known here to be in force";
+            import.lines.lost(import.files, line.at(), why)
+        };
+        listener.table.remark(remark);
     }
     let default = default_backend(proxy);
     if import.services.contains(default) {

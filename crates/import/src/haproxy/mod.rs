@@ -25,7 +25,7 @@ use self::{
     acl::Acls,
     bind::Bases,
     lex::{Line, Section},
-    proxy::Proxy,
+    proxy::{Defaults, Proxy},
     reasons::reason,
 };
 use crate::{
@@ -41,11 +41,14 @@ struct Import<'a> {
     files: &'a mut Files,
     lines: &'a Lines,
     sections: &'a [Section],
-    /// Sections of defaults, with the lines that each has from another one.
-    defaults: &'a [Section],
+    defaults: &'a [Defaults<'a>],
     /// Names of sections and ACLs that are left out, since it is not known whether HAProxy reads
     /// them.
     conditional: BTreeSet<String>,
+    /// ACLs of which not all lines may be known, by where their section begins.
+    conditional_acls: BTreeMap<usize, BTreeSet<String>>,
+    /// Whether a `mode` is left out, since it is not known whether HAProxy reads it.
+    is_mode_conditional: bool,
     made: Configuration,
     /// Backends that became a service.
     services: BTreeSet<String>,
@@ -66,13 +69,15 @@ pub(crate) fn is_one(text: &str) -> bool {
 /// Reads the file that was added last.
 pub(crate) fn import(files: &mut Files, lines: &mut Lines) -> Configuration {
     let (sections, conditional) = lex::sections(files, lines);
-    let whole = inherited(&sections);
+    let defaults_of_all = inherited(&sections);
     let mut import = Import {
         files,
         lines,
         sections: &sections,
-        defaults: &whole,
+        defaults: &defaults_of_all,
         conditional: names(&conditional),
+        conditional_acls: conditional_acls(&sections, &conditional),
+        is_mode_conditional: conditional.iter().any(|line| line.word(0) == "mode"),
         made: Configuration::default(),
         services: BTreeSet::new(),
         remarks: BTreeMap::new(),
@@ -108,19 +113,39 @@ fn names(lines: &[Line]) -> BTreeSet<String> {
     lines.iter().filter(is_named).map(|line| line.word(1).to_owned()).collect()
 }
 
+/// ACLs of sections of which lines are left out, by where the section begins.
+fn conditional_acls(
+    sections: &[Section],
+    conditional: &[Line],
+) -> BTreeMap<usize, BTreeSet<String>> {
+    let mut acls: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    let mut left_out = 0;
+    for line in conditional {
+        if lex::SECTIONS.contains(&line.word(0)) {
+            left_out = line.at();
+        }
+        let before = sections.partition_point(|it| it.head.at() < line.at());
+        let section = sections.iter().take(before).next_back();
+        let section = section.filter(|it| line.word(0) == "acl" && it.head.at() >= left_out);
+        if let Some(section) = section {
+            acls.entry(section.head.at()).or_default().insert(line.word(1).to_owned());
+        }
+    }
+    acls
+}
+
 /// Why lines within `.if` are left out.
 const CONDITIONAL: &str = "whether HAProxy reads it depends on `.if`, which is not known here: \
                            write the lines that hold without it before the import";
 
-/// Sections of defaults, where each has the lines of that which it is made from before its own.
-fn inherited(sections: &[Section]) -> Vec<Section> {
-    let mut all: Vec<Section> = Vec::new();
+/// Sections of defaults, each with that from which it has more lines.
+fn inherited(sections: &[Section]) -> Vec<Defaults<'_>> {
+    let mut all: Vec<Defaults<'_>> = Vec::new();
+    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
     for section in sections.iter().filter(|it| it.kind() == "defaults") {
-        let named = section.defaults();
-        let parent = named.and_then(|name| all.iter().find(|it| it.name() == name));
-        let mut made = section.clone();
-        made.lines.splice(0..0, parent.map(|it| it.lines.clone()).unwrap_or_default());
-        all.push(made);
+        let parent = section.defaults().and_then(|name| named.get(name).copied());
+        named.entry(section.name()).or_insert(all.len());
+        all.push(Defaults { section, parent });
     }
     all
 }
@@ -342,7 +367,8 @@ fn cache(import: &mut Import<'_>, section: &Section) {
 /// Finds a name of defaults that is none.
 fn check_defaults(import: &mut Import<'_>, section: &Section) {
     let Some(name) = section.defaults() else { return };
-    let is_it = |it: &Section| it.name() == name && it.head.at() < section.head.at();
+    let is_it =
+        |it: &Defaults<'_>| it.section.name() == name && it.section.head.at() < section.head.at();
     if !import.conditional.contains(name) && !import.defaults.iter().any(is_it) {
         let message = format!("there are no defaults `{name}` before it");
         let help = "name a `defaults` section that stands above";
@@ -411,13 +437,13 @@ impl<'a> Import<'a> {
         if !matches!(section.kind(), "frontend" | "backend" | "listen") {
             return None;
         }
-        let is_before = |other: &&Section| other.head.at() < section.head.at();
+        let is_before = |it: &&Defaults<'_>| it.section.head.at() < section.head.at();
         let mut defaults = self.defaults.iter().take_while(is_before);
         let defaults = match section.defaults() {
-            Some(name) => defaults.find(|other| other.name() == name),
+            Some(name) => defaults.find(|it| it.section.name() == name),
             None => defaults.last(),
         };
-        Some(Proxy { section, defaults })
+        Some(Proxy { section, defaults: defaults.copied(), all_defaults: self.defaults })
     }
 
     /// The proxy of this name, of one of these kinds.
@@ -427,7 +453,8 @@ impl<'a> Import<'a> {
     }
 
     fn acls(&self, proxy: Proxy<'_>) -> Acls {
-        let mut acls = Acls::default();
+        let conditional = self.conditional_acls.get(&proxy.section.head.at());
+        let mut acls = Acls::without(conditional.cloned().unwrap_or_default());
         for line in proxy.lines("acl").filter(|line| line.words.len() > 2) {
             acls.add(&line.words);
         }
