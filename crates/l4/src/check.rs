@@ -16,7 +16,7 @@ use loadline_core::{
 use crate::{
     datapath::table_of,
     error::{AttachError, TableError},
-    interface::{index, is_there},
+    interface::{Attach, Attached, Attachment, AttachmentChange},
     layout::address,
     object::CHECKS,
     traffic_control,
@@ -39,9 +39,8 @@ pub struct Check {
 #[derive(Debug)]
 pub struct Checks {
     loaded: Ebpf,
-    interface: String,
-    /// The index of the interface.
-    index: Option<u32>,
+    /// Of each of [`PROGRAMS`].
+    attachments: [Attachment; 2],
     lent: Lent,
 }
 
@@ -62,29 +61,12 @@ impl Checks {
     /// # Errors
     /// They were not compiled, the kernel refuses, or there is no such interface.
     pub fn attach(interface: &str) -> Result<Self, AttachError> {
-        let loaded = CHECKS.make(&[(TABLE, LENT_MAX)], &[])?;
-        let interface = interface.to_owned();
-        let mut checks = Self { loaded, index: None, interface, lent: Lent::default() };
-        checks.attach_programs()?;
-        Ok(checks)
-    }
-
-    fn attach_programs(&mut self) -> Result<(), AttachError> {
-        self.index = index(&self.interface);
-        for (name, way) in
-            [("check_out", TcAttachType::Egress), ("check_in", TcAttachType::Ingress)]
-        {
-            traffic_control::attach(&mut self.loaded, name, &self.interface, way)?;
+        let mut loaded = CHECKS.make(&[(TABLE, LENT_MAX)], &[])?;
+        let mut attachments = PROGRAMS.map(|_| Attachment::to(interface, Attach::Tcx));
+        for (attachment, (name, way)) in attachments.iter_mut().zip(PROGRAMS) {
+            attachment.begin(|interface, _| attach(&mut loaded, name, interface, way))?;
         }
-        Ok(())
-    }
-
-    /// Attaches the programs to another interface of the name, where theirs was deleted.
-    fn keep_attached(&mut self) {
-        let is_gone = self.index.is_none_or(|it| !is_there(it)) && index(&self.interface).is_some();
-        if let Some(error) = is_gone.then(|| self.attach_programs().err()).flatten() {
-            tracing::warn!("checks of `mac` and `ipip` go to the servers' own addresses: {error}");
-        }
+        Ok(Self { loaded, attachments, lent: Lent::default() })
     }
 
     /// Sends what leaves from this port of ours by the link of a check, until `until`.
@@ -97,7 +79,10 @@ impl Checks {
         (port, until): (u16, Instant),
         check: &Check,
     ) -> Result<(), TableError> {
-        self.keep_attached();
+        let Self { loaded, attachments, .. } = self;
+        keep_attached(attachments, now, |(name, way), interface| {
+            attach(loaded, name, interface, way)
+        });
         let mut table: HashMap<_, Key, [u8; 36]> = table_of(&mut self.loaded, TABLE)?;
         while let Some(key) = self.lent.pop(now) {
             drop(table.remove(&key));
@@ -107,6 +92,32 @@ impl Checks {
         self.lent.push(key, until);
         Ok(())
     }
+}
+
+/// Attaches the programs to another interface of the name, where theirs was deleted.
+fn keep_attached(
+    attachments: &mut [Attachment; 2],
+    now: Instant,
+    mut attach: impl FnMut(Program, &str) -> Result<Attached, AttachError>,
+) {
+    for (attachment, program) in attachments.iter_mut().zip(PROGRAMS) {
+        while let Some(change) = attachment.look(now, |interface, _| attach(program, interface)) {
+            if let AttachmentChange::Refused(error) = change {
+                tracing::warn!(
+                    "checks of `mac` and `ipip` go to the servers' own addresses: {error}"
+                );
+            }
+        }
+    }
+}
+
+fn attach(
+    loaded: &mut Ebpf,
+    name: &str,
+    interface: &str,
+    way: TcAttachType,
+) -> Result<Attached, AttachError> {
+    traffic_control::attach(loaded, name, interface, way).map(|()| Attached::Tcx)
 }
 
 impl Lent {
@@ -146,6 +157,12 @@ impl Check {
 
 const TABLE: &str = "checks";
 
+/// Its name and which packets it sees.
+type Program = (&'static str, TcAttachType);
+
+const PROGRAMS: [Program; 2] =
+    [("check_out", TcAttachType::Egress), ("check_in", TcAttachType::Ingress)];
+
 /// Checks at a time. Each has a port of ours, of which the kernel gives out 28,232 by itself.
 const LENT_MAX: u32 = 65_536;
 
@@ -157,6 +174,23 @@ mod tests {
 
     fn at(seconds: u64) -> Instant {
         Instant::ZERO + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn after_one_failure_checks_go_by_their_links_again() {
+        let mut attachments = PROGRAMS.map(|_| Attachment::to("lo", Attach::Tcx));
+        let mut keep = |seconds, refused: &str| {
+            let mut asked = Vec::new();
+            keep_attached(&mut attachments, at(seconds), |(name, _), _| {
+                asked.push(name);
+                if name == refused { Err(AttachError::OnlyXdp) } else { Ok(Attached::Tcx) }
+            });
+            asked
+        };
+        assert_eq!(keep(0, "check_in"), ["check_out", "check_in"]);
+        assert!(keep(9, "").is_empty(), "not for each check");
+        assert_eq!(keep(10, ""), ["check_in"], "the other one is attached");
+        assert!(keep(20, "").is_empty(), "both are");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use aya::{
     Ebpf,
     programs::{ProgramError, TcAttachType, Xdp, XdpMode},
 };
+use loadline_core::time::{Duration, Instant};
 use nix::net::if_::{if_indextoname, if_nametoindex};
 
 use crate::{error::AttachError, object::Object, traffic_control};
@@ -53,8 +54,8 @@ pub struct Attachment {
     how: Attach,
     /// Index of the interface; none while the program is nowhere.
     place: Option<(u32, Attached)>,
-    /// Index of an interface of the name that refused the program.
-    refusal: Option<u32>,
+    /// Index of an interface of the name that refused the program, and when to try it again.
+    refusal: Option<(u32, Instant)>,
 }
 
 /// What has become of an attachment.
@@ -101,9 +102,11 @@ impl Attachment {
     }
 
     /// Looks whether the interface is still there, and attaches the program by `attach` to another
-    /// of the name. To be called from time to time; says each change once.
+    /// of the name, or to one that refused it 10 s ago. To be called from time to time; says each
+    /// change once.
     pub fn look(
         &mut self,
+        now: Instant,
         attach: impl FnOnce(&str, Attach) -> Result<Attached, AttachError>,
     ) -> Option<AttachmentChange> {
         if let Some((index, _)) = self.place {
@@ -114,21 +117,30 @@ impl Attachment {
             return Some(AttachmentChange::Lost);
         }
         let index = index(&self.interface)?;
+        let refusal = self.refusal.filter(|(of, _)| *of == index);
+        if refusal.is_some_and(|(_, again)| now < again) {
+            return None;
+        }
         match self.begin(attach) {
             Ok(attached) => Some(AttachmentChange::Attached(attached)),
-            Err(error) => (self.refusal.replace(index) != Some(index))
-                .then_some(AttachmentChange::Refused(error)),
+            Err(error) => {
+                self.refusal = Some((index, now + AGAIN));
+                refusal.is_none().then_some(AttachmentChange::Refused(error))
+            }
         }
     }
 }
 
+/// How long after a refusal the program is attached again.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// The number of the interface with this name.
-pub(crate) fn index(interface: &str) -> Option<u32> {
+fn index(interface: &str) -> Option<u32> {
     if_nametoindex(interface).ok()
 }
 
 /// Whether the interface with this number is there, under whatever name.
-pub(crate) fn is_there(index: u32) -> bool {
+fn is_there(index: u32) -> bool {
     if_indextoname(index).is_ok()
 }
 
@@ -194,25 +206,47 @@ mod tests {
         Err(AttachError::OnlyXdp)
     }
 
+    fn at(seconds: u64) -> Instant {
+        Instant::ZERO + Duration::from_secs(seconds)
+    }
+
     #[test]
     fn a_program_whose_interface_was_deleted_is_attached_to_the_next_of_the_name() {
         let mut attachment = Attachment::to("lo", Attach::Auto);
         attachment.place = Some((DELETED, Attached::Native));
-        let lost = attachment.look(refuse);
+        let lost = attachment.look(at(1), refuse);
         assert!(matches!(lost, Some(AttachmentChange::Lost)), "{lost:?}");
         assert_eq!(attachment.attached(), None);
-        let refused = attachment.look(refuse);
+        let refused = attachment.look(at(1), refuse);
         assert!(matches!(refused, Some(AttachmentChange::Refused(_))), "{refused:?}");
-        assert!(attachment.look(refuse).is_none(), "said once");
-        let attached = attachment.look(|_, _| Ok(Attached::Generic));
+        assert!(attachment.look(at(11), refuse).is_none(), "said once");
+        let attached = attachment.look(at(21), |_, _| Ok(Attached::Generic));
         assert!(matches!(attached, Some(AttachmentChange::Attached(Attached::Generic))));
-        assert!(attachment.look(refuse).is_none(), "it stays");
+        assert!(attachment.look(at(22), refuse).is_none(), "it stays");
         assert_eq!(attachment.attached(), Some(Attached::Generic));
+    }
+
+    #[test]
+    fn an_interface_that_refuses_is_asked_again_after_ten_seconds_and_another_one_at_once() {
+        let mut attachment = Attachment::to("lo", Attach::Auto);
+        let mut asked = 0;
+        let mut look = |attachment: &mut Attachment, now| {
+            let refuse = |_: &str, _| {
+                asked += 1;
+                Err(AttachError::OnlyXdp)
+            };
+            drop(attachment.look(at(now), refuse));
+            asked
+        };
+        let asked = [0, 1, 9, 10, 11, 19, 20].map(|now| look(&mut attachment, now));
+        assert_eq!(asked, [1, 1, 1, 2, 2, 2, 3]);
+        attachment.refusal = Some((DELETED, at(30)));
+        assert_eq!(look(&mut attachment, 21), 4);
     }
 
     #[test]
     fn an_interface_that_is_not_there_is_waited_for() {
         let mut attachment = Attachment::to("no-such-one", Attach::Auto);
-        assert!(attachment.look(refuse).is_none());
+        assert!(attachment.look(at(0), refuse).is_none());
     }
 }

@@ -46,7 +46,7 @@ impl Tables {
     /// Runs the tasks that are due.
     pub(super) fn tick(&mut self, plan: &Plan) {
         let now = Datapath::now();
-        self.keep_attached();
+        self.keep_attached(now);
         if now >= self.due.snapshot {
             self.due.snapshot = now + spaced(|| told("counts", self.show()));
         }
@@ -79,9 +79,10 @@ impl Tables {
     }
 
     /// Attaches the program anew where the interface was deleted and another of the name is there.
-    fn keep_attached(&mut self) {
+    fn keep_attached(&mut self, now: time::Instant) {
         let Self { attachment, datapath, .. } = self;
-        let Some(change) = attachment.look(|name, how| datapath.attach(name, how)) else { return };
+        let change = attachment.look(now, |name, how| datapath.attach(name, how));
+        let Some(change) = change else { return };
         let interface = self.attachment.interface();
         match change {
             AttachmentChange::Lost => tracing::error!(

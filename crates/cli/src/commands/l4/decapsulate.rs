@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, process::ExitCode, time::Duration};
 
-use loadline_l4::{Attachment, AttachmentChange, Decapsulator};
+use loadline_l4::{Attachment, AttachmentChange, Datapath, Decapsulator};
 use tokio::time::interval;
 
 use crate::commands::{chain, series, stop_signal::StopSignal, tell, xdp_mode::XdpMode};
@@ -42,7 +42,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             tokio::select! {
                 () = stop.received() => return Ok(ExitCode::SUCCESS),
                 _ = looks.tick() => {
-                    let change = attachment.look(|name, how| decapsulator.attach(name, how));
+                    let attach = |name: &str, how| decapsulator.attach(name, how);
+                    let change = attachment.look(Datapath::now(), attach);
                     change.into_iter().for_each(|change| tell(&told(&args.interface, change)));
                 }
             }
