@@ -279,6 +279,9 @@ impl<'a> Search<'a> {
 
     /// Whether it does with the seeds of the search and of the proof.
     fn holds_with_all_seeds(&mut self, sizes: &Sizes) -> bool {
+        if self.known.iter().any(|(known, held)| known == sizes && !held) {
+            return false;
+        }
         let held = self.all_hold(sizes, 0..SEEDS + u64::from(PROOFS));
         self.known.push((sizes.clone(), held));
         held
