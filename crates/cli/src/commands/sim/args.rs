@@ -214,7 +214,7 @@ impl FromStr for Surviving {
             "any-group" => Self::AnyGroup,
             "any-server" => Self::AnyServer,
             "nothing" => Self::Nothing,
-            _ if text.contains('=') => Self::These(text.to_owned(), selection_of_lost(text)?),
+            _ if text.contains('=') => Self::These(text.to_owned(), selection_of_lost(text, ONCE)?),
             _ => {
                 return Err(format!(
                     "`{text}` is none of any-region, any-group, any-server and nothing, and not \
@@ -272,15 +272,15 @@ impl FromStr for Losing {
             }
             _ => {
                 let what = Trouble::Outage(OutageKind::Unreachable);
-                Ok(Self { whom: selection_of_lost(text)?, what })
+                Ok(Self { whom: selection_of_lost(text, EACH)?, what })
             }
         }
     }
 }
 
-/// The servers of `KEY=NAME,...`.
-fn selection_of_lost(text: &str) -> Result<Selector, String> {
-    match selection(text)? {
+/// The servers of `KEY=NAME,...`; `twice` as for [`selection`].
+fn selection_of_lost(text: &str, twice: &str) -> Result<Selector, String> {
+    match selection(text, twice)? {
         (selector, None) => Ok(selector),
         (_, Some(_)) => Err("`factor` makes no sense for what is lost".to_owned()),
     }
@@ -294,14 +294,14 @@ impl FromStr for Slowing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (selector, factor) = selection(text)?;
+        let (selector, factor) = selection(text, EACH)?;
         let factor = factor.ok_or("say how many times as slow: factor=3")?;
         Ok(Self(selector, factor))
     }
 }
 
-/// The servers of `KEY=NAME,...`, and its factor.
-fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
+/// The servers of `KEY=NAME,...`, and its factor; `twice` is what to do where a name is said twice.
+fn selection(text: &str, twice: &str) -> Result<(Selector, Option<f64>), String> {
     let (mut selector, mut factor, mut of_group) = (Selector::default(), None, None);
     let mut said = Vec::new();
     for part in text.split(',') {
@@ -309,7 +309,8 @@ fn selection(text: &str) -> Result<(Selector, Option<f64>), String> {
             .split_once('=')
             .ok_or_else(|| format!("expected KEY=NAME, found `{part}`; {KEYS}"))?;
         if said.contains(&key) {
-            return Err(format!("`{key}` is said twice; repeat the option to select both"));
+            let help = if key == "factor" { ONCE } else { twice };
+            return Err(format!("`{key}` is said twice; {help}"));
         }
         said.push(key);
         let name = || Some(value.to_owned());
@@ -361,6 +362,10 @@ const TIMES_MAX: f64 = 1e3;
 
 /// As in a traffic file.
 const SLOW_MAX: f64 = 1e6;
+
+/// What to do where a key is said twice.
+const ONCE: &str = "say it once";
+const EACH: &str = "repeat the option to select both";
 
 const KEYS: &str = "the keys are region, service, group, server and factor";
 
@@ -437,6 +442,7 @@ mod tests {
 
     #[test]
     fn a_selection_says_what_is_wrong_with_it() {
+        let selection = |text| selection(text, EACH);
         let (selector, factor) = selection("region=us,service=web,factor=2.5").unwrap();
         assert_eq!((selector.region.as_deref(), factor), (Some("us"), Some(2.5)));
         let (of_table, _) = selection("group=web/us-central1").unwrap();
@@ -447,6 +453,9 @@ mod tests {
         assert_eq!(wrong("factor=-1"), "expected a number above 0 and at most 1000000, found `-1`");
         let twice = "`region` is said twice; repeat the option to select both";
         assert_eq!(wrong("region=us,region=asia"), twice);
+        assert_eq!(wrong("factor=2,factor=3"), "`factor` is said twice; say it once");
+        let surviving = "region=us,region=asia".parse::<Surviving>().unwrap_err();
+        assert_eq!(surviving, "`region` is said twice; say it once");
         let contradiction = "the group is one of service `web`, not of `api`";
         assert_eq!(wrong("group=web/near,service=api"), contradiction);
         assert_eq!(wrong("service=api,group=web/near"), contradiction);
@@ -457,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_server_on_a_unix_socket_can_be_named() {
-        let (selector, _) = selection("server=unix:/run/app.sock").unwrap();
+        let (selector, _) = selection("server=unix:/run/app.sock", EACH).unwrap();
         let server = selector.server.map(|server| ServerAddress(server).to_string());
         assert_eq!(server.as_deref(), Some("unix:/run/app.sock"));
     }
