@@ -201,7 +201,7 @@ pub enum Arrivals {
     Poisson,
     /// Distances uniformly distributed between zero and twice the mean.
     Uniform,
-    /// Times listed in a file.
+    /// Times listed in a file; of a simulation also bursts and sources of several kinds.
     Listed,
 }
 
