@@ -32,9 +32,7 @@ pub(crate) struct ProcessLog;
 
 impl Drop for ProcessLog {
     fn drop(&mut self) {
-        if let Some(queue) = QUEUE.get() {
-            queue.flush(FLUSH_MAX);
-        }
+        flush(FLUSH_MAX);
     }
 }
 
@@ -51,14 +49,17 @@ pub(crate) fn start(format: LogFormat) -> ProcessLog {
         LogFormat::Text => log.with_ansi(has_colours()).init(),
         LogFormat::Json => {
             log.json().flatten_event(true).init();
-            panic::set_hook(Box::new(|panic| tracing::error!("a defect: {panic}")));
+            panic::set_hook(Box::new(|panic| {
+                tracing::error!("a defect: {panic}");
+                flush(PANIC_FLUSH_MAX);
+            }));
         }
     }
     ProcessLog
 }
 
-/// From now on a thread writes, and nobody else waits for the standard error. Lines beyond what the
-/// queue holds are dropped and counted.
+/// From now on a thread writes, and nobody else waits for the standard error, but who panics, for
+/// [`PANIC_FLUSH_MAX`]. Lines beyond what the queue holds are dropped and counted.
 ///
 /// # Errors
 /// If there is no thread to be had.
@@ -67,7 +68,10 @@ pub(crate) fn write_behind(format: LogFormat) -> io::Result<()> {
     thread.spawn(|| write(QUEUE.get_or_init(Queue::default)))?;
     QUEUE.get_or_init(Queue::default);
     if format == LogFormat::Text {
-        panic::set_hook(Box::new(|panic| tell(&of_panic(panic))));
+        panic::set_hook(Box::new(|panic| {
+            tell(&of_panic(panic));
+            flush(PANIC_FLUSH_MAX);
+        }));
     }
     Ok(())
 }
@@ -81,6 +85,13 @@ pub(crate) fn tell(text: &str) {
 /// Lines dropped because the standard error was not read.
 pub(crate) fn dropped() -> u64 {
     QUEUE.get().map_or(0, Queue::dropped)
+}
+
+/// Waits until everything is written, or for so long.
+fn flush(most: Duration) {
+    if let Some(queue) = QUEUE.get() {
+        queue.flush(most);
+    }
 }
 
 /// Writes what is in the queue, for ever.
@@ -131,3 +142,6 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// The longest that the end of the process waits for lines to be written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
+
+/// The longest that a panic waits, by which the process may end at once.
+const PANIC_FLUSH_MAX: Duration = Duration::from_millis(100);
