@@ -125,6 +125,11 @@ impl Edge {
         }
     }
 
+    /// Waits until its log has all of these words: it is written after what they tell.
+    pub(crate) fn until_logged(&self, words: &[&str]) {
+        self.until(1, |_| words.iter().all(|it| self.log().contains(it)));
+    }
+
     pub(crate) fn get(&self, path: &str) -> String {
         let url = format!("http://{}{path}", self.admin);
         let output = Command::new("curl").args(["-sS", &url]).output().unwrap();

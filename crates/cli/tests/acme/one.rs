@@ -53,7 +53,7 @@ fn names_come_from_routes_and_from_a_reload() {
     edge.until(1, |it| it["issued"] == 1);
     edge.serves("a.test");
     assert!(!edge.request("b.test").status.success());
-    assert!(edge.log().contains("there is no certificate for this name"), "{}", edge.log());
+    edge.until_logged(&["there is no certificate for this name"]);
     edge.edit("\"a.test\"", "\"b.test\"");
     edge.signal("-HUP");
     edge.until(1, |it| it["name"] == "b.test" && it["issued"] == 1);
@@ -77,7 +77,7 @@ fn an_edge_serves_what_it_can_while_its_authority_is_away() {
     let acme = edge.until(1, |it| it["failures"] == 1);
     let fault = acme[0]["fault"].as_str().unwrap();
     assert!(fault.contains("refused") && fault.contains("/dir"), "{fault}");
-    assert!(edge.log().contains("acme: no certificate"), "{}", edge.log());
+    edge.until_logged(&["acme: no certificate"]);
     let output = edge.request("a.test");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("self-signed"), "its own is shown: {error}");

@@ -110,6 +110,11 @@ impl Edge {
         self.until(|it| it["fault"]["kind"] == kind)
     }
 
+    /// Waits until its log has all of these words: it is written after what they tell.
+    pub(crate) fn until_logged(&self, words: &[&str]) {
+        self.until(|_| words.iter().all(|it| self.log().contains(it)));
+    }
+
     /// The status of a response to a request.
     pub(crate) fn request(&self) -> String {
         let url = format!("http://{}/", self.traffic);

@@ -13,10 +13,7 @@ use crate::{
 /// Waits for this fault of the edge, of which the log has to say this.
 fn assert_told(edge: &Edge, kind: &str, words: &[&str]) {
     edge.until_fault(kind);
-    let log = edge.log();
-    for words in words {
-        assert!(log.contains(words), "{words} in {log}");
-    }
+    edge.until_logged(words);
     let sample = format!("loadline_cluster_faults_total{{kind=\"{kind}\"}} ");
     assert!(edge.metrics().contains(&sample));
     assert_eq!(edge.request(), "200");
@@ -183,7 +180,7 @@ fn a_value_that_nobody_can_read_changes_nothing_and_is_told() {
     etcd.control(&["put", "/loadline/configuration/current", "seven"]);
     etcd.control(&["put", "/loadline/members/edge-9", "{"]);
     let told = ["`/loadline/members/edge-9` holds something that is not a member", NO_VERSION];
-    edge.until(|_| told.iter().all(|words| edge.log().contains(words)));
+    edge.until_logged(&told);
     assert_told(&edge, "value", &told);
     assert_eq!(edge.cluster()["configuration"], 1);
     let told = cluster(&edge, &["status"]).text;

@@ -50,6 +50,7 @@ fn an_edge_that_is_killed_is_gone_when_its_lease_is_over_and_comes_back_at_once(
     // Its key is still there, and it knows that it is its own.
     first.begin();
     first.until(|it| it["joined"] == true);
+    first.stop();
     assert!(!first.log().contains("another edge has joined"), "{}", first.log());
 }
 
@@ -62,7 +63,7 @@ fn an_edge_with_the_name_of_another_is_told_so_and_serves() {
     let second = Edge::of(&etcd, "edge-1", "", &web).start();
     second.until_fault("name");
     assert_eq!(second.request(), "200");
-    assert!(second.log().contains("another edge has joined as `edge-1`"), "{}", second.log());
+    second.until_logged(&["another edge has joined as `edge-1`"]);
     assert_eq!(first.cluster()["joined"], true);
 }
 
@@ -70,7 +71,7 @@ fn an_edge_with_the_name_of_another_is_told_so_and_serves() {
 fn an_edge_goes_on_without_its_store_and_joins_again_when_it_is_back() {
     let (mut etcd, worker) = (Etcd::start(), Worker::start(&[]));
     etcd.kill();
-    let edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
+    let mut edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
     edge.until_fault("unreachable");
     assert_eq!(edge.request(), "200");
     assert!(edge.metrics().contains("loadline_cluster_connected 0"));
@@ -81,6 +82,7 @@ fn an_edge_goes_on_without_its_store_and_joins_again_when_it_is_back() {
     assert_eq!(edge.request(), "200");
     etcd.begin();
     edge.until(|it| it["joined"] == true);
+    edge.stop();
     let told = edge.log().matches("this edge goes on with what it has").count();
     assert!((2..=4).contains(&told), "not a line for each attempt: {}", edge.log());
 }
@@ -88,7 +90,7 @@ fn an_edge_goes_on_without_its_store_and_joins_again_when_it_is_back() {
 #[test]
 fn an_edge_whose_store_was_away_for_longer_than_its_lease_knows_its_own_name() {
     let (mut etcd, worker) = (Etcd::start(), Worker::start(&[]));
-    let edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
+    let mut edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
     edge.until(|it| it["joined"] == true);
     etcd.kill();
     edge.until_fault("unreachable");
@@ -96,5 +98,6 @@ fn an_edge_whose_store_was_away_for_longer_than_its_lease_knows_its_own_name() {
     sleep(Duration::from_secs(3));
     etcd.begin();
     edge.until(|it| it["joined"] == true && it["fault"].is_null());
+    edge.stop();
     assert!(!edge.log().contains("another edge has joined"), "{}", edge.log());
 }

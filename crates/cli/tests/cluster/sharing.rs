@@ -91,7 +91,7 @@ fn a_rate_is_kept_by_two_edges_together_and_its_shares_follow_demand() {
     ] {
         assert!(metrics.contains(words), "{words} in {metrics}");
     }
-    assert!(first.log().contains("takes part in the sharing of capacity"), "{}", first.log());
+    first.until_logged(&["takes part in the sharing of capacity"]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn edges_without_their_store_use_their_floors_and_no_request_waits_for_it() {
         let slowest = demand.slowest();
         assert!(slowest < Duration::from_millis(500), "{slowest:?}");
     }
-    assert!(first.log().contains("no lease of the store"), "{}", first.log());
+    first.until_logged(&["no lease of the store"]);
     etcd.begin();
     for edge in [&first, &second] {
         until_share(edge, 0.3);
@@ -244,7 +244,7 @@ fn edges_that_differ_in_their_floors_are_told_and_serve() {
     until_share(&first, 0.3);
     let second = Edge::of(&etcd, "edge-2", "floor = \"10%\"\nmax_edges = 2", &web).start();
     second.until(|it| it["sharing"]["mismatch"] == true);
-    assert!(second.log().contains("edges differ in `floor` or `max_edges`"), "{}", second.log());
+    second.until_logged(&["edges differ in `floor` or `max_edges`"]);
     let metrics = second.metrics();
     assert!(metrics.contains("loadline_cluster_mismatch 1"), "{metrics}");
     assert!(metrics.contains("loadline_cluster_faults_total{kind=\"mismatch\"} 1"), "{metrics}");
@@ -269,7 +269,7 @@ fn a_table_that_nobody_can_read_moves_no_share_and_a_new_one_is_begun_when_it_is
         (TOO_MUCH, "gives more than there is"),
     ] {
         etcd.control(&["put", "/loadline/sharing/shares/web", value]);
-        first.until(|_| first.log().contains(words));
+        first.until_logged(&[words]);
         let (given, _) = demand.counts();
         sleep(Duration::from_secs(1));
         assert!(demand.counts().0 > given + 30, "it goes on with what it had");
@@ -298,7 +298,7 @@ fn a_store_that_may_only_be_read_is_told_and_leaves_edges_their_floors() {
     let edge = sharing(&etcd, "edge-1", &user, &limited(&server, RATE));
     let demand = Demand::begin(&edge.traffic, 1, 50);
     edge.until(|it| it["sharing"]["fault"]["kind"] == "denied");
-    assert!(edge.log().contains("capacity is not shared"), "{}", edge.log());
+    edge.until_logged(&["capacity is not shared"]);
     assert!(server.busiest_second(begun) <= 7, "its floor");
     assert_eq!(demand.failed(), 0);
 }

@@ -72,6 +72,18 @@ impl Edge {
         }
     }
 
+    /// Waits until its log has all of these words: it is written after what they tell.
+    pub(crate) fn until_logged(&self, words: &[&str]) {
+        self.until(|_| words.iter().all(|it| self.log().contains(it)));
+    }
+
+    /// Tells it to end, and waits for that.
+    pub(crate) fn stop(&mut self) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        assert!(self.child.wait().unwrap().success(), "{}", self.log());
+    }
+
     /// Waits until the servers of the group are these.
     pub(crate) fn until_servers(&self, servers: &[&Worker]) -> Value {
         let mut wanted: Vec<&str> = servers.iter().map(|it| it.address.as_str()).collect();

@@ -47,7 +47,7 @@ fn addresses_come_and_go_with_their_zone_and_stay_while_nobody_answers() {
     let two = worker(&format!("127.0.0.3:{}", port(&one)));
     let mut zone = Zone::start("web A 127.0.0.2");
     let group = format!("discover = {{ dns = \"web.test:{}\" }}", port(&one));
-    let edge = Edge::start(&dns(zone.port), &group);
+    let mut edge = Edge::start(&dns(zone.port), &group);
     let load = edge.load(12);
     edge.until_servers(&[&one]);
     edge.change(&one.address, r#"{"weight": 7}"#);
@@ -70,6 +70,7 @@ fn addresses_come_and_go_with_their_zone_and_stay_while_nobody_answers() {
     let group = edge.until_servers(&[&two]);
     assert_eq!(group["discovery"]["stale"], false, "{group:#}");
     assert_all_well(load);
+    edge.stop();
     let log = edge.log();
     assert_eq!(log.matches("lists no server").count(), 1, "told once: {log}");
 }
