@@ -237,8 +237,8 @@ EOF
         table "$capacity --reset 50%" 8 50 0 0 2
         cat <<'EOF'
 
-loadline sends a request once more on a new connection when a kept one ends before a byte of the
-answer, as browsers do; the server therefore counts more requests than were planned.
+loadline counts a request that the server failed at as failed: it is sent again only where the server
+had closed the kept connection before the request came there.
 EOF
         ;;
     *) echo "tools: no case is called $case" >&2; exit 1 ;;

@@ -1,7 +1,7 @@
 //! What Linux tells and does, for all who ask it: clocks, timers without slack, files in memory,
-//! `/proc`, netlink.
-// unsafe: a file in memory is mapped, for which no library has a safe function (`arena`), and a
-// processor is given an address (`prefetch`).
+//! connections, `/proc`, netlink.
+// unsafe: a file in memory is mapped and a connection is asked, for which no library has a safe
+// function (`arena`, `socket`), and a processor is given an address (`prefetch`).
 #![deny(unsafe_code)]
 
 pub mod alarm;
@@ -10,4 +10,5 @@ pub mod clock;
 pub mod netlink;
 pub mod prefetch;
 pub mod proc;
+pub mod socket;
 pub mod timer;

@@ -1,9 +1,13 @@
 //! Sends the requests of a run: which target, over which connection, until when.
 //!
-//! A kept connection may be closed by its server just when a request is written to it. Where that
-//! happens before a byte of a response came, the request is sent once more on a new connection, as
-//! browsers do, and counted once, by what became of it there; the connection counts as stale. The
-//! same holds for a request that a server says, over HTTP/2 or HTTP/3, it has not looked at.
+//! A kept connection may be closed by its server just when a request is written to it. One whose
+//! end is seen before that is replaced by a new one. After that the request is sent once more on a
+//! new connection, and counted once, by what became of it there, only where the server did not
+//! fail at it: none of the request had come there when it closed the connection; or the method is
+//! idempotent, the connection was idle for a second at least, and its end came within a round trip
+//! and some milliseconds of the request. Any other end without a response is a reset. Over HTTP/2
+//! and HTTP/3 it is the server that says which requests it has not looked at; those are sent once
+//! more.
 
 use std::{borrow::Cow, cell::Cell, collections::HashMap, net::SocketAddr, rc::Rc};
 
@@ -212,7 +216,7 @@ impl Client {
                     self.put_back(pool, route, connection, again);
                     return Ok(answer);
                 }
-                Err(Failure::Silent) => self.tally.count_stale(),
+                Err(Failure::Unprocessed) => self.tally.count_stale(),
                 Err(failure) => return Err(self.ended(failure)),
             }
         }
@@ -220,7 +224,7 @@ impl Client {
         let opened = self.connect(&self.hosts[route.host]).await?;
         opening.set(false);
         let phases = phases(&opened);
-        let mut connection = Connection::new(opened.wire);
+        let mut connection = Connection::new(opened.wire, opened.connect);
         let answered = connection.exchange(&route.request).await;
         let (mut answer, again) = answered.map_err(|failure| self.ended(failure))?;
         self.put_back(pool, route, connection, again);
@@ -241,17 +245,18 @@ impl Client {
     ) -> Result<WholeResponse, Outcome> {
         let host = &self.hosts[route.host];
         let opened = Cell::new(PhaseTimes::default());
-        opening.set(true);
         if !self.keepalive {
+            opening.set(true);
             let session = self.begin(host, &opened).await?;
             opening.set(false);
             let answered = session.exchange(&route.request).await;
             return self.conclude(answered, opened.get());
         }
+        opening.set(true);
         let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
         opening.set(false);
         match place.session().exchange(&route.request).await {
-            Err(Failure::Silent) if place.reused => self.tally.count_stale(),
+            Err(Failure::Unprocessed) if place.reused => self.tally.count_stale(),
             answered => return self.conclude(answered, opened.get()),
         }
         drop(place);
@@ -289,12 +294,12 @@ impl Client {
         self.counted(self.connector.open(&host.endpoint).await)
     }
 
-    /// The class of a request that failed on a new connection; counts why TLS ended it.
+    /// The class of a request that is not sent again; counts why it failed, where that is known.
     fn ended(&self, failure: Failure) -> Outcome {
-        if let Failure::Tls(_, reason) = &failure {
+        if let Failure::WithReason(_, reason) = &failure {
             self.tally.count_reason(reason.clone());
         }
-        failure.on_new()
+        failure.outcome()
     }
 
     /// Counts what became of a connection.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use loadline_core::time::Duration;
-use loadline_linux::clock;
+use loadline_linux::{clock, socket};
 use nix::sys::socket::{setsockopt, sockopt::IpBindAddressNoPort};
 use rustls::pki_types::ServerName;
 use tokio::{
@@ -256,6 +256,15 @@ impl Wire {
             Poll::Ready(read.is_pending())
         })
         .await
+    }
+
+    /// Bytes that were sent and that the other side has not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        let stream = match self {
+            Self::Plain(stream) => stream,
+            Self::Secure(stream) => stream.get_ref().0,
+        };
+        socket::unacknowledged(stream).map_or(0, |bytes| bytes as usize)
     }
 }
 

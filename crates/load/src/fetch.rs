@@ -130,12 +130,12 @@ impl Prober {
                     self.kept = again.then_some(kept);
                     return Ok(status);
                 }
-                Err(Failure::Silent) => *fetched = Fetched::default(),
-                Err(failure) => return Err(failure.on_new()),
+                Err(Failure::Unprocessed) => *fetched = Fetched::default(),
+                Err(failure) => return Err(failure.outcome()),
             }
         }
         let mut opened = self.open(fetched).await?;
-        let (status, again) = self.ask(&mut opened, fetched).await.map_err(Failure::on_new)?;
+        let (status, again) = self.ask(&mut opened, fetched).await.map_err(Failure::outcome)?;
         self.kept = again.then_some(opened);
         Ok(status)
     }
@@ -209,9 +209,9 @@ impl Prober {
         (fetched.connect, fetched.tls) = (Some(opened.connect), opened.tls);
         let speaker = if opened.http2 {
             let session = Http2Connection::open(opened.wire).await;
-            Speaker::Shared(Session::Http2(session.map_err(Failure::on_new)?))
+            Speaker::Shared(Session::Http2(session.map_err(Failure::outcome)?))
         } else {
-            Speaker::Http1(Box::new(Connection::new(opened.wire)))
+            Speaker::Http1(Box::new(Connection::new(opened.wire, opened.connect)))
         };
         Ok(Kept { speaker, protocol: opened.protocol, address })
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
-use loadline_http1::{BodyReader, ResponseHead, Status};
+use loadline_http1::{BodyReader, Method, ResponseHead, Status};
 use loadline_linux::clock;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
@@ -20,29 +20,56 @@ use crate::{
 /// An open connection with the buffers to read answers.
 pub(crate) struct Connection {
     wire: Wire,
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
     head: ResponseHead,
+    /// What opening it took, which is a round trip at least.
+    connect: Duration,
+    /// The end of the last response; none before the first.
+    idle_since: Option<Instant>,
 }
 
 /// Why an exchange did not give a whole response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The connection ended before a byte of a response.
-    Silent,
+    /// The server has not looked at the request, which can be sent again.
+    Unprocessed,
     /// The exchange ended in this class.
     Ended(Outcome),
-    /// TLS ended it in this class, for this reason.
-    Tls(Outcome, String),
+    /// It ended in this class for this reason.
+    WithReason(Outcome, String),
 }
 
 impl Failure {
-    /// The class of a failed request on a new connection: a connection closed without a response
-    /// counts as reset.
-    pub(crate) fn on_new(self) -> Outcome {
+    /// The class of a request that is not sent again.
+    pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::Silent => Outcome::Reset,
-            Self::Ended(outcome) | Self::Tls(outcome, _) => outcome,
+            Self::Unprocessed => Outcome::Reset,
+            Self::Ended(outcome) | Self::WithReason(outcome, _) => outcome,
         }
+    }
+}
+
+/// How a kept connection ended, on which a request was sent and no byte of a response came.
+#[derive(Clone, Copy, Debug)]
+struct SilentEnd {
+    /// Whether the server closed it before any of the request had reached it.
+    before_request: bool,
+    /// From the last response to the request.
+    idle: Duration,
+    /// From the request to the end.
+    took: Duration,
+    /// What opening the connection took.
+    connect: Duration,
+}
+
+impl SilentEnd {
+    /// Whether the request may be sent again, since the server did not fail at it: none of it had
+    /// come when the server closed the connection; or the connection was idle for long, so that its
+    /// end most likely crossed the request, and the request may come twice (RFC 9110, section
+    /// 9.2.2).
+    fn may_send_again(self, method: Method) -> bool {
+        let crossed = self.idle >= SHORTEST_KEEPALIVE && self.took <= self.connect + SERVER_DELAY;
+        self.before_request || (crossed && method.is_idempotent())
     }
 }
 
@@ -58,21 +85,11 @@ struct HeadRead {
     in_parts: bool,
 }
 
-impl HeadRead {
-    /// The connection ended here, like this. Without a word only where TLS had none to say
-    /// either: a server of TLS 1.3 refuses a client's certificate when the client takes the
-    /// handshake for done.
-    fn cut_off(&self, failure: Failure) -> Failure {
-        let is_reset = failure == Failure::Ended(Outcome::Reset);
-        if is_reset && self.first_byte == Instant::ZERO { Failure::Silent } else { failure }
-    }
-}
-
 impl Connection {
-    /// A connection over `wire`, on which nothing has been sent.
-    pub(crate) fn new(wire: Wire) -> Self {
-        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Self { wire, buffer, head: ResponseHead::default() }
+    /// A connection over `wire`, on which nothing has been sent. To open it took `connect`.
+    pub(crate) fn new(wire: Wire, connect: Duration) -> Self {
+        let (buffer, head) = (vec![0; BUFFER_BYTES], ResponseHead::default());
+        Self { wire, buffer, head, connect, idle_since: None }
     }
 
     /// Whether nothing has come since the last response, neither an end nor bytes nobody asked for.
@@ -97,6 +114,7 @@ impl Connection {
             String::from_utf8_lossy(value.unwrap_or(ABSENT)).into_owned()
         });
         let (body_bytes, clean, ended) = self.read_body(head_end, &read, &mut upload).await?;
+        self.idle_since = Some(ended.unwrap_or(read.first_byte));
         let (sent, whole) = upload.ended.unwrap_or((read.first_byte, false));
         let phases = PhaseTimes {
             first_byte: Some(read.first_byte.since(sent)),
@@ -131,8 +149,8 @@ impl Connection {
         self.head.reset();
         loop {
             let count = match self.read(read.filled, upload).await {
-                Ok(0) => return Err(read.cut_off(Failure::Ended(Outcome::Reset))),
-                Err(error) => return Err(read.cut_off(tls::failure_of(&error))),
+                Ok(0) => return Err(self.cut_off(&read, None, (request, &*upload))),
+                Err(error) => return Err(self.cut_off(&read, Some(&error), (request, &*upload))),
                 Ok(count) => count,
             };
             if read.first_byte == Instant::ZERO {
@@ -154,6 +172,39 @@ impl Connection {
                 read.filled -= length;
             }
         }
+    }
+
+    /// The connection was closed before the head was whole, or ended in this error. It was silent
+    /// only where TLS had no word to say either: a server of TLS 1.3 refuses a client's certificate
+    /// when the client takes the handshake for done.
+    fn cut_off(
+        &self,
+        read: &HeadRead,
+        error: Option<&io::Error>,
+        (request, upload): (&Request, &Upload<'_>),
+    ) -> Failure {
+        let failure = error.map_or(Failure::Ended(Outcome::Reset), tls::failure_of);
+        let is_silent =
+            read.first_byte == Instant::ZERO && failure == Failure::Ended(Outcome::Reset);
+        let Some(idle_since) = self.idle_since.filter(|_| is_silent) else { return failure };
+        let now = clock::now();
+        let sent = upload.ended.map_or(now, |(sent, _)| sent);
+        let end = SilentEnd {
+            before_request: is_orderly(error) && self.is_unacknowledged(request, upload),
+            idle: sent.since(idle_since),
+            took: now.since(sent),
+            connect: self.connect,
+        };
+        if end.may_send_again(request.method) { Failure::Unprocessed } else { failure }
+    }
+
+    /// Whether nothing of the request is acknowledged. The end of a connection, other than a reset,
+    /// acknowledges what had come until then.
+    fn is_unacknowledged(&self, request: &Request, upload: &Upload<'_>) -> bool {
+        // After a reset a failed write has told of it, and reading finds an end like any other.
+        let was_reset = upload.ended.is_some_and(|(_, whole)| !whole);
+        let written = request.bytes.len() - upload.rest.len();
+        !was_reset && self.wire.unacknowledged() >= written
     }
 
     /// Reads the body, of which the buffer holds what there is from `start`. Returns its length as
@@ -221,8 +272,20 @@ impl Upload<'_> {
 /// Stands for the value of a field that a response does not have.
 pub(crate) const ABSENT: &[u8] = b"(absent)";
 
+/// Whether a connection was closed rather than reset; with TLS perhaps without its own farewell.
+fn is_orderly(error: Option<&io::Error>) -> bool {
+    error.is_none_or(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+}
+
 /// Holds the longest head that is accepted, and some of a body beside a usual one.
 const BUFFER_BYTES: usize = 16 * 1024;
+
+/// A connection that was idle for less was not closed for that: of the servers in use none has a
+/// default below the two seconds of gunicorn.
+const SHORTEST_KEEPALIVE: Duration = Duration::from_secs(1);
+
+/// What a server may take beside the round trip to close a connection that it has given up.
+const SERVER_DELAY: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
@@ -241,7 +304,7 @@ mod tests {
         let plan = LoadPlan::closed(&address.to_string(), 1, Until::Requests(1)).unwrap();
         let request = Request::of(&plan, &plan.targets[0].0).unwrap();
         let stream = TcpStream::connect(address).await.unwrap();
-        let mut connection = Connection::new(Wire::Plain(stream));
+        let mut connection = Connection::new(Wire::Plain(stream), Duration::ZERO);
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.set_nodelay(true).unwrap();
@@ -279,4 +342,57 @@ mod tests {
     }
 
     const APART: std::time::Duration = std::time::Duration::from_millis(50);
+
+    #[test]
+    fn a_request_is_sent_again_only_where_the_server_did_not_fail_at_it() {
+        let ms = Duration::from_millis;
+        let (idle, took, connect) = (ms(5_000), ms(1), ms(0));
+        let timed_out = SilentEnd { before_request: false, idle, took, connect };
+        assert!(timed_out.may_send_again(Method::Get));
+        assert!(!timed_out.may_send_again(Method::Post), "it may have been processed");
+        let distant = SilentEnd { took: ms(300), connect: ms(300), ..timed_out };
+        assert!(distant.may_send_again(Method::Get));
+        for failed in
+            [SilentEnd { idle: ms(10), ..timed_out }, SilentEnd { took: ms(300), ..timed_out }]
+        {
+            assert!(!failed.may_send_again(Method::Get), "{failed:?}");
+            let unseen = SilentEnd { before_request: true, ..failed };
+            assert!(unseen.may_send_again(Method::Post), "{unseen:?}");
+        }
+    }
+
+    /// What becomes of a POST on a kept connection that the server closes with the answer before
+    /// it, or with the request read.
+    async fn second_post(reads_it: bool) -> Failure {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut plan = LoadPlan::closed(&address.to_string(), 1, Until::Requests(1)).unwrap();
+        plan.method = "POST".to_owned();
+        let request = Request::of(&plan, &plan.targets[0].0).unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let mut connection = Connection::new(Wire::Plain(stream), Duration::ZERO);
+        let (mut server, _) = listener.accept().await.unwrap();
+        let first = async {
+            let _ = server.read(&mut [0; 1024]).await.unwrap();
+            server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+        };
+        let (answered, ()) = tokio::join!(connection.exchange(&request), first);
+        assert!(answered.unwrap().1, "the connection can be used again");
+        if !reads_it {
+            drop(server);
+            return connection.exchange(&request).await.unwrap_err();
+        }
+        let second = async {
+            let _ = server.read(&mut [0; 1024]).await.unwrap();
+            drop(server);
+        };
+        let (failed, ()) = tokio::join!(connection.exchange(&request), second);
+        failed.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn the_kernel_tells_whether_a_request_came_before_its_connection_was_closed() {
+        assert_eq!(second_post(false).await, Failure::Unprocessed);
+        assert_eq!(second_post(true).await, Failure::Ended(Outcome::Reset));
+    }
 }

@@ -119,11 +119,11 @@ impl Http2Connection {
     /// Sends the request and reads the response.
     ///
     /// # Errors
-    /// [`Failure`] where there is no whole response; [`Failure::Silent`] where the server said that
-    /// it has not looked at the request.
+    /// [`Failure`] where there is no whole response; [`Failure::Unprocessed`] where the server said
+    /// that it has not looked at the request.
     pub(crate) async fn exchange(&self, request: &Request) -> Result<WholeResponse, Failure> {
         let begun = self.0.clone().ready().await;
-        let mut send = begun.map_err(|_| Failure::Silent)?;
+        let mut send = begun.map_err(|_| Failure::Unprocessed)?;
         self.converse(&mut send, request).await.map_err(|error| failed(&error))
     }
 
@@ -197,7 +197,7 @@ fn failed(error: &h2::Error) -> Failure {
         _ => false,
     };
     if unseen {
-        return Failure::Silent;
+        return Failure::Unprocessed;
     }
     match error.get_io() {
         Some(error) => tls::failure_by_text(error),

@@ -69,8 +69,8 @@ impl Http3Connection {
     /// request, and take no more of it.
     ///
     /// # Errors
-    /// [`Failure`] where there is no whole response; [`Failure::Silent`] where the server said that
-    /// it has not looked at the request.
+    /// [`Failure`] where there is no whole response; [`Failure::Unprocessed`] where the server said
+    /// that it has not looked at the request.
     pub(crate) async fn exchange(&self, request: &Request) -> Result<WholeResponse, Failure> {
         let begun = self.requests.clone().send_request(request.head.clone()).await;
         let (send, receive) = begun.map_err(|error| self.not_begun(&error))?.split();
@@ -97,9 +97,9 @@ impl Http3Connection {
         match error {
             StreamError::RemoteClosing | StreamError::ConnectionError { .. } => {
                 self.leaving.set(true);
-                Failure::Silent
+                Failure::Unprocessed
             }
-            error if is_rejected(error) => Failure::Silent,
+            error if is_rejected(error) => Failure::Unprocessed,
             error => failed(error),
         }
     }
@@ -131,7 +131,7 @@ impl Http3Connection {
     /// not looked at and can be sent again (RFC 9114, sections 4.1.1 and 5.2).
     fn not_answered(&self, error: &StreamError, id: StreamId) -> Failure {
         let is_excluded = error.is_h3_no_error() && self.known.excludes(id);
-        if is_excluded || is_rejected(error) { Failure::Silent } else { failed(error) }
+        if is_excluded || is_rejected(error) { Failure::Unprocessed } else { failed(error) }
     }
 }
 

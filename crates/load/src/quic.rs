@@ -90,7 +90,7 @@ impl Quic {
         let quinn = agreed?;
         let connect = clock::now().since(begun);
         let (wire, driver) = Http3Connection::open(quinn.clone()).await.map_err(|failure| {
-            NoConnection { outcome: failure.on_new(), shortage: None, reason: None }
+            NoConnection { outcome: failure.outcome(), shortage: None, reason: None }
         })?;
         let drivers = &mut *self.drivers.borrow_mut();
         while drivers.try_join_next().is_some() {}

@@ -63,8 +63,8 @@ impl Session {
     /// Sends the request and reads the response.
     ///
     /// # Errors
-    /// [`Failure`] where there is no whole response; [`Failure::Silent`] where the server said that
-    /// it has not looked at the request.
+    /// [`Failure`] where there is no whole response; [`Failure::Unprocessed`] where the server said
+    /// that it has not looked at the request.
     pub(crate) async fn exchange(&self, request: &Request) -> Result<WholeResponse, Failure> {
         match self {
             Self::Http2(session) => session.exchange(request).await,

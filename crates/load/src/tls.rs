@@ -144,7 +144,7 @@ pub(crate) fn outcome_of(error: &io::Error) -> Outcome {
 pub(crate) fn failure_of(error: &io::Error) -> Failure {
     match outcome_of(error) {
         Outcome::Reset => Failure::Ended(Outcome::Reset),
-        outcome => Failure::Tls(outcome, in_words(error)),
+        outcome => Failure::WithReason(outcome, in_words(error)),
     }
 }
 
@@ -153,9 +153,9 @@ pub(crate) fn failure_by_text(error: &io::Error) -> Failure {
     let reason = in_words(error);
     match error.kind() {
         io::ErrorKind::InvalidData if reason.starts_with(ALERT) => {
-            Failure::Tls(Outcome::ConnectRefused, reason)
+            Failure::WithReason(Outcome::ConnectRefused, reason)
         }
-        io::ErrorKind::InvalidData => Failure::Tls(Outcome::BadAnswer, reason),
+        io::ErrorKind::InvalidData => Failure::WithReason(Outcome::BadAnswer, reason),
         _ => Failure::Ended(Outcome::Reset),
     }
 }
@@ -375,7 +375,7 @@ mod tests {
         for error in errors.map(|error| io::Error::new(io::ErrorKind::InvalidData, error)) {
             let through_h2 = io::Error::new(error.kind(), error.to_string());
             assert_eq!(failure_by_text(&through_h2), failure_of(&error));
-            assert!(matches!(failure_of(&error), Failure::Tls(..)), "{error}");
+            assert!(matches!(failure_of(&error), Failure::WithReason(..)), "{error}");
         }
         let reset = io::ErrorKind::ConnectionReset.into();
         assert_eq!(failure_by_text(&reset), failure_of(&reset));

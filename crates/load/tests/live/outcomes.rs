@@ -3,6 +3,10 @@
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use loadline_core::{time::Duration, units::Rate};
@@ -14,6 +18,8 @@ use crate::{
     one_user, run,
     server::{Server, read_request, wait_closed},
 };
+
+const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 fn outcomes(server: &Server, requests: u64) -> Outcomes {
     run(&one_user(&server.url(), requests)).outcomes
@@ -226,19 +232,49 @@ fn beyond_the_limit_in_flight_requests_are_dropped() {
     assert_eq!(record.outcomes, expected);
 }
 
+/// As servers do that crash at a request, at once or after some work.
 #[test]
-fn a_kept_connection_closed_under_a_request_is_stale_and_the_request_counts_once() {
-    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+fn a_request_that_was_read_on_a_kept_connection_and_not_answered_is_a_reset_and_sent_once() {
+    for (method, works, reset) in
+        [("GET", 0, true), ("GET", 0, false), ("GET", 50, true), ("POST", 50, true)]
+    {
+        let received = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&received);
+        let server = Server::start(move |_, mut stream| {
+            read_request(&mut stream);
+            counted.fetch_add(1, Ordering::SeqCst);
+            stream.write_all(EMPTY).unwrap();
+            if read_request(&mut stream) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(works));
+            if reset {
+                SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+            }
+        });
+        let mut plan = one_user(&server.url(), 4);
+        plan.method = method.to_owned();
+        let record = run(&plan);
+        let expected = Outcomes { ok: 2, reset: 2, ..Outcomes::default() };
+        assert_eq!(record.outcomes, expected, "{method}, {works} ms, reset {reset}");
+        assert_eq!((record.stale, server.connections()), (0, 2));
+        assert_eq!(received.load(Ordering::SeqCst), 4, "{method}, {works} ms, reset {reset}");
+    }
+}
+
+#[test]
+fn a_connection_that_ended_while_it_was_idle_is_replaced_before_a_post_is_sent() {
     let server = Server::start(|_, mut stream| {
         read_request(&mut stream);
-        stream.write_all(ANSWER).unwrap();
-        // The next request is read and never answered.
-        read_request(&mut stream);
+        stream.write_all(EMPTY).unwrap();
     });
-    let measured = run(&one_user(&server.url(), 3));
-    assert_eq!(measured.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
-    assert_eq!(measured.stale, 2);
-    assert_eq!(server.connections(), 3);
+    let mut plan = one_user(&server.url(), 3);
+    plan.method = "POST".to_owned();
+    let Pattern::Closed { think, .. } = &mut plan.pattern else { unreachable!() };
+    *think = Duration::from_millis(100);
+    let record = run(&plan);
+    assert_eq!(record.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
+    assert_eq!((record.stale, server.connections()), (0, 3));
 }
 
 #[test]

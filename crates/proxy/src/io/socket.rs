@@ -20,6 +20,7 @@ use std::{
 
 use loadline_core::decide::reason::{Phase, Reason};
 use loadline_http1::Version;
+use loadline_linux::socket::unacknowledged;
 use rustix::{
     net::{SendFlags, send},
     pipe::{SpliceFlags, splice},
@@ -36,7 +37,6 @@ use crate::{
     http2::{Call, Stream, StreamFailure},
     http3,
     io::{hang_up::HangUp, pipe::Pipe},
-    listener::syscalls::unsent,
     store::FileReply,
     telemetry::meter::Meter,
     tls::{ClientTls, Tls},
@@ -487,8 +487,7 @@ impl Socket {
     /// How many bytes of all that was sent to it the peer may not have: a reset would take them
     /// away.
     pub(crate) fn unsent(&self) -> u32 {
-        let bytes = self.as_fd().and_then(|fd| unsent(&fd).ok());
-        bytes.map_or(0, i32::unsigned_abs)
+        self.as_fd().and_then(|fd| unacknowledged(&fd).ok()).unwrap_or(0)
     }
 
     /// Lets the kernel find out about a peer that has vanished, for connections without timeouts.

@@ -55,19 +55,6 @@ pub(crate) fn steer(socket: &impl AsRawFd, program: &[sock_filter]) -> io::Resul
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// How many bytes the kernel has for the peer of a TCP connection that the peer has not
-/// acknowledged.
-///
-/// # Errors
-/// The kernel's.
-pub(crate) fn unsent(socket: &impl AsRawFd) -> io::Result<libc::c_int> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the kernel writes one integer through the pointer, to `bytes`, which outlives the
-    // call.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    if done == 0 { Ok(bytes) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Registers `listener` with the reactor. tokio's own listener would register every connection it
 /// accepts as well.
 ///
