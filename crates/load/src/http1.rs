@@ -8,7 +8,7 @@ use std::{
 };
 
 use loadline_core::time::{Duration, Instant};
-use loadline_http1::{BodyReader, Method, ResponseHead, Status};
+use loadline_http1::{BodyReader, HeadLimits, Method, ParseError, ResponseHead, Status};
 use loadline_linux::clock;
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
@@ -46,6 +46,11 @@ impl Failure {
             Self::Unprocessed => Outcome::Reset,
             Self::Ended(outcome) | Self::WithReason(outcome, _) => outcome,
         }
+    }
+
+    /// What came is no HTTP/1.1, or has a head beyond the limits.
+    fn bad(error: ParseError) -> Self {
+        Self::WithReason(Outcome::BadAnswer, format!("bad response: {error}"))
     }
 }
 
@@ -88,7 +93,7 @@ struct HeadRead {
 impl Connection {
     /// A connection over `wire`, on which nothing has been sent. To open it took `connect`.
     pub(crate) fn new(wire: Wire, connect: Duration) -> Self {
-        let (buffer, head) = (vec![0; BUFFER_BYTES], ResponseHead::default());
+        let (buffer, head) = (vec![0; BUFFER_BYTES], ResponseHead::new(HEAD_LIMITS));
         Self { wire, buffer, head, connect, idle_since: None }
     }
 
@@ -148,6 +153,9 @@ impl Connection {
         let mut read = HeadRead { bytes: 0, filled: 0, first_byte: Instant::ZERO, in_parts: false };
         self.head.reset();
         loop {
+            if read.filled == self.buffer.len() {
+                self.buffer.resize((read.filled * 2).min(HEAD_LIMITS.bytes), 0);
+            }
             let count = match self.read(read.filled, upload).await {
                 Ok(0) => return Err(self.cut_off(&read, None, (request, &*upload))),
                 Err(error) => return Err(self.cut_off(&read, Some(&error), (request, &*upload))),
@@ -162,7 +170,7 @@ impl Connection {
             while let Status::Complete(length) = self
                 .head
                 .parse(&self.buffer[..read.filled], request.method)
-                .map_err(|_| Failure::Ended(Outcome::BadAnswer))?
+                .map_err(Failure::bad)?
             {
                 read.bytes += length as u64;
                 if !self.head.is_interim() {
@@ -216,12 +224,11 @@ impl Connection {
         head: &HeadRead,
         upload: &mut Upload<'_>,
     ) -> Result<(u64, bool, Option<Instant>), Failure> {
-        const BAD: Failure = Failure::Ended(Outcome::BadAnswer);
         let mut body = BodyReader::new(self.head.framing());
         let (mut start, mut end) = (start, head.filled);
         let (mut bytes, mut apart) = (0, head.in_parts);
         loop {
-            let progress = body.feed(&self.buffer[start..end]).map_err(|_| BAD)?;
+            let progress = body.feed(&self.buffer[start..end]).map_err(Failure::bad)?;
             bytes += progress.consumed as u64;
             if progress.finished {
                 let clean = progress.consumed == end - start;
@@ -277,8 +284,11 @@ fn is_orderly(error: Option<&io::Error>) -> bool {
     error.is_none_or(|error| error.kind() == io::ErrorKind::UnexpectedEof)
 }
 
-/// Holds the longest head that is accepted, and some of a body beside a usual one.
+/// Holds a usual head and some of a body; it grows for a longer head.
 const BUFFER_BYTES: usize = 16 * 1024;
+
+/// The longest head that is accepted.
+const HEAD_LIMITS: HeadLimits = HeadLimits { bytes: 256 * 1024, fields: 1_000 };
 
 /// A connection that was idle for less was not closed for that: of the servers in use none has a
 /// default below the two seconds of gunicorn.

@@ -204,7 +204,37 @@ fn what_is_not_http_is_a_bad_answer() {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
     ] {
         let expected = Outcomes { bad_answer: 2, ..Outcomes::default() };
-        assert_eq!(outcomes(&Server::answering(answer), 2), expected);
+        let record = run(&one_user(&Server::answering(answer).url(), 2));
+        assert_eq!(record.outcomes, expected);
+        let reasons = record.reasons;
+        assert!(reasons.len() == 1 && reasons.values().all(|count| *count == 2), "{reasons:?}");
+    }
+}
+
+/// A response of 200 with so many fields of so many bytes.
+fn with_fields(count: usize, bytes: usize) -> &'static [u8] {
+    let field = format!("X: {}\r\n", "x".repeat(bytes));
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n", field.repeat(count));
+    head.into_bytes().leak()
+}
+
+#[test]
+fn a_head_is_read_that_is_long_or_has_many_fields_and_one_beyond_the_limits_is_told_as_such() {
+    for (count, bytes, why) in [
+        (2, 100_000, ""),
+        (990, 1, ""),
+        (3, 100_000, "head exceeds its size limit"),
+        (1_001, 1, "head has too many fields"),
+    ] {
+        let record = run(&one_user(&Server::answering(with_fields(count, bytes)).url(), 2));
+        let reasons: Vec<_> = record.reasons.iter().collect();
+        match why {
+            "" => assert_eq!((record.outcomes.ok, &reasons[..]), (2, &[][..]), "{count} fields"),
+            why => {
+                let [(told, 2)] = &reasons[..] else { panic!("{count} fields: {reasons:?}") };
+                assert!(told.contains(why) && record.outcomes.bad_answer == 2, "{told}");
+            }
+        }
     }
 }
 

@@ -266,9 +266,15 @@ Examples:
   loadline bench 10.0.0.11 --rate 90000 --with load-1,load-2,load-3 --token-file agent.token
 
 Every request ends in one class: ok (1xx to 3xx), 4xx, 5xx, connect refused, connect timeout,
-timeout, reset (ended before the answer was whole), bad answer (not HTTP), dropped (by the
-generator), cut off (by an interrupt). A run with --duration waits for the answers under way at
-its end, at most --timeout. SIGINT (Ctrl-C) or SIGTERM ends it and prints what there is.
+timeout, reset (ended before the answer was whole), bad answer (no valid HTTP, or over HTTP/1.1 a
+head of more than 256 KiB or 1,000 fields; the page says why), dropped (by the generator), cut off
+(by an interrupt). A run with --duration waits for the answers under way at its end, at most
+--timeout. SIGINT (Ctrl-C) or SIGTERM ends it and prints what there is.
+
+A request is sent again, and counted once, where its server closed the kept connection before any of
+the request had come there; or, if the method is idempotent (no POST, no PATCH), closed it at once
+after a second or more without a request. Any other end of a connection without an answer is a
+reset.
 
 Of a name with several addresses the first that takes a connection gets all requests; the page and
 the record say which.

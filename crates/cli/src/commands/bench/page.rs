@@ -96,7 +96,7 @@ fn outcomes(page: &mut String, record: &LoadRecord) {
     line(page, format_args!("  {:<16}{total:>10}  of {} planned", "sum", record.planned));
     counts(page, "status", &record.statuses);
     counts(page, "header", &record.by_header);
-    counts(page, "TLS:", &record.reasons);
+    counts(page, "reason", &record.reasons);
 }
 
 /// A share that is neither nothing nor all is not printed as one of them.
