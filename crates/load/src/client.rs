@@ -6,8 +6,8 @@
 //! fail at it: none of the request had come there when it closed the connection; or the method is
 //! idempotent, the connection was idle for a second at least, and its end came within a round trip
 //! and some milliseconds of the request. Any other end without a response is a reset. Over HTTP/2
-//! and HTTP/3 it is the server that says which requests it has not looked at; those are sent once
-//! more.
+//! and HTTP/3 it is the server that says which requests it has not looked at; those are sent again
+//! for as long as it closes connections, and once where it refuses them alone.
 
 use std::{borrow::Cow, cell::Cell, collections::HashMap, net::SocketAddr, rc::Rc};
 
@@ -252,19 +252,23 @@ impl Client {
             let answered = session.exchange(&route.request).await;
             return self.conclude(answered, opened.get());
         }
-        opening.set(true);
-        let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
-        opening.set(false);
-        match place.session().exchange(&route.request).await {
-            Err(Failure::Unprocessed) if place.reused => self.tally.count_stale(),
-            answered => return self.conclude(answered, opened.get()),
+        let mut was_refused = false;
+        loop {
+            opening.set(true);
+            let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
+            opening.set(false);
+            let answered = place.session().exchange(&route.request).await;
+            if answered != Err(Failure::Unprocessed) || !place.reused {
+                return self.conclude(answered, opened.get());
+            }
+            // A connection that takes no more requests is replaced, however many of them do so.
+            let is_refused = place.session().is_open().await;
+            if is_refused && was_refused {
+                return self.conclude(answered, opened.get());
+            }
+            was_refused |= is_refused;
+            self.tally.count_stale();
         }
-        drop(place);
-        opening.set(true);
-        let place = host.sessions.place(async || self.begin(host, &opened).await).await?;
-        opening.set(false);
-        let answered = place.session().exchange(&route.request).await;
-        self.conclude(answered, opened.get())
     }
 
     fn conclude(

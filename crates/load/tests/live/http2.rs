@@ -166,6 +166,44 @@ fn answer_too_late(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
+/// Answers two requests and says that it takes no more, as nginx does after keepalive_requests.
+fn answer_two(mut stream: TcpStream) -> io::Result<()> {
+    const HEADERS: u8 = 1;
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    stream.read_exact(&mut [0; 24])?;
+    stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0])?;
+    let mut answered = 0;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let [high, middle, low, kind, flags, id @ ..] = head;
+        let length = u32::from_be_bytes([0, high, middle, low]);
+        stream.read_exact(&mut vec![0; length as usize])?;
+        if kind == SETTINGS && flags == 0 {
+            stream.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0])?;
+        } else if kind == HEADERS && answered < 2 {
+            answered += 1;
+            // `:status: 200` with END_HEADERS and END_STREAM.
+            stream.write_all(&[&[0, 0, 1, HEADERS, 5][..], &id, &[0x88]].concat())?;
+            if answered == 2 {
+                let last = [&[0, 0, 8, GOAWAY, 0, 0, 0, 0, 0][..], &id, &[0, 0, 0, 0]].concat();
+                stream.write_all(&last)?;
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_that_find_one_connection_after_another_used_up_are_sent_until_they_are_answered() {
+    let server = Server::start(|_, stream| drop(answer_two(stream)));
+    let mut plan = LoadPlan::closed(&server.url(), 10, Until::Requests(4)).unwrap();
+    plan.transport.protocol = Protocol::Http2;
+    let record = run(&plan);
+    assert_eq!(record.outcomes, Outcomes { ok: 40, ..Outcomes::default() });
+    assert!(server.connections() >= 20, "{} connections", server.connections());
+}
+
 /// The server has done nothing wrong by answering what nobody waits for any more.
 #[test]
 fn however_many_requests_time_out_their_late_responses_break_no_connection() {
