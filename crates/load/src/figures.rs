@@ -242,13 +242,15 @@ impl Figures {
     }
 
     /// Where the run ends in its figures. After its plan it goes on for responses alone: a time-out
-    /// at its end makes the rate no lower. One that got no response ends with its last failure. An
-    /// open loop is not over before its plan is: the pause after its last request is a part of it.
+    /// at its end makes the rate no lower. One that got no response ends with its last failure. A
+    /// run is not over before its plan is: the pause after its last request is a part of it.
     fn elapsed(&self, plan: &LoadPlan) -> Duration {
         let without_plan = if self.statuses.is_empty() { self.last_ended } else { Duration::ZERO };
-        let planned = plan.ends().filter(|_| !self.interrupted).unwrap_or_default();
         let last = self.latest.max(self.last_ended.min(self.lasts.unwrap_or(without_plan)));
-        last.max(planned)
+        if self.interrupted {
+            return last;
+        }
+        (last + plan.last_pause()).max(plan.ends().unwrap_or_default())
     }
 
     /// How late requests went out.

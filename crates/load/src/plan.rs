@@ -255,8 +255,8 @@ impl LoadPlan {
         }
     }
 
-    /// When the plan of an open loop is over, as far as that is known: with its time, or at even
-    /// distances one after its last request.
+    /// When the plan is over, as far as that is known: with its time, or at even distances one
+    /// after its last request.
     pub(crate) fn ends(&self) -> Option<Duration> {
         match &self.pattern {
             Pattern::Open { timetable, until: until @ Until::Requests(_), .. } => {
@@ -264,7 +264,16 @@ impl LoadPlan {
                 is_even.then(|| timetable.lasts(*until))
             }
             Pattern::Open { timetable, until, .. } => Some(timetable.lasts(*until)),
-            Pattern::Closed { .. } => None,
+            Pattern::Closed { .. } => self.lasts(),
+        }
+    }
+
+    /// What belongs to the plan after its last response: where users send a number of requests, the
+    /// time that they think after the last as after the others.
+    pub(crate) const fn last_pause(&self) -> Duration {
+        match self.pattern {
+            Pattern::Closed { think, until: Until::Requests(_), .. } => think,
+            _ => Duration::ZERO,
         }
     }
 

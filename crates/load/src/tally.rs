@@ -25,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WholeResponse {
     pub(crate) status: u16,
-    /// Bytes read for it, head and body.
+    /// Its bytes, head and body.
     pub(crate) bytes: u64,
     /// The value of the field that answers are counted by; none where it is absent or not asked.
     pub(crate) counted: Option<String>,
@@ -245,7 +245,7 @@ const RECENT_DIGITS: u8 = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{LoadPlan, Until};
+    use crate::plan::{LoadPlan, Pattern, Until};
     use loadline_core::units::Rate;
     use proptest::prelude::*;
 
@@ -368,6 +368,26 @@ mod tests {
                 let record = tally.close(None, interrupted).record(&plan);
                 assert_eq!(record.achieved == rate, !interrupted, "{until:?}: {record:?}");
             }
+        }
+    }
+
+    /// The interactive response time law, with a response time of zero.
+    #[test]
+    fn a_user_who_thinks_two_seconds_sends_a_request_in_two() {
+        for (until, requests) in
+            [(Until::Elapsed(Duration::from_secs(4)), 2), (Until::Requests(3), 3)]
+        {
+            let mut plan = LoadPlan::closed("localhost", 1, until).unwrap();
+            let Pattern::Closed { think, .. } = &mut plan.pattern else { unreachable!() };
+            *think = Duration::from_secs(2);
+            let tally = Tally::new(plan.lasts());
+            for number in 0..requests {
+                let mut ticket = tally.plan(ms(number * 2_000));
+                ticket.send(ms(number * 2_000));
+                ticket.end(ms(number * 2_000), answer(200));
+            }
+            let record = tally.close(None, false).record(&plan);
+            assert_eq!(record.achieved, Rate::milli_per_sec(500), "{until:?}: {record:?}");
         }
     }
 
