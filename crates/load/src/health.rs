@@ -13,10 +13,11 @@
 //! planned instant, of which `S` were sent, the last `T'` after the start, it is
 //! `S / P * T / max(T, T' - 5 ms)`. A generator that falls behind sends all in the end, but later
 //! than planned; the second factor is its rate over the planned one. One that stood still and
-//! caught up before the end sent them all in the plan's time: its lag tells. What the user's own
-//! limit of requests in flight dropped was not owed and counts on neither side, nor does what an
-//! interrupt cut off before its send. In a closed loop nothing can be late but by the server, and
-//! the share is 1.
+//! caught up before the end sent them all in the plan's time, and requests that are all planned for
+//! the start have no rate (the factor is 1): there the lag tells. What the user's own limit of
+//! requests in flight dropped was not owed and counts on neither side, nor does what an interrupt
+//! cut off before its send. In a closed loop nothing can be late but by the server, and the share
+//! is 1.
 
 use std::{cell::Cell, fmt};
 
@@ -99,7 +100,8 @@ fn sent_share(signs: &Signs) -> f64 {
     }
     let planned_for = signs.planned_for.as_secs_f64();
     let sent_for = signs.sent_for.saturating_sub(LAG_ALLOWED).as_secs_f64();
-    let pace = if sent_for > planned_for { planned_for / sent_for } else { 1.0 };
+    let is_behind = planned_for > 0.0 && sent_for > planned_for;
+    let pace = if is_behind { planned_for / sent_for } else { 1.0 };
     signs.sent as f64 / signs.owed as f64 * pace
 }
 
@@ -255,6 +257,14 @@ mod tests {
     fn a_short_run_is_not_late_for_a_wake_of_a_millisecond() {
         let short = Signs { owed: 2, sent: 2, planned_for: ms(10), sent_for: ms(12), ..well() };
         assert_eq!(judge(&short).sent_share, 1.0);
+    }
+
+    #[test]
+    fn requests_that_are_all_planned_for_the_start_have_no_rate_to_fall_behind() {
+        let burst = Signs { owed: 300, sent: 300, planned_for: ms(0), sent_for: ms(9), ..well() };
+        assert_eq!(judge(&burst), judge(&well()));
+        assert!(!judge(&Signs { lag: ms(6), ..burst }).faults.is_empty());
+        assert_eq!(judge(&Signs { sent: 150, ..burst }).sent_share, 0.5);
     }
 
     #[test]
