@@ -37,6 +37,10 @@ impl Request {
         let authority = target.authority();
         let host = given(plan, "host").unwrap_or(&authority);
         let framing = framing(method, plan.body.len());
+        if host.is_empty() {
+            let instead = "give it a value, or leave it out for that of the URL";
+            return Err(PlanError::Reserved { name: "Host".to_owned(), instead });
+        }
         let fields = fields(plan)?;
         let mut bytes = Vec::new();
         let mut head = MessageBuilder::request(&mut bytes, &plan.method, target.path(), host)?;
@@ -199,6 +203,14 @@ mod tests {
         assert_eq!(names, ["user-agent", "accept", "x-a", "content-length"]);
         plan.headers = vec![("Host".to_owned(), "example.org".to_owned())];
         assert_eq!(request(&plan).unwrap().head.uri(), "https://example.org/a?b");
+    }
+
+    #[test]
+    fn a_host_without_a_value_is_no_fault_of_the_path() {
+        let mut plan = plan("localhost/ok");
+        plan.headers = vec![("host".to_owned(), String::new())];
+        let told = request(&plan).unwrap_err().to_string();
+        assert!(told.contains("`Host` cannot be set"), "{told}");
     }
 
     #[test]

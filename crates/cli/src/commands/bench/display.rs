@@ -1,4 +1,4 @@
-//! Progress on the standard error: a bar on a terminal, a line now and then in a log.
+//! Progress on the standard error: one line on a terminal, a line now and then in a log.
 
 use std::{
     cell::Cell,
@@ -24,7 +24,7 @@ impl Display {
             (true, _) => Self::Nothing,
             (false, false) => Self::Lines(Cell::new(LINE_EVERY)),
             (false, true) => {
-                let style = ProgressStyle::with_template("{bar:12} {percent:>3} % {wide_msg}")
+                let style = ProgressStyle::with_template("{percent:>3} % {wide_msg}")
                     .expect("the template is a constant that parses");
                 Self::Bar(ProgressBar::new(STEPS).with_style(style))
             }
@@ -55,21 +55,21 @@ impl Display {
     }
 }
 
+/// What can be spared where a terminal is narrow comes last.
 fn line(progress: &Progress) -> String {
-    let times = if progress.rate == Rate::default() {
-        // A time of zero would look like a fast server where there was no response at all.
-        "no answer ok".to_owned()
-    } else {
-        let rate = progress.rate.as_per_sec_f64();
-        let (p50, p99) = (millis(progress.p50), millis(progress.p99));
-        format!("{rate:.0}/s ok, p50 {p50}, p99 {p99}")
-    };
+    let elapsed = progress.elapsed.as_secs_f64();
     let errors = match progress.outcomes.failed() {
         1 => "1 error".to_owned(),
         count => format!("{count} errors"),
     };
-    let elapsed = progress.elapsed.as_secs_f64();
-    format!("{elapsed:.1} s, {times}, {} in flight, {errors}", progress.in_flight)
+    let in_flight = progress.in_flight;
+    if progress.rate == Rate::default() {
+        // A time of zero would look like a fast server where there was no response at all.
+        return format!("{elapsed:.1} s, no answer ok, {errors}, {in_flight} in flight");
+    }
+    let rate = progress.rate.as_per_sec_f64();
+    let (p50, p99) = (millis(progress.p50), millis(progress.p99));
+    format!("{elapsed:.1} s, {rate:.0}/s ok, {errors}, p50 {p50}, p99 {p99}, {in_flight} in flight")
 }
 
 const STEPS: u64 = 1_000;
@@ -94,9 +94,13 @@ mod tests {
             p50: Duration::from_micros(38_400),
             p99: Duration::from_millis(371),
         };
-        let expected = "2.5 s, 199/s ok, p50 38.4 ms, p99 371 ms, 8 in flight, 2 errors";
+        let expected = "2.5 s, 199/s ok, 2 errors, p50 38.4 ms, p99 371 ms, 8 in flight";
         assert_eq!(line(&progress), expected);
         let hung = Progress { rate: Rate::default(), p50: Duration::ZERO, ..progress };
-        assert_eq!(line(&hung), "2.5 s, no answer ok, 8 in flight, 2 errors");
+        assert_eq!(line(&hung), "2.5 s, no answer ok, 2 errors, 8 in flight");
+        let outcomes = Outcomes { reset: 1_234, ..Outcomes::default() };
+        let busy = Progress { rate: Rate::per_sec(5_000), in_flight: 500, outcomes, ..progress };
+        let told = line(&busy);
+        assert!(told.len() <= 74, "80 columns less those of the percentage: {told}");
     }
 }

@@ -17,6 +17,7 @@ struct Column {
 
 /// The rows, where there is more than one moment.
 pub(super) fn write(page: &mut String, record: &LoadRecord) {
+    let record = record.without_cut_off();
     let columns = columns(&record.moments);
     if columns.len() < 2 {
         return;
@@ -126,6 +127,17 @@ mod tests {
     fn a_run_without_a_response_has_no_response_time() {
         let page = drawn(vec![moment(1_000, 0, 5), moment(2_000, 0, 5)]);
         assert!(page.contains("  p99           max none"), "{page}");
+    }
+
+    #[test]
+    fn what_an_interrupt_cut_off_is_not_among_what_was_not_ok() {
+        let mut moments = vec![moment(1_000, 80, 0), moment(2_000, 40, 0)];
+        moments[1].outcomes.cut_off = 3;
+        let outcomes = Outcomes { ok: 120, cut_off: 3, ..Outcomes::default() };
+        let record = LoadRecord { interrupted: true, outcomes, moments, ..LoadRecord::default() };
+        let mut page = String::new();
+        write(&mut page, &record);
+        assert!(page.contains("  ok  ") && !page.contains("not ok"), "{page}");
     }
 
     #[test]
