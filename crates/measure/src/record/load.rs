@@ -31,9 +31,9 @@ pub struct LoadRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<HostAddress>,
     /// Duration of the run in seconds: from the first planned send time to the last response, or to
-    /// the last failure while the plan went on. An open loop that is not interrupted lasts at least
-    /// to the end of its plan: that of its duration, or with even distances one distance after the
-    /// last request.
+    /// the last failure while the plan went on. A run that is not interrupted lasts at least to the
+    /// end of its plan: that of its duration, or with even distances one distance after the last
+    /// request. Users who send a number of requests think after the last as well.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
@@ -63,7 +63,7 @@ pub struct LoadRecord {
     pub spreads: Spreads,
     /// Timeline of the run, interval by interval.
     pub moments: Vec<Moment>,
-    /// Bytes of responses, headers included.
+    /// Bytes of whole responses, headers included; not what was read of responses that failed.
     pub bytes_read: u64,
     /// Responses by status code.
     #[serde(with = "number::by_status")]
@@ -71,14 +71,15 @@ pub struct LoadRecord {
     pub statuses: BTreeMap<u16, u64>,
     /// Responses by the value of the header given with `--count-by`.
     pub by_header: BTreeMap<String, u64>,
-    /// Failed TLS handshakes by reason, in the words of the TLS library.
+    /// Failed TLS handshakes, in the words of the TLS library, and HTTP/1.1 responses that were not
+    /// valid or had too long a head, by reason.
     #[serde(default)]
     pub reasons: BTreeMap<String, u64>,
     /// Number of connections opened.
     pub connections: u64,
-    /// Number of keep-alive connections that were closed by the server when a request was written
-    /// to them. Each such request was sent again on a new connection, and `outcomes` counts the
-    /// result of that.
+    /// How often a request was sent again on another connection, because the server had closed the
+    /// keep-alive connection or, over HTTP/2 and HTTP/3, refused the request before it processed
+    /// it. `outcomes` counts the result of the last time.
     pub stale: u64,
     /// Whether the run was interrupted before the end of its plan; `planned` then counts the
     /// requests due until that moment.
@@ -265,7 +266,7 @@ pub struct Moment {
     pub outcomes: Outcomes,
     /// Requests in flight at the end of the interval.
     pub in_flight: u64,
-    /// Bytes of responses that were read.
+    /// Bytes of the whole responses that ended in it, headers included.
     pub bytes_read: u64,
     /// Mean response time of successful requests that ended.
     #[serde(rename = "mean_ms", with = "number::ms")]
