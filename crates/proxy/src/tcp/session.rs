@@ -10,6 +10,8 @@
 //! latency is the time to connect. Only failing to connect counts against a server: a connection
 //! that breaks later may have any reason.
 
+mod linger;
+
 use std::{
     future::poll_fn,
     io, mem,
@@ -28,7 +30,7 @@ use loadline_core::{
     state::ServiceCounter,
     time::{Duration, Instant},
 };
-use tokio::{task::spawn_local, time::timeout};
+use tokio::task::spawn_local;
 
 use crate::{
     http::{
@@ -44,12 +46,7 @@ use crate::{
         handle::{ConnectionGuard, ListenerHandle},
         proxy_protocol::{self, Ends},
     },
-    runtime::{
-        random::hash,
-        timer::{TICK, Timer},
-        view::View,
-        worker::Worker,
-    },
+    runtime::{random::hash, timer::Timer, view::View, worker::Worker},
     tcp::{
         client_hello::{self, Hello},
         tunnel::{End, Tunnel},
@@ -97,14 +94,6 @@ struct Record {
     /// Why it, or the last attempt that was repeated, failed.
     reason: Option<Reason>,
     counted: bool,
-}
-
-/// What the client has not taken of all that was sent to it.
-#[derive(Clone, Copy)]
-struct Untaken {
-    bytes: u32,
-    /// Since when it is so much.
-    since: Instant,
 }
 
 /// Why a client is not given a server.
@@ -370,51 +359,6 @@ impl StreamSession {
         })
         .await
     }
-
-    /// Resets the client's connection, once the client has what the server said before.
-    async fn cut(mut self) {
-        let (mut untaken, mut watch) = (self.untaken(), None);
-        while untaken.bytes > 0 && self.may_wait(&mut untaken) {
-            let broken = poll_fn(|cx| self.client.socket.poll_broken(cx, &mut watch));
-            if timeout(TICK, broken).await.is_ok() {
-                break;
-            }
-        }
-        self.client.socket.reset();
-    }
-
-    /// Reads what a client still sends to a server that has closed, and throws it away while the
-    /// client takes what the server said, and for a while after: closing at once would take the
-    /// last bytes from the client.
-    async fn linger(&mut self) {
-        let mut untaken = self.untaken();
-        while self.may_wait(&mut untaken) {
-            let Self { worker, client, .. } = self;
-            let fill = poll_fn(|cx| client.poll_fill(cx, &worker.buffers));
-            match timeout(TICK, fill).await {
-                Ok(Ok(buffer)) => worker.buffers.give(buffer),
-                Ok(Err(_)) => return,
-                Err(_) => {}
-            }
-        }
-    }
-
-    fn untaken(&self) -> Untaken {
-        let since = self.worker.timers.coarse_now();
-        Untaken { bytes: self.client.socket.unsent(), since }
-    }
-
-    /// Whether the client may be waited for. While it has something left to take it has as long as
-    /// for any byte.
-    fn may_wait(&self, untaken: &mut Untaken) -> bool {
-        let now = self.untaken();
-        if now.bytes < untaken.bytes {
-            *untaken = now;
-        }
-        let limit = if untaken.bytes > 0 { self.idle } else { LINGER };
-        let is_late = limit > Duration::ZERO && now.since.since(untaken.since) >= limit;
-        !is_late && !self.worker.is_stopped() && !self.pass.listener.is_cut()
-    }
 }
 
 impl Record {
@@ -580,6 +524,3 @@ const fn told_as(protocol: Protocol) -> &'static str {
         Protocol::Tls | Protocol::TlsPassthrough => "TLS",
     }
 }
-
-/// How long a client may take to notice that the connection is over.
-const LINGER: Duration = Duration::from_secs(1);
