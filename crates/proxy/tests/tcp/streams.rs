@@ -18,7 +18,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::support::{
     PATIENCE, Proxy, SHORT, echo, exactly, fleet, listening, nobody, reset, server, service,
-    until_closed,
+    until_closed, wait_until,
 };
 
 const SIZE: usize = 5_000_001;
@@ -136,16 +136,35 @@ fn slow(proxy: &Proxy) -> TcpStream {
 
 const ANSWER: usize = 120_000;
 
+/// Waits until the peer's kernel has all that was sent to it.
+fn until_acknowledged(stream: &TcpStream) {
+    let [local, remote] = [stream.local_addr(), stream.peer_addr()]
+        .map(|address| format!(":{:04X}", address.unwrap().port()));
+    let is_through = || {
+        let table = fs::read_to_string("/proc/net/tcp").unwrap();
+        let queues = table.lines().find_map(|line| {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            let is_it = fields[1].ends_with(&local) && fields[2].ends_with(&remote);
+            is_it.then(|| fields[4].to_owned())
+        });
+        queues.unwrap().starts_with("00000000:")
+    };
+    wait_until(is_through, "the acknowledgment of all that was sent");
+}
+
 #[test]
 fn a_slow_client_that_goes_on_talking_gets_all_of_what_its_server_said_before_it_closed() {
-    let answering = server(|mut stream| {
+    let (told, heard) = std::sync::mpsc::channel();
+    let answering = server(move |mut stream| {
         exactly(&mut stream, 2);
         stream.write_all(&[b'x'; ANSWER]).unwrap();
+        drop(stream);
+        told.send(()).unwrap();
     });
     let proxy = Proxy::to(&[answering]);
     let mut client = slow(&proxy);
     client.write_all(b"hi").unwrap();
-    thread::sleep(SHORT.to_std());
+    heard.recv_timeout(PATIENCE).expect("the end of the server's connection");
     client.write_all(b"?").unwrap();
     thread::sleep(SHORT.to_std() * 8);
     client.write_all(b"?").unwrap();
@@ -158,7 +177,7 @@ fn a_slow_client_gets_all_of_what_its_server_said_before_it_reset_the_connection
     let cutting = server(|mut stream| {
         exactly(&mut stream, 2);
         stream.write_all(&[b'x'; ANSWER]).unwrap();
-        thread::sleep(SHORT.to_std());
+        until_acknowledged(&stream);
         reset(stream);
     });
     let proxy = Proxy::to(&[cutting]);
