@@ -1,10 +1,10 @@
 //! One connection to a server, shared by the requests of a worker.
 //!
 //! States: *opening* (until the server's settings are here; requests wait), *open*, *retired* (no
-//! more requests; those under way go on), *failed* (it never opened, and why). A link opens within
-//! the service's `connect`, and retires when it has had no stream for `keep_alive`, when the
-//! server leaves (GOAWAY) or takes no streams at all, and when it let a request time out: what is
-//! wrong with it may be the connection.
+//! more requests; those under way go on), *failed* (it never opened, or the server takes no streams
+//! from its beginning on, and why). A link opens within the service's `connect`, and retires when it
+//! has had no stream for `keep_alive`, when the server leaves (GOAWAY) or takes no streams any more,
+//! and when it let a request time out: what is wrong with it may be the connection.
 //!
 //! Streams are counted here and not left to h2 to queue, so that a request never waits behind the
 //! server's MAX_CONCURRENT_STREAMS: the next one takes another link. Each stream's window is its
@@ -302,6 +302,10 @@ async fn greet(link: &Link, target: &Target, slot: Slot, timer: &Timer) -> Resul
         }
     });
     settled.await?;
+    // On another connection it would take none either.
+    if requests.current_max_send_streams() == 0 {
+        return Err(Reason::Http2Leaving);
+    }
     Ok((requests, connection, slot))
 }
 

@@ -2,10 +2,12 @@
 
 use std::{
     future::poll_fn,
+    io::Write as _,
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
     },
     time::Duration as StdDuration,
 };
@@ -23,7 +25,7 @@ use tokio::time::timeout;
 use crate::{
     frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, SETTINGS},
     scripted::{Asked, Scripted},
-    support::{PATIENCE, Proxy, SHORT, fleet, get, post, server, wait_until},
+    support::{FullResponse, PATIENCE, Proxy, fleet, get, post, server, wait_until},
 };
 
 /// Long enough for a proxy to end a stream that it takes for through.
@@ -194,7 +196,6 @@ async fn a_connection_on_which_the_server_takes_no_streams_gets_no_more_requests
     let connections = Arc::new(AtomicUsize::new(0));
     let mut fleet = fleet(closing_the_first(&connections));
     fleet.services[0].http_version = HttpVersion::Http2;
-    fleet.services[0].timeouts.head = SHORT;
     let proxy = Proxy::of(fleet);
     let client = proxy.client().await;
     for _ in 0..3 {
@@ -202,6 +203,29 @@ async fn a_connection_on_which_the_server_takes_no_streams_gets_no_more_requests
     }
     assert_eq!(connections.load(Relaxed), 2);
     proxy.expect(Ending::Complete, 3);
+}
+
+/// A server that takes no streams on any connection.
+fn taking_none(connections: &Arc<AtomicUsize>) -> SocketAddr {
+    let connections = connections.clone();
+    server(move |mut stream| {
+        connections.fetch_add(1, Relaxed);
+        // SETTINGS with MAX_CONCURRENT_STREAMS.
+        stream.write_all(&[0, 0, 6, SETTINGS, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0]).unwrap();
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    })
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_streams_gets_no_further_connection_for_the_same_attempt() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let mut fleet = fleet(taking_none(&connections));
+    fleet.services[0].http_version = HttpVersion::Http2;
+    fleet.services[0].retry.attempts = 0;
+    let proxy = Proxy::of(fleet);
+    assert_eq!(proxy.client().await.ask(get()).await.unwrap().status, 502);
+    assert_eq!(connections.load(Relaxed), 1);
+    proxy.expect(Ending::ServerReset, 1);
 }
 
 #[tokio::test]
@@ -214,12 +238,14 @@ async fn a_body_that_breaks_a_rule_of_http2_is_told_as_a_bad_body() {
         &[(DATA, 0, b"no end"), (HEADERS, END_HEADERS, b"\x00\x01x\x01y")],
     ];
     for frames in bodies {
+        let (told, heard) = mpsc::channel();
+        let heard = Arc::new(Mutex::new(heard));
         let mut fleet = fleet(server(move |stream| {
             let mut client = Raw::accept(stream);
             client.send(SETTINGS, ACK, 0, b"").unwrap();
             let asked = client.until(HEADERS).stream;
             client.send(HEADERS, END_HEADERS, asked, NINE).unwrap();
-            std::thread::sleep(MOMENT);
+            heard.lock().unwrap().recv_timeout(PATIENCE).expect("the client has the head");
             for (kind, flags, payload) in frames {
                 client.send(*kind, *flags, asked, payload).unwrap();
             }
@@ -227,7 +253,10 @@ async fn a_body_that_breaks_a_rule_of_http2_is_told_as_a_bad_body() {
         }));
         fleet.services[0].http_version = HttpVersion::Http2;
         let proxy = Proxy::of(fleet);
-        proxy.client().await.ask(get()).await.unwrap_err();
+        let mut requests = proxy.client().await.requests.ready().await.unwrap();
+        let head = requests.send_request(get(), true).unwrap().0.await.unwrap();
+        told.send(()).unwrap();
+        FullResponse::read(head).await.unwrap_err();
         proxy.expect(Ending::ServerBodyBad, 1);
     }
 }

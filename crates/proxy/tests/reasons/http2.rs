@@ -103,7 +103,14 @@ fn beginnings() -> Vec<Case> {
         let _ = stream.read_exact(&mut [0; 24]);
         end(stream, b"");
     });
+    // MAX_CONCURRENT_STREAMS.
+    let barred = scripted(|stream| say(stream, &frame(SETTINGS, 0, &[0, 3, 0, 0, 0, 0])));
     let told = [
+        (
+            "takes no streams",
+            barred,
+            (Ending::ServerReset, "HTTP/2 connection takes no more streams"),
+        ),
         (
             "speaks HTTP/1 alone",
             older,
