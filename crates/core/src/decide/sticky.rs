@@ -3,7 +3,8 @@
 //! A session is known by a server that it names ([`PickContext::stick`], out of a cookie) or by a
 //! hash ([`PickContext::key`]). A server that is full, drained, unhealthy or gone is passed over,
 //! and the request decided as if it had no session: a named server is then replaced by whoever is
-//! told in the response, a hashed one is tried again by the next request.
+//! told in the response, a hashed one is tried again by the next request. In the same way a request
+//! whose client has a connection of its own to a server (NTLM) names that server.
 //!
 //! By hash a session belongs to the server with the largest score `-weight / ln(u)`, where `u` in
 //! (0, 1) is a hash of key and address: each server gets sessions in proportion to its weight, and

@@ -373,7 +373,9 @@ impl Session {
         match request {
             Ok((view, mut request)) => {
                 let service = &view.services[request.service].name;
-                request.go_over(self.private.take_if(|private| private.is_of(service)));
+                let now = self.origin.worker.timers.coarse_now();
+                let mut private = self.private.take_if(|private| private.is_of(service));
+                request.go_over(private.take_if(|private| private.stays(now)));
                 Box::pin(self.answer(view, request))
             }
             Err(Stop::Over) => Box::pin(ready((Next::Close, None))),

@@ -46,6 +46,11 @@ impl PrivateConnection {
         *self.service == *service
     }
 
+    /// Whether it may carry another request at `now`.
+    pub(crate) fn stays(&mut self, now: Instant) -> bool {
+        self.kept.stays(now)
+    }
+
     /// Its server.
     pub(crate) fn server(&self) -> ServerId {
         self.server.id()

@@ -1,10 +1,17 @@
 //! Clients that authenticate their connection and not each request, by NTLM.
 
-use std::{io::Write as _, net::TcpStream};
+use std::{
+    io::Write as _,
+    net::{SocketAddr, TcpStream},
+    thread,
+};
 
-use loadline_core::rules::{Action, Caching, Conditions, Routes, Rule, Split};
+use loadline_core::{
+    fleet::Fleet,
+    rules::{Action, Caching, Conditions, Routes, Rule, Split},
+};
 
-use crate::support::{Proxy, Scripted, exactly, fleet, head};
+use crate::support::{Proxy, SHORT, Scripted, exactly, fleet, head};
 
 /// A server that takes all that comes over a connection for the user's who has logged in on it.
 fn server() -> Scripted {
@@ -67,18 +74,43 @@ fn a_connection_that_a_client_has_authenticated_stays_with_it_and_is_for_nobody_
     assert_eq!(ask(&mut carol, None), "carol");
 }
 
-#[test]
-fn a_cache_gives_nobody_what_was_for_a_client_that_authenticated_its_connection() {
-    let server = server();
-    let mut fleet = fleet(&[server.address]);
+/// A fleet of this server behind a cache.
+fn cached(server: SocketAddr) -> Fleet {
+    let mut fleet = fleet(&[server]);
     let rule = Rule {
         cache: Some(Caching::default()),
         ..Rule::new(Conditions::default(), Action::Service(Split::all(0)))
     };
     fleet.listeners[0].routes = Routes::new(vec![rule]);
-    let proxy = Proxy::of(fleet);
+    fleet
+}
+
+#[test]
+fn a_cache_gives_nobody_what_was_for_a_client_that_authenticated_its_connection() {
+    let server = server();
+    let proxy = Proxy::of(cached(server.address));
     let mut alice = logged_in(&proxy, "alice");
     assert_eq!(ask(&mut alice, None), "alice");
     assert!(proxy.get().starts_with("HTTP/1.1 401 "));
     assert_eq!(ask(&mut alice, None), "alice");
+}
+
+#[test]
+fn a_client_whose_connection_was_unused_for_too_long_is_one_like_all_others() {
+    let server = Scripted::new(|mut stream, number| {
+        while head(&mut stream).is_some() {
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\n{number:05}"
+            );
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let mut fleet = cached(server.address);
+    fleet.services[0].timeouts.keep_alive = SHORT;
+    let proxy = Proxy::of(fleet);
+    let mut client = proxy.connect();
+    assert_eq!(ask(&mut client, Some("hello")), "00000", "over its own connection");
+    assert_eq!(ask(&mut proxy.connect(), None), "00001", "of which the cache knows nothing");
+    thread::sleep(SHORT.to_std() * 2);
+    assert_eq!(ask(&mut client, None), "00001", "from the cache");
 }

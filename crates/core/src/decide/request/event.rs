@@ -20,7 +20,7 @@ pub struct Subject {
     pub key: u64,
     /// How much it matters where not all find room.
     pub class: Class,
-    /// The server that its session is with.
+    /// The server that its session is with, or to which its client has a connection of its own.
     pub stick: Option<ServerId>,
     /// Acting on it twice is the same as acting once (RFC 9110, 9.2.2), and all of it is at hand as
     /// long as none of its body is said to have been sent that is not.
