@@ -42,6 +42,12 @@ impl Routes {
         self.0.as_ref().is_some_and(|compiled| compiled.has_caches)
     }
 
+    /// Whether the rule at this place in the order in which they are asked has its responses cached.
+    #[must_use]
+    pub fn caches(&self, rank: usize) -> bool {
+        self.has_caches() && self.rules().get(rank).is_some_and(|(_, rule)| rule.cache.is_some())
+    }
+
     /// The rule that decides; see [`Table::find`].
     #[must_use]
     pub fn find<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> Option<Matched<'_>> {

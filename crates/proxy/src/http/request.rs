@@ -104,6 +104,8 @@ pub(crate) struct Request {
     pub(crate) tls: Option<Rc<ClientTls>>,
     /// The request to the cache, where it may be answered from there.
     pub(crate) wanted: Option<Box<Wanted>>,
+    /// Whether its route has a cache, whose tags are not for clients.
+    pub(crate) hides_tags: bool,
     /// The fetch that it serves, if it is the cache's own.
     pub(crate) fetch: Option<Rc<Fetch>>,
 }
@@ -159,11 +161,10 @@ impl Request {
             let seen = (from.scheme, routed.rank);
             trace(worker, spans, listener_context, (head, bytes), (seen, &mut text))
         });
-        let routes = &listener_context.routes;
-        let wanted = routed.rank.filter(|_| routes.has_caches()).and_then(|rank| {
-            let service = &view.services[routed.service].name;
-            let who = listener_context.subject_header.as_ref();
-            Wanted::of((head, bytes), &text, (routes, rank), (from.scheme, service), who)
+        let cached = routed.rank.filter(|rank| listener_context.routes.caches(*rank));
+        let wanted = cached.and_then(|rank| {
+            let asked = (rank, routed.service, from.scheme);
+            wanted((view, listener_context), (head, bytes), &text, asked)
         });
         let begun = begin_body(listener_context, (head, bytes), &routed, &mut text);
         let refused = begun.as_ref().err().copied();
@@ -203,6 +204,7 @@ impl Request {
             trace,
             tls: from.tls.cloned(),
             wanted: wanted.filter(|_| refused.is_none()),
+            hides_tags: cached.is_some(),
             fetch: None,
         });
         if let Some(copies) = routed.copies {
@@ -257,6 +259,7 @@ impl Request {
             trace: None,
             tls: self.tls.clone(),
             wanted: None,
+            hides_tags: false,
             fetch: None,
             ..*self
         }
@@ -426,6 +429,18 @@ fn trace(
     let rule =
         rank.and_then(|rank| listener_context.routes.rules().get(rank)).map(|(_, rule)| rule);
     Trace::begin(spans, &worker.random, from, (scheme, rule), text)
+}
+
+/// What the request asks of the cache of the rule at `rank`.
+fn wanted(
+    (view, listener_context): (&Rc<View>, &ListenerContext),
+    from: (&RequestHead, &[u8]),
+    text: &[u8],
+    (rank, service, scheme): (usize, usize, &'static str),
+) -> Option<Box<Wanted>> {
+    let service = &view.services[service].name;
+    let who = listener_context.subject_header.as_ref();
+    Wanted::of(from, text, (&listener_context.routes, rank), (scheme, service), who)
 }
 
 /// What the request says of its session.

@@ -96,9 +96,9 @@ impl Attempt<'_, '_> {
         let mut text = worker.buffers.take_text();
         let forwarded = write_response(&mut text, buf, head, options);
         let bytes = &buf[..head.head_len()];
-        let forwarded = match &request.wanted {
-            Some(_) => leave_out_tags(forwarded, bytes, &mut text),
-            None => forwarded,
+        let forwarded = match request.hides_tags {
+            true => leave_out_tags(forwarded, bytes, &mut text),
+            false => forwarded,
         };
         let mut forwarded = self.change_head(forwarded, bytes, &mut text);
         if treatment != Treatment::Keep {
