@@ -293,9 +293,15 @@ impl Disk {
     /// without reading.
     pub(crate) fn has(&self, url: &[u8], variant: &[u8], secondary: &[u8]) -> bool {
         let ident = Ident::of(url, variant, secondary);
+        let hangs = self.hangs();
         let state = self.shared.state();
-        let entry = state.index.get(ident).filter(|entry| !entry.is_dead);
+        let entry = state.index.get(ident).filter(|entry| !entry.is_dead && !hangs);
         entry.is_some() || state.pending.contains_key(&ident)
+    }
+
+    /// Whether it has kept a read waiting for so long that none is tried for a while.
+    fn hangs(&self) -> bool {
+        self.shared.hangs_until.load(Relaxed) > self.shared.clock.now().as_nanos()
     }
 
     /// The response that this request asks for, as far as is known without reading.
@@ -315,7 +321,7 @@ impl Disk {
         if let Some(object) = waiting.into_iter().find(waits) {
             return self.shared.current(url, object).map(Kept::Waiting);
         }
-        if self.shared.hangs_until.load(Relaxed) > self.shared.clock.now().as_nanos() {
+        if self.hangs() {
             return None;
         }
         there.into_iter().find_map(|(entry, vary)| {

@@ -49,6 +49,18 @@ async fn what_was_written_is_there_after_a_restart_and_as_old_as_it_is() {
     assert_eq!((disk.state().hits, disk.state().damaged), (100, 0));
 }
 
+#[test]
+fn a_disk_that_hangs_has_nothing_for_a_while() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = open(folder.path());
+    disk.offer(&url(1), &shared(1, 1_000));
+    wait_until(|| place(&disk, 1).is_some());
+    assert!(disk.has(&url(1), b"web", b""));
+    disk.shared.hangs_until.store(u64::MAX, Relaxed);
+    assert!(!disk.has(&url(1), b"web", b"") && place(&disk, 1).is_none());
+    stop(disk);
+}
+
 #[tokio::test]
 async fn what_memory_holds_is_written_at_the_end() {
     let folder = tempfile::tempdir().unwrap();
