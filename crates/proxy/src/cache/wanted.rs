@@ -99,9 +99,13 @@ impl Wanted {
 
     /// A slice of what it asks for.
     pub(crate) fn slice(&self, part: SliceRange) -> Self {
-        let name = format!("\n{}-{}", part.range.first, part.range.last);
-        let variant = [&self.variant, name.as_bytes()].concat().into();
-        Self { variant, part: Some(part), ..self.clone() }
+        Self { variant: self.slice_variant(part.range), part: Some(part), ..self.clone() }
+    }
+
+    /// Tells the slice with this range from the others.
+    pub(crate) fn slice_variant(&self, range: ByteRange) -> Arc<[u8]> {
+        let name = format!("\n{}-{}", range.first, range.last);
+        [&self.variant, name.as_bytes()].concat().into()
     }
 
     /// Whether the cache may answer it.

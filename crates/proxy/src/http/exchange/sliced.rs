@@ -126,8 +126,9 @@ impl Exchange<'_> {
         let indexes = parts.iter().filter(|(_, length)| *length > 0).flat_map(|(from, length)| {
             slices.index(*from).max(1)..=slices.index(from + length - 1)
         });
+        let fields = request_fields(&self.request.text).into_vec();
         for (count, index) in indexes.take(LOOKED_FOR).enumerate() {
-            if !self.has_slice(sliced, index) {
+            if !self.has_slice(sliced, index, Fields(&fields)) {
                 return true;
             }
             if count % PER_TURN == PER_TURN - 1 {
@@ -137,16 +138,17 @@ impl Exchange<'_> {
         false
     }
 
-    /// Whether a slice is stored, as far as is known without reading.
-    fn has_slice(&self, sliced: &Sliced, index: u64) -> bool {
-        let Some(wanted) = sliced.wanted_of(index) else { return true };
+    /// Whether a slice behind the first one is stored for a request with these fields, as far as is
+    /// known without reading.
+    fn has_slice(&self, sliced: &Sliced, index: u64, fields: Fields<'_>) -> bool {
+        let Some(range) = sliced.slices.range(index) else { return true };
+        let (url, variant) = (&sliced.wanted.url, sliced.wanted.slice_variant(range));
         let store = &self.worker.shared.store;
-        let fields = request_fields(&self.request.text);
-        if let Some(object) = store.peek(&wanted.url, &wanted.variant, Fields(&fields)) {
+        if let Some(object) = store.peek(url, &variant, fields) {
             return sliced.has(&object.response);
         }
-        let secondary = sliced.vary.secondary_key(Fields(&fields)).unwrap_or_default();
-        let is_there = |disk: &Arc<Disk>| disk.has(&wanted.url, &wanted.variant, &secondary);
+        let secondary = sliced.vary.secondary_key(fields).unwrap_or_default();
+        let is_there = |disk: &Arc<Disk>| disk.has(url, &variant, &secondary);
         store.disk().as_ref().is_some_and(is_there)
     }
 
