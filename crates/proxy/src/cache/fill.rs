@@ -18,7 +18,7 @@ use super::{
     answer::write,
     arrival::{Abandoned, Begun, Failed, WINDOW},
     fetch::{Fetch, Via},
-    object::{Length, Object, Response, fields},
+    object::{Length, Object, Response, fields, fields_of},
     selectors::Selectors,
     wanted::{Wanted, request_fields},
 };
@@ -54,7 +54,7 @@ impl Filling {
 impl Came<'_> {
     /// The fields of the response.
     pub(super) fn fields(&self) -> Vec<Field<'_>> {
-        self.head.fields().iter(self.bytes).map(field).collect()
+        fields_of(self.head, self.bytes)
     }
 
     /// The request and its response with these fields, as the rules of the cache see them.
@@ -377,10 +377,6 @@ fn response(wanted: &Wanted, exchange: &Exchange<'_>, text: Vec<u8>, length: Len
         variant: wanted.variant.clone(),
         selectors: Selectors { secondary, vary, tags }.into(),
     }
-}
-
-fn field<'a>((name, value): (&'a [u8], &'a [u8])) -> Field<'a> {
-    Field::new(name, value)
 }
 
 /// The status line of a response, as one of HTTP/1.1.

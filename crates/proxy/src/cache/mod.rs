@@ -56,7 +56,7 @@ pub(crate) use disk::{Body as DiskBody, Disk, Kept, Opened, Place};
 pub(crate) use fetch::{Fetch, Start, Via, unix_now};
 pub(crate) use fill::{CHANGED, Came, Filling};
 pub(crate) use load::{BROKEN, Load};
-pub(crate) use object::{Object, Response};
+pub(crate) use object::{Object, Response, fields_of};
 pub(crate) use result::CacheResult;
 pub(crate) use store::{Join, Key, Store, What};
 pub(crate) use wanted::{SliceRange, StandIn, Wanted, request_fields, write_passed};

@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use loadline_core::cache::{Field, Fields, Metadata, Slices};
+use loadline_http1::ResponseHead;
 use loadline_linux::arena::Arena;
 use once_cell::race::OnceBox;
 use smallvec::SmallVec;
@@ -240,6 +241,11 @@ pub(super) fn fields(text: &[u8]) -> Lines<'_> {
         rest = after;
     }
     fields
+}
+
+/// The fields of a response, as the rules of the cache see them.
+pub(crate) fn fields_of<'b>(head: &ResponseHead, bytes: &'b [u8]) -> Vec<Field<'b>> {
+    head.fields().iter(bytes).map(|(name, value)| Field::new(name, value)).collect()
 }
 
 fn field(line: &[u8]) -> Option<Field<'_>> {

@@ -10,7 +10,7 @@ use std::sync::{
 };
 
 use loadline_core::{
-    cache::{Field, Metadata},
+    cache::Metadata,
     state::{self, CachedObject, Purge, Purged},
     time::UnixTime,
 };
@@ -18,7 +18,7 @@ use loadline_http1::ResponseHead;
 
 use super::{
     disk,
-    object::Object,
+    object::{Object, fields_of},
     store::{Key, Store, What},
     wanted::Wanted,
 };
@@ -70,9 +70,7 @@ impl Store {
     /// Forgets what the response with this head to a request that may have changed something makes
     /// invalid.
     pub(crate) fn invalidate_by(&self, wanted: &Wanted, head: &ResponseHead, bytes: &[u8]) {
-        let fields = head.fields().iter(bytes).map(|(name, value)| Field::new(name, value));
-        let fields: Vec<Field<'_>> = fields.collect();
-        for url in wanted.invalidated(head.status(), &fields) {
+        for url in wanted.invalidated(head.status(), &fields_of(head, bytes)) {
             self.invalidate(&url);
         }
     }

@@ -217,9 +217,9 @@ pub(crate) fn hide_rest(text: &mut Vec<u8>) {
     }
 }
 
-/// Makes the head of an object, with which `text` ends, that of a 304. What is still to come of the
-/// object is nobody's: the connection is not used again.
-pub(crate) fn make_not_modified(text: &mut Vec<u8>) {
+/// Makes the head of an object, with which `text` ends, that of a 304. Where something is still to
+/// come of the object, which is nobody's, the connection is not `reusable`.
+pub(crate) fn make_not_modified(text: &mut Vec<u8>, reusable: bool) {
     let old = std::mem::replace(text, b"HTTP/1.1 304 Not Modified\r\n".to_vec());
     for line in old.split_inclusive(|byte| *byte == b'\n').skip(1) {
         let name = field_name(line);
@@ -227,7 +227,8 @@ pub(crate) fn make_not_modified(text: &mut Vec<u8>) {
             text.extend_from_slice(line);
         }
     }
-    text.extend_from_slice(b"Connection: close\r\n\r\n");
+    let end: &[u8] = if reusable { b"\r\n" } else { b"Connection: close\r\n\r\n" };
+    text.extend_from_slice(end);
 }
 
 fn is_listed(names: &[&str], name: &[u8]) -> bool {
@@ -406,14 +407,15 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_an_object_that_a_client_has_says_so_and_ends_the_connection() {
-        let mut text = b"HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 1\r\nVary: Origin\r\n\
-            Connection: keep-alive\r\nContent-Type: text/html\r\n\r\n"
-            .to_vec();
-        make_not_modified(&mut text);
-        let expected = "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nVary: Origin\r\n\
-            Connection: close\r\n\r\n";
-        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    fn the_head_of_an_object_that_a_client_has_says_so_and_ends_the_connection_before_the_object() {
+        for (reusable, last) in [(false, "Connection: close\r\n"), (true, "")] {
+            let mut text = b"HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 1\r\n\
+                Vary: Origin\r\nConnection: keep-alive\r\nContent-Type: text/html\r\n\r\n"
+                .to_vec();
+            make_not_modified(&mut text, reusable);
+            let expected = "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nVary: Origin\r\n";
+            assert_eq!(String::from_utf8(text).unwrap(), format!("{expected}{last}\r\n"));
+        }
     }
 
     #[test]

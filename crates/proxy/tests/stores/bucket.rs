@@ -2,8 +2,11 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     thread,
 };
 
@@ -15,10 +18,11 @@ use loadline_core::{
 
 use crate::support::{Proxy, Response};
 
-/// A bucket that answers each request, by its head, with what `answer` gives, and closes.
+/// A bucket that answers each request, by its head, with what `answer` gives.
 struct Scripted {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Scripted {
@@ -26,20 +30,15 @@ impl Scripted {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         let asked = Arc::<Mutex<Vec<String>>>::default();
-        let heads = asked.clone();
+        let connections = Arc::<AtomicUsize>::default();
+        let (heads, count) = (asked.clone(), connections.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let mut stream = stream.expect("a connection");
-                let lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
-                let head = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
-                let head = head.map(|line| line + "\r\n").collect::<String>();
-                let response = answer(&head);
-                heads.lock().expect("a list").push(head);
-                // A client that has left sees nothing of it.
-                let _ = stream.write_all(response.as_bytes());
+                count.fetch_add(1, Relaxed);
+                serve(stream.expect("a connection"), &answer, &heads);
             }
         });
-        Self { address, asked }
+        Self { address, asked, connections }
     }
 
     /// A proxy before it.
@@ -55,6 +54,26 @@ impl Scripted {
     /// The heads of all requests that have come.
     fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("a list").clone()
+    }
+}
+
+/// Answers the requests of a connection, until one of the responses ends it.
+fn serve(mut stream: TcpStream, answer: &impl Fn(&str) -> String, heads: &Mutex<Vec<String>>) {
+    let lines = BufReader::new(stream.try_clone().expect("a socket")).lines();
+    let mut lines = lines.map_while(Result::ok);
+    loop {
+        let head = lines.by_ref().take_while(|line| !line.is_empty());
+        let head = head.map(|line| line + "\r\n").collect::<String>();
+        if head.is_empty() {
+            return;
+        }
+        let response = answer(&head);
+        heads.lock().expect("a list").push(head);
+        // A client that has left sees nothing of it.
+        let _ = stream.write_all(response.as_bytes());
+        if response.contains("Connection: close\r\n") {
+            return;
+        }
     }
 }
 
@@ -196,6 +215,33 @@ fn conditions_that_stores_read_differently_are_judged_by_the_object_of_the_bucke
     }
     let asked = bucket.asked();
     assert!(asked.iter().all(|head| !head.contains("If-")), "{asked:?}");
+}
+
+#[test]
+fn an_object_without_a_date_is_not_unmodified_since_any() {
+    let bucket = Scripted::new(|_| {
+        let date = "Date: Tue, 24 Nov 2020 11:00:00 GMT\r\n";
+        response(&format!("200 OK\r\nETag: \"a\"\r\n{date}"), "hello")
+    });
+    let proxy = bucket.proxy(|_| {});
+    let since = "If-Modified-Since: Tue, 24 Nov 2026 11:00:00 GMT\r\n";
+    let told = proxy.get("/a", since);
+    assert_eq!((told.status(), &*told.text()), (200, "hello"), "{}", told.head);
+    assert_eq!(proxy.get("/a", &format!("{since}If-None-Match: *\r\n")).status(), 304);
+}
+
+#[test]
+fn a_condition_on_an_object_that_has_come_whole_costs_no_connection_to_the_bucket() {
+    let bucket =
+        Scripted::new(|_| "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let proxy = bucket.proxy(|_| {});
+    for method in ["GET", "HEAD"] {
+        for (line, status) in [("If-None-Match: *", 304), ("If-Match: \"x\", \"y\"", 412)] {
+            let told = proxy.ask(method, "/a", &format!("{line}\r\n"));
+            assert_eq!(told.status(), status, "{method} {line}: {}", told.head);
+        }
+    }
+    assert_eq!(bucket.connections.load(Relaxed), 1);
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! What goes before the body of a response to its client, and what is true after it.
 
 use loadline_core::{
-    cache::{Condition, Field, Fields, Response, is_for_the_cache, range_counts},
+    cache::{Condition, Fields, Response, is_for_the_cache, range_counts},
     compress::Treatment,
     decide::{ending::Ending, reason::Reason},
 };
-use loadline_http1::{BodyReader, Forwarded, Known, ResponseHead, ResponseOptions, write_response};
+use loadline_http1::{
+    BodyReader, Forwarded, Framing, Known, ResponseHead, ResponseOptions, write_response,
+};
 
 use super::{Attempt, Done};
 use crate::{
-    cache::{condition, request_fields, unix_now},
+    cache::{asks_for_all, condition, fields_of, request_fields, unix_now},
     http::{
         compress::head::edit_response,
         driver::Place,
@@ -31,7 +33,7 @@ impl Attempt<'_, '_> {
             return Ok(());
         }
         let asked = request_fields(&self.exchange.request.text);
-        if range_counts(Fields(&asked), Fields(&fields(head, bytes)), unix_now()) {
+        if range_counts(Fields(&asked), Fields(&fields_of(head, bytes)), unix_now()) {
             return Ok(());
         }
         self.again = Some(Again::Whole);
@@ -42,9 +44,20 @@ impl Attempt<'_, '_> {
     /// that all of them read alike.
     pub(super) fn condition(&self, head: &ResponseHead, bytes: &[u8]) -> Condition {
         let asked = request_fields(&self.exchange.request.text);
-        let fields = fields(head, bytes);
+        let asked = Fields(&asked);
+        if asks_for_all(asked) {
+            return Condition::Send;
+        }
+        let fields = fields_of(head, bytes);
         let object = Response { status: head.status(), fields: Fields(&fields) };
-        condition(&object, Fields(&asked), unix_now())
+        let by_date = !asked.has("if-none-match");
+        match condition(&object, asked, unix_now()) {
+            // When it was changed is not known (RFC 9110 section 13.1.3).
+            Condition::NotModified if by_date && !object.fields.has("last-modified") => {
+                Condition::Send
+            }
+            condition => condition,
+        }
     }
 
     /// Leaves in the head of a bucket's object what clients may see of it, which is a 304 where
@@ -59,7 +72,7 @@ impl Attempt<'_, '_> {
         let mut shown = buffer.filled()[..length].to_vec();
         hide_rest(&mut shown);
         if condition == Condition::NotModified {
-            make_not_modified(&mut shown);
+            make_not_modified(&mut shown, is_over(head, buffer) && head.keep_alive());
             let buffers = &self.exchange.worker.buffers;
             buffers.give(std::mem::replace(buffer, buffers.take_with(&shown)));
         } else {
@@ -194,9 +207,10 @@ impl Attempt<'_, '_> {
     }
 }
 
-/// The fields of a response as the rules of the cache see them.
-fn fields<'b>(head: &'b ResponseHead, bytes: &'b [u8]) -> Vec<Field<'b>> {
-    head.fields().iter(bytes).map(|(name, value)| Field::new(name, value)).collect()
+/// Whether nothing follows the head of a response with which `buffer` begins.
+pub(super) fn is_over(head: &ResponseHead, buffer: &Buffer) -> bool {
+    let is_bare = matches!(head.framing(), Framing::None | Framing::Length(0));
+    is_bare && buffer.filled().len() == head.head_len()
 }
 
 /// Takes what is for the cache alone out of the head of a response that passes it: `head` as the

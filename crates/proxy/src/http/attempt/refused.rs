@@ -15,7 +15,7 @@ use loadline_core::{
 };
 use loadline_http1::{Forwarded, LocalReply, Method, ResponseHead};
 
-use super::{Attempt, Done};
+use super::{Attempt, Done, delivery::is_over};
 use crate::{
     http::{exchange::Next, failure::Again},
     io::{
@@ -98,12 +98,13 @@ impl Attempt<'_, '_> {
         buffer: Buffer,
         now: Instant,
     ) -> Result<Done, Reason> {
+        // An object that is still to come would be taken for the next response.
+        let reusable = is_over(&head, &buffer) && head.keep_alive();
         self.exchange.worker.buffers.give(buffer);
         self.exchange.listener_context.give_response_head(head);
         let came = Event::Head { status: CONDITION_FAILED, untouched: !self.is_touched() };
         let _ = self.exchange.tell(now, came);
-        // The object is still to come: the connection is not used again.
-        self.replace(CONDITION_FAILED, "", false, now).await
+        self.replace(CONDITION_FAILED, "", reusable, now).await
     }
 
     /// Has the credentials read anew: whether there are others.
