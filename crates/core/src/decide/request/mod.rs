@@ -232,7 +232,11 @@ impl Machine {
         let State::Sent(permit) = &self.state else { return Action::None };
         if status < 500 {
             permit.answered(at.now);
-            permit.learn_longest(at.now, self.patience);
+            let rules = at.plan.and_then(|plan| plan.ejection);
+            // Where nobody looks for hangs nothing is to be known of slow requests.
+            if rules.is_some_and(|rules| rules.silence > Duration::ZERO) {
+                permit.learn_longest(at.now, self.patience);
+            }
             if permit.answered_well(at.now, at.lag) {
                 self.report = Some(Box::new(Input::Limit { server: permit.server() }));
             }
