@@ -14,6 +14,7 @@ use rustls::{
     server::ParsedCertificate,
 };
 use webpki::EndEntityCert;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// Decides as rustls does, except that the certificate of a server may be that of an authority if
 /// it is trusted itself, and says of an unknown issuer whether it is the server itself.
@@ -48,8 +49,9 @@ impl ServerCertVerifier for Verified {
             return Ok(ServerCertVerified::assertion());
         };
         let is_authority = is_of_authority(&error);
-        // Its dates have been found right before.
+        // Its dates have been found right before, and nothing else.
         if is_authority && self.trusts(certificate) {
+            verify_purpose(certificate).map_err(Error::InvalidCertificate)?;
             verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
             return Ok(ServerCertVerified::assertion());
         }
@@ -91,6 +93,15 @@ fn is_of_authority(error: &Error) -> bool {
     matches!(why.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
+/// Whether a certificate is for servers, or does not say for what it is.
+fn verify_purpose(certificate: &CertificateDer<'_>) -> Result<(), CertificateError> {
+    let parsed = X509Certificate::from_der(certificate);
+    let (_, parsed) = parsed.map_err(|_| CertificateError::BadEncoding)?;
+    let uses = parsed.extended_key_usage().map_err(|_| CertificateError::BadEncoding)?;
+    let is_for_servers = uses.is_none_or(|uses| uses.value.server_auth || uses.value.any);
+    if is_for_servers { Ok(()) } else { Err(CertificateError::InvalidPurpose) }
+}
+
 fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
     EndEntityCert::try_from(certificate).is_ok_and(|it| it.issuer() == it.subject())
 }
@@ -99,16 +110,27 @@ fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, date_time_ymd};
+    use rcgen::{
+        BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+        date_time_ymd,
+    };
     use rustls::crypto::aws_lc_rs;
 
     use super::*;
 
     /// As `openssl req -x509` makes them, for two years.
     fn self_signed(name: &str) -> CertificateDer<'static> {
+        self_signed_for(name, &[])
+    }
+
+    fn self_signed_for(
+        name: &str,
+        purposes: &[ExtendedKeyUsagePurpose],
+    ) -> CertificateDer<'static> {
         let mut params = CertificateParams::new(["server.test".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = purposes.to_vec();
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(2022, 1, 1);
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
@@ -124,21 +146,42 @@ mod tests {
         Verified { verifier: verifier.unwrap(), authorities }
     }
 
+    fn verify(
+        certificate: &CertificateDer<'static>,
+        authority: &CertificateDer<'static>,
+        name: &'static str,
+        day: u64,
+    ) -> Result<(), Reason> {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(day * 86_400));
+        let name = ServerName::try_from(name).unwrap();
+        let verified = trusting(authority).verify_server_cert(certificate, &[], &name, &[], now);
+        verified.map(drop).map_err(|error| crate::telemetry::reason::of_io(&io_of(error)))
+    }
+
+    const IN_2021: u64 = 18_700;
+    const IN_2023: u64 = 19_400;
+
     #[test]
     fn a_self_signed_certificate_of_an_authority_is_accepted_where_it_is_trusted_itself() {
         let (own, namesake) = (self_signed("server.test"), self_signed("server.test"));
-        let verify = |authority: &CertificateDer<'static>, name: &'static str, day: u64| {
-            let now = UnixTime::since_unix_epoch(Duration::from_secs(day * 86_400));
-            let name = ServerName::try_from(name).unwrap();
-            let verified = trusting(authority).verify_server_cert(&own, &[], &name, &[], now);
-            verified.map(drop).map_err(|error| crate::telemetry::reason::of_io(&io_of(error)))
-        };
-        let (in_2021, in_2023) = (18_700, 19_400);
-        assert_eq!(verify(&own, "server.test", in_2021), Ok(()));
-        assert_eq!(verify(&own, "other.test", in_2021), Err(Reason::WrongName));
-        assert_eq!(verify(&own, "server.test", in_2023), Err(Reason::CertificateExpired));
+        assert_eq!(verify(&own, &own, "server.test", IN_2021), Ok(()));
+        assert_eq!(verify(&own, &own, "other.test", IN_2021), Err(Reason::WrongName));
+        assert_eq!(verify(&own, &own, "server.test", IN_2023), Err(Reason::CertificateExpired));
         for stranger in [namesake, self_signed("other.test")] {
-            assert_eq!(verify(&stranger, "server.test", in_2021), Err(Reason::SelfSigned));
+            assert_eq!(verify(&own, &stranger, "server.test", IN_2021), Err(Reason::SelfSigned));
+        }
+    }
+
+    #[test]
+    fn a_trusted_certificate_of_an_authority_that_is_for_clients_is_not_one_of_a_server() {
+        use ExtendedKeyUsagePurpose::{Any, ClientAuth, ServerAuth};
+        for (purposes, expected) in [
+            (vec![ClientAuth], Err(Reason::CertificatePurpose)),
+            (vec![ClientAuth, ServerAuth], Ok(())),
+            (vec![Any], Ok(())),
+        ] {
+            let own = self_signed_for("server.test", &purposes);
+            assert_eq!(verify(&own, &own, "server.test", IN_2021), expected, "{purposes:?}");
         }
     }
 
