@@ -51,7 +51,10 @@ use crate::{
         client_hello::{self, Hello},
         tunnel::{End, Tunnel},
     },
-    telemetry::access_log::{Came, Line, Log, Times},
+    telemetry::{
+        access_log::{Came, Line, Log, Times},
+        reason::of_client_tls,
+    },
     tls::{ClientTls, Tls},
     upstream::{
         dial::{Dial, dial},
@@ -93,6 +96,8 @@ struct Record {
     server: Option<(usize, SocketAddr)>,
     /// Why it, or the last attempt that was repeated, failed.
     reason: Option<Reason>,
+    /// The same in more words, of TLS with the client.
+    told: Option<Box<str>>,
     counted: bool,
 }
 
@@ -207,6 +212,7 @@ impl StreamSession {
             _ if !self.client.socket.has_heard() => Unheard::Silent,
             io::ErrorKind::InvalidData => {
                 self.record.reason = Some(Reason::ClientTls);
+                self.record.told = Some(of_client_tls(error).into());
                 Unheard::Ended(Ending::ClientBad)
             }
             _ => Unheard::Ended(Ending::ClientGone),
@@ -376,6 +382,7 @@ impl Record {
             overflowed: false,
             server: None,
             reason: None,
+            told: None,
             counted: false,
         }
     }
@@ -450,6 +457,7 @@ impl Record {
     /// The protocol stands where a request has its method, the server name where it has its target.
     fn line(&self, ending: Ending) -> Line<'_> {
         let settings = self.driver.route.settings();
+        let reason = self.reason.or(Reason::of(ending)).map_or("", Reason::text);
         let name = |group: usize| settings.groups.get(group).map_or("-", |group| &group.name);
         Line {
             client: self.client,
@@ -463,7 +471,7 @@ impl Record {
             service: &settings.name,
             server: self.server.map(|(group, address)| (name(group), address)),
             ending,
-            reason: self.reason.or(Reason::of(ending)).map_or("", Reason::text),
+            reason: self.told.as_deref().unwrap_or(reason),
             retries: self.driver.retries(),
             times: self.times,
             trace: None,
