@@ -42,7 +42,8 @@ impl Routes {
         self.0.as_ref().is_some_and(|compiled| compiled.has_caches)
     }
 
-    /// Whether the rule at this place in the order in which they are asked has its responses cached.
+    /// Whether the rule at this place has its responses cached, in the order in which they are
+    /// asked.
     #[must_use]
     pub fn caches(&self, rank: usize) -> bool {
         self.has_caches() && self.rules().get(rank).is_some_and(|(_, rule)| rule.cache.is_some())

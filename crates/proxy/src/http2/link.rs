@@ -1,10 +1,11 @@
 //! One connection to a server, shared by the requests of a worker.
 //!
 //! States: *opening* (until the server's settings are here; requests wait), *open*, *retired* (no
-//! more requests; those under way go on), *failed* (it never opened, or the server takes no streams
-//! from its beginning on, and why). A link opens within the service's `connect`, and retires when it
-//! has had no stream for `keep_alive`, when the server leaves (GOAWAY) or takes no streams any more,
-//! and when it let a request time out: what is wrong with it may be the connection.
+//! more requests; those under way go on), *failed* (it never opened, or the server takes no
+//! streams from its beginning on, and why). A link opens within the service's `connect`, and
+//! retires when it has had no stream for `keep_alive`, when the server leaves (GOAWAY) or takes no
+//! streams any more, and when it let a request time out: what is wrong with it may be the
+//! connection.
 //!
 //! Streams are counted here and not left to h2 to queue, so that a request never waits behind the
 //! server's MAX_CONCURRENT_STREAMS: the next one takes another link. Each stream's window is its

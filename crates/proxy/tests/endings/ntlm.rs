@@ -100,7 +100,8 @@ fn a_client_whose_connection_was_unused_for_too_long_is_one_like_all_others() {
     let server = Scripted::new(|mut stream, number| {
         while head(&mut stream).is_some() {
             let answer = format!(
-                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\n{number:05}"
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\
+                 Content-Length: 5\r\n\r\n{number:05}"
             );
             stream.write_all(answer.as_bytes()).unwrap();
         }
