@@ -23,10 +23,10 @@ use crate::{
         relative_latency::LatencyByLoad,
         retry::RetryBudget,
     },
-    fleet::Service,
+    fleet::{Class, Service},
     health::stall::LongestLatency,
     rules::Limiters,
-    time::Instant,
+    time::{Duration, Instant},
     units::Ratio,
 };
 use changes::Changes;
@@ -236,6 +236,8 @@ impl ServerId {
 #[derive(Clone, Debug, Default)]
 pub struct ServiceState {
     pub(crate) queued: AtomicU32,
+    /// When a request of each class last found no room, in nanoseconds; zero for never.
+    pub(crate) no_room: [AtomicU64; 3],
     pub(crate) arrivals: ArrivalRate,
     pub(crate) retries: RetryBudget,
     /// Requests that have come, whatever their ending; counted only where capacity is shared.
@@ -247,6 +249,17 @@ impl ServiceState {
     #[must_use]
     pub fn queued(&self) -> u32 {
         self.queued.load(Relaxed)
+    }
+
+    /// Notes that a request of this class found no room.
+    pub(crate) fn note_no_room(&self, class: Class, now: Instant) {
+        self.no_room[class as usize].store(now.as_nanos(), Relaxed);
+    }
+
+    /// Whether requests of a class below this one found no room of late.
+    pub(crate) fn is_above_others(&self, class: Class, now: Instant) -> bool {
+        let mut lower = self.no_room.iter().skip(class as usize + 1).map(|at| at.load(Relaxed));
+        lower.any(|at| at > 0 && now.since(Instant::from_nanos(at)) <= OF_LATE)
     }
 }
 
@@ -361,3 +374,6 @@ pub(crate) fn release(count: &AtomicU32) {
     let before = count.fetch_sub(1, Relaxed);
     debug_assert!(before > 0, "released more than was reserved");
 }
+
+/// For how long it counts that requests of a lower class found no room.
+const OF_LATE: Duration = Duration::from_secs(5);

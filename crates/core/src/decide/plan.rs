@@ -181,6 +181,13 @@ pub struct QueuePlace {
     state: Arc<ServiceState>,
 }
 
+impl QueuePlace {
+    /// A place, where fewer than so many are taken.
+    pub(crate) fn take(state: &Arc<ServiceState>, places: u32) -> Option<Self> {
+        reserve(&state.queued, places).then(|| Self { state: state.clone() })
+    }
+}
+
 impl Drop for QueuePlace {
     fn drop(&mut self) {
         release(&self.state.queued);
@@ -367,13 +374,13 @@ impl ServicePlan {
             _ if refusal == Refusal::NoServer => Decision::Refuse(refusal),
             WhenFull::Shed => Decision::Refuse(refusal),
             WhenFull::Spread => self.spread(ask).map_or(Decision::Refuse(refusal), Decision::Send),
-            WhenFull::Queue { length, .. }
-                if reserve(&self.state.queued, self.queue_places(length)) =>
-            {
-                Decision::Queue(QueuePlace { state: self.state.clone() })
-            }
-            WhenFull::Queue { .. } => {
-                self.beyond_queue(ask).map_or(Decision::Refuse(Refusal::QueueFull), Decision::Send)
+            WhenFull::Queue { length, .. } => {
+                match QueuePlace::take(&self.state, self.queue_places(length)) {
+                    Some(place) => Decision::Queue(place),
+                    None => self
+                        .beyond_queue(ask)
+                        .map_or(Decision::Refuse(Refusal::QueueFull), Decision::Send),
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use loadline_core::{
     decide::{concurrency::SearchState, controller::Change},
-    fleet::{Capacity, Service, WhenFull},
+    fleet::{Capacity, Class, Service, WhenFull},
     time::Instant,
     units::Ratio,
 };
@@ -248,6 +248,45 @@ fn twice_and_four_times_the_load_leave_95_percent_of_the_capacity_and_fast_answe
             assert!(kept.p99 <= 2.5, "{times} times, seed {seed}: {kept:?}");
             assert!(kept.recovery <= 0.2, "{times} times, seed {seed}: {kept:?}");
         }
+    }
+}
+
+/// The part of class high that is refused in twice the load, of which it is a tenth.
+fn refused_of_high(work: Work, cores: usize, seed: u64) -> f64 {
+    let case = overload(1, cores, work, 2.0);
+    let mut simulation = case.edge(Service::named("web").when_full, seed);
+    for (n, (at, work)) in case.jobs(seed).into_iter().enumerate() {
+        let class = if n.is_multiple_of(10) { Class::High } else { Class::Normal };
+        simulation.arrive_as(class, at, 0, work);
+    }
+    let outcomes = simulation.run();
+    let is_late = |it: &&Outcome| (1.0..31.0).contains(&seconds(it.came));
+    let high: Vec<&Outcome> = outcomes.iter().step_by(10).filter(is_late).collect();
+    let refused = high.iter().filter(|it| it.refused.is_some()).count();
+    refused as f64 / high.len() as f64
+}
+
+#[test]
+fn the_tenth_that_is_of_class_high_is_served_in_twice_the_load() {
+    let works = [Work::Constant(0.04), Work::Exponential(0.04)];
+    for (work, cores) in works.into_iter().flat_map(|work| [(work, 4), (work, 16)]) {
+        for seed in 1..=3 {
+            let refused = refused_of_high(work, cores, seed);
+            assert!(refused <= 0.02, "{work:?}, {cores} cores, seed {seed}: {refused}");
+        }
+    }
+}
+
+#[test]
+fn a_class_waits_for_no_longer_than_others_where_all_are_of_it() {
+    for seed in 1..=3 {
+        let case = overload(2, 4, Work::Constant(0.02), 2.0);
+        let mut simulation = case.edge(Service::named("web").when_full, seed);
+        for (at, work) in case.jobs(seed) {
+            simulation.arrive_as(Class::High, at, 0, work);
+        }
+        let kept = kept(&case, &mut simulation);
+        assert!(kept.answers >= 0.95 && kept.p99 <= 2.5, "seed {seed}: {kept:?}");
     }
 }
 

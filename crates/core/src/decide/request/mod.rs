@@ -193,11 +193,11 @@ impl Machine {
         let decision = if self.is_copy() { plan.pick_spare(&ask) } else { plan.pick(&ask) };
         match decision {
             Decision::Send(permit) => self.send(at, permit),
-            Decision::Queue(place) => self.join(at, place),
-            Decision::Refuse(Refusal::QueueFull) => {
-                self.state = State::Asking;
-                Action::Displace
+            Decision::Queue(place) => {
+                plan.state().note_no_room(self.subject.class, at.now);
+                self.join(at, place)
             }
+            Decision::Refuse(Refusal::QueueFull) => self.queue_full(at, plan),
             Decision::Refuse(why) => self.end(at, why.reason()),
         }
     }

@@ -13,9 +13,32 @@ use crate::{
 use super::{Action, At, Machine, State};
 
 impl Machine {
+    /// Takes one of the further places of its class in the queue, or asks for somebody else's.
+    pub(super) fn queue_full(&mut self, at: &At<'_>, plan: &ServicePlan) -> Action {
+        plan.state().note_no_room(self.subject.class, at.now);
+        match self.further_place(at, plan) {
+            Some(place) => self.join(at, place),
+            None => {
+                self.state = State::Asking;
+                Action::Displace
+            }
+        }
+    }
+
+    /// A place beyond those of a limit that was found, for a request above others.
+    fn further_place(&self, at: &At<'_>, plan: &ServicePlan) -> Option<QueuePlace> {
+        let WhenFull::Queue { length, .. } = plan.when_full else { return None };
+        let (_, places) = plan.found_queue()?;
+        if !plan.state().is_above_others(self.subject.class, at.now) {
+            return None;
+        }
+        let more = places.saturating_mul(PLACES_ABOVE).saturating_add(PLACES_ABOVE);
+        QueuePlace::take(plan.state(), more.min(length))
+    }
+
     /// Waits in the queue for as long as the service lets a request wait.
     pub(super) fn join(&mut self, at: &At<'_>, place: QueuePlace) -> Action {
-        let longest = at.plan.map_or(Duration::ZERO, longest_wait);
+        let longest = at.plan.map_or(Duration::ZERO, |plan| self.longest_wait(at, plan));
         self.state = State::Waiting { since: at.now, holds_up: None };
         Action::Join { place, until: at.now + longest }
     }
@@ -32,8 +55,8 @@ impl Machine {
     pub(super) fn first(&mut self, at: &At<'_>) -> Action {
         let State::Waiting { since, .. } = self.state else { return Action::None };
         let Some(plan) = at.plan else { return self.end(at, Reason::NoServer) };
-        let overdue = |(longest, _)| at.now.since(since) > longest;
-        if plan.found_queue().is_some_and(overdue) {
+        let overdue = |longest| at.now.since(since) > longest;
+        if self.found_wait(at, plan).is_some_and(overdue) {
             return self.over_capacity(at, Reason::QueueTimeout);
         }
         match plan.pick_queued(&self.ask(at)) {
@@ -74,10 +97,21 @@ impl Machine {
             None => self.end(at, reason),
         }
     }
+
+    /// How long it may wait now.
+    fn longest_wait(&self, at: &At<'_>, plan: &ServicePlan) -> Duration {
+        let WhenFull::Queue { timeout, .. } = plan.when_full else { return Duration::ZERO };
+        self.found_wait(at, plan).map_or(timeout, |longest| longest.min(timeout))
+    }
+
+    /// How long it may wait by the limit that was found. None for a class above others: they are
+    /// refused first, and its few places in the queue bound its wait.
+    fn found_wait(&self, at: &At<'_>, plan: &ServicePlan) -> Option<Duration> {
+        let (longest, _) = plan.found_queue()?;
+        (!plan.state().is_above_others(self.subject.class, at.now)).then_some(longest)
+    }
 }
 
-/// How long a request may wait now.
-fn longest_wait(plan: &ServicePlan) -> Duration {
-    let WhenFull::Queue { timeout, .. } = plan.when_full else { return Duration::ZERO };
-    plan.found_queue().map_or(timeout, |(longest, _)| longest.min(timeout))
-}
+/// A class above others has so many times the places of a found limit, and as many more: they are
+/// served within a response time or two.
+const PLACES_ABOVE: u32 = 4;

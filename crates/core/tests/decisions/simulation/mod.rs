@@ -61,6 +61,7 @@ struct Edge {
 struct Request {
     machine: Machine,
     edge: usize,
+    class: Class,
     position: Option<Position>,
     /// When it polls the queue, though nobody wakes it.
     timer: Option<Instant>,
@@ -127,13 +128,18 @@ impl Simulation {
 
     /// Plans a request that comes to an edge.
     pub(crate) fn arrive(&mut self, at: f64, edge: usize, work: (f64, bool)) {
+        self.arrive_as(Class::Normal, at, edge, work);
+    }
+
+    /// The same of a class.
+    pub(crate) fn arrive_as(&mut self, class: Class, at: f64, edge: usize, work: (f64, bool)) {
         let draw = self.draws.next();
-        let (kind, class) = (Kind::Message, Class::Normal);
+        let kind = Kind::Message;
         let subject = Subject { kind, key: draw, class, stick: None, idempotent: true };
         let outcome = Outcome { came: instant(at), answered: None, refused: None };
         let machine = Machine::new(subject);
         let (position, timer) = (None, None);
-        self.requests.push(Request { machine, edge, position, timer, work, outcome });
+        self.requests.push(Request { machine, edge, class, position, timer, work, outcome });
         self.plan(instant(at), What::Arrives(self.requests.len() - 1));
     }
 
@@ -258,7 +264,7 @@ impl Simulation {
                 self.plan(at, What::Expires(index));
             }
             Next::Wait(_) => {}
-            Next::Displaced => unreachable!("all are of one class"),
+            Next::Displaced => self.tell(index, Event::Displaced),
         }
     }
 
@@ -282,7 +288,7 @@ impl Simulation {
             Action::Send => self.send(index),
             Action::End => self.end(index),
             Action::Displace => {
-                let left = edge.queue.displace(Class::Normal);
+                let left = edge.queue.displace(request.class);
                 let place = left.map(|Left { place, wakers }| {
                     self.woken.extend(wakers.into_iter().flatten());
                     place
@@ -290,7 +296,7 @@ impl Simulation {
                 self.tell(index, Event::Room(place));
             }
             Action::Join { place, until } => {
-                request.position = Some(edge.queue.join(Class::Normal, place));
+                request.position = Some(edge.queue.join(request.class, place));
                 self.woken.push_back(index);
                 self.plan(until, What::IsOverdue(index));
             }
