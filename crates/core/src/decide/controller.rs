@@ -382,6 +382,7 @@ impl Controller {
         let check = &place.of(&self.fleet).0.health;
         let asks = check.as_ref().is_some_and(|check| check.probe.asks_a_program());
         if passed.is_ok() && asks && self.server_table.at(place).ejected().is_silent() {
+            self.server_table.at_mut(place).ejected_mut().overturn(now);
             self.let_in(now, place);
         }
     }
@@ -456,7 +457,8 @@ impl Controller {
             }
             return;
         }
-        if !may_eject(rules, out, all) {
+        let answers_checks = silent && entry.ejected().was_overturned(now);
+        if answers_checks || !may_eject(rules, out, all) {
             // It is not told of at every request that nothing can be done about.
             entry.state.hear_no_more();
             self.timers.set(Due::HearAgain(server), Some(now + HEAR_AGAIN));

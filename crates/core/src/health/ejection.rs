@@ -29,6 +29,10 @@ pub struct Ejected {
     /// When it last came back, and after how many ejections in a row.
     returned_at: Instant,
     in_a_row: u32,
+    /// What that was before it was taken out for its silence.
+    before_silence: Option<u32>,
+    /// When a check last showed that it answers, though it was out for its silence.
+    answered_at: Option<Instant>,
 }
 
 impl Ejected {
@@ -90,6 +94,20 @@ impl Ejected {
         self.reason = Some(Reason::Hangs);
     }
 
+    /// A check shows that the server, which is out for its silence, answers: that does not count
+    /// as one of the ejections in a row.
+    pub fn overturn(&mut self, now: Instant) {
+        self.answered_at = Some(now);
+        self.in_a_row = self.before_silence.take().unwrap_or(self.in_a_row);
+    }
+
+    /// Whether a check has overturned its ejection for silence just now: what silences requests
+    /// does not silence checks, and would take it out again at once.
+    #[must_use]
+    pub fn was_overturned(&self, now: Instant) -> bool {
+        self.answered_at.is_some_and(|at| now.since(at) < OVERTURNED)
+    }
+
     /// Lets the server back in.
     pub fn end(&mut self, now: Instant) {
         self.until = None;
@@ -99,22 +117,26 @@ impl Ejected {
     /// Takes the server out, for its silence ([`Reason::Hangs`]) or for errors.
     pub fn eject(&mut self, now: Instant, rules: &Ejection, reason: Reason) {
         (self.reason, self.evidence) = (Some(reason), None);
-        self.take_out(now, rules);
+        let before = self.take_out(now, rules);
+        self.before_silence = (reason == Reason::Hangs).then_some(before);
     }
 
     /// Takes the server out for its share of 5xx.
     pub fn eject_outlier(&mut self, now: Instant, rules: &Ejection, evidence: Evidence) {
         (self.reason, self.evidence) = (None, Some(evidence));
         self.take_out(now, rules);
+        self.before_silence = None;
     }
 
-    fn take_out(&mut self, now: Instant, rules: &Ejection) {
+    /// Takes the server out, and says after how many ejections in a row.
+    fn take_out(&mut self, now: Instant, rules: &Ejection) -> u32 {
         self.vouched = false;
         let quiet = now.since(self.returned_at) > rules.time_max;
         let before = if quiet { 0 } else { self.in_a_row };
         self.in_a_row = before + 1;
         let time = rules.time * (1u64 << before.min(DOUBLINGS_MAX));
         self.until = Some(now + time.min(rules.time_max));
+        before
     }
 }
 
@@ -135,6 +157,9 @@ pub fn may_eject(rules: &Ejection, out: usize, servers: usize) -> bool {
 
 /// The longest ejection in a row multiplies the first by 1024, far over any sensible maximum.
 const DOUBLINGS_MAX: u32 = 10;
+
+/// For how long a server is not taken out for its silence after a check has overturned that.
+const OVERTURNED: Duration = Duration::from_secs(1);
 
 /// How long a group must have stayed at or above its failover threshold to come first again:
 /// several checks at the usual interval, so that a server that flaps does not move the traffic

@@ -13,12 +13,12 @@ use loadline_core::{
         reason::Reason,
         request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject, Unanswered},
     },
-    fleet::{Capacity, Class, PolicyKind, Service},
+    fleet::{Capacity, Class, HealthCheck, PolicyKind, Probe, Service},
     time::{Duration, Instant},
 };
 
 use crate::{
-    fleets::{drain, group, started},
+    fleets::{check, drain, fleet, group, passed, started},
     simulation::draws::Draws,
 };
 
@@ -264,4 +264,50 @@ fn requests_that_were_slow_before_anything_was_known_are_known_as_the_longest() 
     (0..24).for_each(|_| world.ask(Duration::from_millis(1_500)));
     world.run_until(at(15_000));
     assert!(world.silent.is_empty(), "{:?}", world.silent);
+}
+
+/// Answers the checks that the controller orders, and gives what it tells.
+fn all_checks_pass(controller: &mut Controller, now: Instant) -> Vec<Change> {
+    let mut changes = Vec::new();
+    loop {
+        let outputs = drain(controller);
+        changes.extend(outputs.changes);
+        if outputs.checks.is_empty() {
+            return changes;
+        }
+        for (server, _) in outputs.checks {
+            controller.handle(now, Input::Checked { server, passed: Ok(passed(1)) });
+        }
+    }
+}
+
+#[test]
+fn a_hang_whose_checks_pass_ejects_once_a_second_and_later_errors_for_as_long_as_at_first() {
+    let probe = Probe::Http { path: "/health".to_owned(), host: None };
+    let groups = vec![group("near", 0, 4, Capacity::default())];
+    let health = Some(HealthCheck { probe, ..check() });
+    let service = Service { groups, health, ..Service::named("web") };
+    let mut controller = Controller::new(Instant::ZERO, fleet(service));
+    let first = drain(&mut controller);
+    let (server, _) = first.checks[0];
+    for (server, _) in first.checks {
+        controller.handle(Instant::ZERO, Input::Checked { server, passed: Ok(passed(1)) });
+    }
+
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let mut told = Vec::new();
+    for millis in 10..2_000 {
+        controller.handle(at(millis), Input::Silent { server, suspicions: 3 });
+        let changes = all_checks_pass(&mut controller, at(millis));
+        told.extend(changes.into_iter().map(|change| (millis, change)));
+    }
+    let ejected = told.iter().filter(|(_, change)| matches!(change, Change::Silent(..)));
+    let ejected: Vec<u64> = ejected.map(|(millis, _)| *millis).collect();
+    assert_eq!(ejected, [10, 1_010], "{told:?}");
+
+    let reason = Reason::EmptyReply;
+    controller.handle(at(3_000), Input::Failing { server, errors_in_a_row: 3, reason });
+    let changes = all_checks_pass(&mut controller, at(3_000));
+    let [Change::Ejected(_, time, _)] = changes[..] else { panic!("{changes:?}") };
+    assert_eq!(time, Duration::from_secs(1), "the first that counts");
 }
