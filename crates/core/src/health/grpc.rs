@@ -119,6 +119,18 @@ pub fn judge(response: &Response<'_>) -> Result<(), Refusal> {
     }
 }
 
+/// The status of HTTP for a call of gRPC that ended like this, where the server is at fault; 200
+/// for all others. `code` is the value of `grpc-status`.
+#[must_use]
+pub const fn counted_status(code: &[u8]) -> u16 {
+    match code {
+        b"2" | b"13" | b"15" => 500,
+        b"14" => 503,
+        b"4" => 504,
+        _ => 200,
+    }
+}
+
 fn failed(code: &[u8], message: &[u8]) -> Refusal {
     let number = core::str::from_utf8(code).ok().and_then(|code| code.parse::<usize>().ok());
     let name = number.and_then(|number| CODES.get(number));

@@ -25,6 +25,7 @@ use loadline_core::{
         request::{Action, Event, Failed, Progress, Unanswered, shorter},
     },
     fleet::ServerTimeouts,
+    health::grpc,
     time::Instant,
 };
 use loadline_http1::{
@@ -185,7 +186,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
             self.hide_rest(&mut head, &mut buffer, condition)?;
         }
-        let came = Event::Head { status: head.status(), untouched: !self.is_touched() };
+        let status = counted_status(&head, buffer.filled());
+        let came = Event::Head { status, untouched: !self.is_touched() };
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
@@ -548,6 +550,17 @@ impl<'e, 'a> Attempt<'e, 'a> {
             reason => reason,
         }
     }
+}
+
+/// The status that a response counts as for its server. To a call of gRPC that fails without a
+/// message it is 200, and the head says why.
+fn counted_status(head: &ResponseHead, bytes: &[u8]) -> u16 {
+    if head.status() != 200 || head.framing() != Framing::None {
+        return head.status();
+    }
+    let field = |name| head.fields().get(bytes, name);
+    let is_grpc = field("content-type").is_some_and(|it| it.starts_with(b"application/grpc"));
+    field("grpc-status").filter(|_| is_grpc).map_or(200, grpc::counted_status)
 }
 
 /// What is read of a response that will be large: its head. The rest need not come into memory.

@@ -87,6 +87,31 @@ fn a_server_that_answers_500_at_once_leaves_within_two_hundred_requests() {
     }
 }
 
+const UNAVAILABLE: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\
+      Grpc-Status: 14\r\n\r\n";
+const NOT_FOUND: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nContent-Length: 0\r\n\
+      Grpc-Status: 5\r\n\r\n";
+
+#[test]
+fn a_server_that_fails_calls_of_grpc_at_once_is_ejected_and_one_that_finds_nothing_is_not() {
+    for (answer, ejections) in [(UNAVAILABLE, 1), (NOT_FOUND, 0)] {
+        let odd = Scripted::answering(answer);
+        let well = [(); 3].map(|()| takes_a_millisecond());
+        let servers_of = [&well[0], &odd, &well[1], &well[2]];
+        let proxy = Proxy::of(for_a_minute(&servers_of, PolicyKind::LeastRequests));
+        let is_odd = || {
+            thread::sleep(StdDuration::from_millis(4));
+            proxy.get().to_ascii_lowercase().contains("application/grpc")
+        };
+        let is_in = || servers(&proxy)[1].condition != Condition::Ejected;
+        let failed = (0..200).take_while(|_| is_in()).filter(|_| is_odd()).count();
+        assert_eq!(servers(&proxy)[1].ejections, ejections, "{failed} of its answers");
+        assert!(failed > 0 && (ejections == 0 || failed <= 80), "{failed} of its answers");
+    }
+}
+
 #[test]
 fn where_all_servers_answer_500_none_is_ejected_and_two_errors_eject_nobody() {
     let broken = [(); 3].map(|()| Scripted::answering(BROKEN));
