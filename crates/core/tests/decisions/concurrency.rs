@@ -348,7 +348,7 @@ fn servers_that_are_left_of_a_group_stay_busy_in_overload() {
 
 #[test]
 fn a_scaler_leaves_its_part_of_a_limit_and_no_part_of_that_again() {
-    for (scaler, least) in [(25, 0.2), (50, 0.45), (75, 0.7)] {
+    for (scaler, least) in [(25, 0.2), (50, 0.45), (75, 0.65)] {
         let case = overload(1, 32, Work::Constant(0.02), 2.0);
         let capacity = Capacity { auto: Some(true), ..Capacity::default() };
         let mut near = group("near", 0, 1, capacity);
@@ -566,6 +566,90 @@ fn a_service_whose_load_and_latency_grow_together_is_neither_refused_nor_kept_wa
                 let (p99, longest) = (quantile(&waited, 0.99), f64::max(0.03, latency.1 / 20.0));
                 assert!(p99 < longest, "{growth:?}, seed {seed}, {when_full:?}: {p99} s");
             }
+        }
+    }
+}
+
+/// What comes in the first twenty seconds after a start, at so many times what the servers carry.
+fn from_the_start(cores: usize, work: Work, times: f64) -> Case {
+    let mut case = case("from the start", cores, work, Arrivals::Poisson(vec![]));
+    case.arrivals = Arrivals::Poisson(vec![(case.capacity() * times, 20.0)]);
+    case
+}
+
+/// Of what came from then until then: the p99 over the mean work, and the answers a second as part
+/// of the capacity.
+fn between(case: &Case, outcomes: &[Outcome], from: f64, to: f64) -> (f64, f64) {
+    let during = |it: &&Outcome| (from..to).contains(&seconds(it.came));
+    let times = response_times(&outcomes.iter().filter(during).copied().collect::<Vec<_>>());
+    let part = times.len() as f64 / (to - from) / case.capacity();
+    (quantile(&times, 0.99) / case.work.mean(), part)
+}
+
+/// A balancer that starts, or a service that is new, in the middle of an overload.
+#[test]
+fn an_overload_from_the_first_request_on_is_found() {
+    use Work::{Constant, Exponential, Lognormal};
+    for (cores, work) in [
+        (4, Constant(0.04)),
+        (8, Exponential(0.02)),
+        (20, Exponential(0.02)),
+        (30, Lognormal(0.15, 0.3)),
+        (100, Exponential(0.02)),
+        (200, Exponential(0.05)),
+    ] {
+        for times in [1.4, 2.0, 4.0] {
+            for seed in 1..=3 {
+                let case = from_the_start(cores, work, times);
+                let when_full = Service::named("web").when_full;
+                let outcomes = case.simulation(when_full, seed).run();
+                let (p99, answers) = between(&case, &outcomes, 10.0, 20.0);
+                let name = format!("{cores} cores of {work:?}, {times} times, seed {seed}");
+                assert!(p99 < 8.0, "{name}: p99 is {p99} times the work");
+                assert!(answers >= 0.93, "{name}: {answers} of the capacity");
+            }
+        }
+    }
+}
+
+/// Cores that work on requests of one size end together where they began together: their responses
+/// come in waves.
+#[test]
+fn a_limit_holds_where_responses_come_in_waves() {
+    for (cores, time) in [(24, 0.02), (64, 0.05), (100, 0.1), (200, 0.2), (16, 0.2)] {
+        for times in [1.5, 2.0, 4.0] {
+            for seed in 1..=3 {
+                let mut case = from_the_start(cores, Work::Constant(time), times);
+                let capacity = case.capacity();
+                let phases = vec![(capacity * 0.5, 5.0), (capacity * times, 20.0)];
+                case.arrivals = Arrivals::Poisson(phases);
+                let when_full = Service::named("web").when_full;
+                let outcomes = case.simulation(when_full, seed).run();
+                let (p99, answers) = between(&case, &outcomes, 15.0, 25.0);
+                let name = format!("{cores} cores of {time} s, {times} times, seed {seed}");
+                assert!(p99 < 2.5, "{name}: p99 is {p99} times the work");
+                assert!(answers >= 0.93, "{name}: {answers} of the capacity");
+            }
+        }
+    }
+}
+
+#[test]
+fn few_cores_refuse_nobody_for_long_after_an_overload() {
+    use Work::{Constant, Exponential};
+    for (cores, work, load) in
+        [(2, Constant(0.05), 0.75), (2, Exponential(0.05), 0.6), (4, Exponential(0.04), 0.55)]
+    {
+        for seed in 1..=6 {
+            let mut case = from_the_start(cores, work, 1.0);
+            let capacity = case.capacity();
+            let phases =
+                vec![(capacity * 0.3, 5.0), (capacity * 2.0, 14.0), (capacity * load, 60.0)];
+            case.arrivals = Arrivals::Poisson(phases);
+            let outcomes = case.simulation(Service::named("web").when_full, seed).run();
+            let refused = outcomes.iter().filter(|it| it.refused.is_some());
+            let last = refused.map(|it| seconds(it.came)).fold(0.0, f64::max);
+            assert!(last < 27.0, "{cores} cores of {work:?}, seed {seed}: {last}");
         }
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn is_surge(asked: f64, answered: f64) -> bool {
 }
 
 /// Requests that prove a sudden excess: what many responses a second vary by grows with them.
-fn sudden(per_sec: f64) -> f64 {
+pub(super) fn sudden(per_sec: f64) -> f64 {
     (per_sec * 0.04).max(SUDDEN)
 }
 

@@ -9,7 +9,8 @@
 //! - more requests come than are answered, by more than chance explains (`excess`),
 //! - the responses have not become fewer: a server that pauses is not full.
 //!
-//! Where responses wait for the edge itself, which has no time for them, nothing is proven.
+//! Where responses wait for the edge itself, which has no time for them, nothing is proven. Where
+//! traffic has just begun no latency is usual: see `beginning`.
 //!
 //! ```text
 //!        hint             proof              fewer in flight, as many responses
@@ -35,6 +36,7 @@
 //! here the queue is in the servers; BBR probes for bandwidth by phases, all the time; Breakwater
 //! and DAGOR need the servers' help. The figures are in decision 4.
 
+mod beginning;
 mod excess;
 mod search;
 mod terms;
@@ -154,8 +156,9 @@ pub struct AutoLimit {
     /// When the window began, and how many waited for a response.
     begins: AtomicU64,
     awaiting_at_first: AtomicU32,
-    /// Responses that complete the window.
+    /// Responses that complete the window, and the least nanoseconds that it lasts.
     needed: AtomicU32,
+    least: AtomicU64,
     /// For how long a limit stands without a complete window, in nanoseconds, and until when.
     patience: AtomicU64,
     stale_at: AtomicU64,
@@ -284,11 +287,15 @@ impl AutoLimit {
         let answers = (self.answers.fetch_add(sample, Relaxed) >> ANSWERS_SHIFT) as u32 + 1;
         match self.begins.load(Relaxed) {
             0 => self.restart(now),
-            begins if now.as_nanos().saturating_sub(begins) < WINDOW_MIN => {}
+            begins if now.as_nanos().saturating_sub(begins) < self.least() => {}
             _ if self.is_complete(answers) => return self.move_on(now),
             _ => {}
         }
         false
+    }
+
+    fn least(&self) -> u64 {
+        self.least.load(Relaxed).max(WINDOW_MIN)
     }
 
     fn is_complete(&self, answers: u32) -> bool {
@@ -310,7 +317,7 @@ impl AutoLimit {
         let Some(mut search) = self.search.try_lock() else { return false };
         // Another worker may have closed that window, and one has only begun.
         let lasts = now.as_nanos().saturating_sub(self.begins.load(Relaxed));
-        if lasts < WINDOW_MIN {
+        if lasts < self.least() {
             return false;
         }
         let Some(window) = self.window(now) else { return false };
@@ -400,6 +407,7 @@ impl AutoLimit {
         self.allowed.store(search.allowed(bounds), Relaxed);
         self.stage.store(search.stage() as u8, Relaxed);
         self.needed.store(search.answers_needed(bounds), Relaxed);
+        self.least.store(search.window_min().as_nanos(), Relaxed);
         let answers = search.answers_needed(bounds).saturating_add(self.awaiting());
         let patience = search.time_of(answers).map_or(u64::MAX, Duration::as_nanos);
         self.patience.store(patience.saturating_mul(PATIENCE), Relaxed);

@@ -2,6 +2,7 @@
 
 use super::{
     Bounds, SearchState, Window,
+    beginning::Beginning,
     excess::Excess,
     usual::{Shift, Usual},
     weight,
@@ -25,6 +26,9 @@ pub struct Search {
     in_flight: f64,
     recent: Recent,
     usual: Usual,
+    beginning: Beginning,
+    /// The group was full before anything was usual.
+    began_full: bool,
     answered: u64,
     excess: Excess,
     was_slow: bool,
@@ -32,8 +36,8 @@ pub struct Search {
     before: f64,
     probe_at: Instant,
     probe_gap: Duration,
-    /// What came beyond what a full group answers, up to [`DEBT_MAX`]; without it there is no
-    /// limit.
+    /// What came beyond what a full group answers, up to [`Self::debt_max`]; without it there is
+    /// no limit.
     debt: f64,
 }
 
@@ -92,6 +96,17 @@ impl Search {
             }
             SearchState::Open | SearchState::Holding | SearchState::Limiting => WINDOW_ANSWERS,
         }
+    }
+
+    /// How long a window lasts at least. Cores that began together end together, as those with work
+    /// of one size do: less than the time of a response shows either nothing or a wave.
+    #[must_use]
+    pub fn window_min(&self) -> Duration {
+        let seconds = match self.stage {
+            SearchState::Limiting => self.service_time.min(WINDOW_MIN_MAX),
+            _ => 0.0,
+        };
+        Duration::from_nanos((seconds * 1e9) as u64)
     }
 
     /// How long so many responses take as a rule; none before it is known.
@@ -188,7 +203,10 @@ impl Search {
             self.usual.learn(window.log_latency, window.seconds);
             self.move_service_time(time, weight(window.seconds, 5.0).min(0.2));
         }
-        if has_queue {
+        if self.beginning.is_full(window, self.in_flight) {
+            self.began_full = true;
+            self.confirm(window, time);
+        } else if has_queue {
             self.suspect(window, per_sec, time);
         }
     }
@@ -223,20 +241,25 @@ impl Search {
         // Servers that can take no more are full, however many requests there were before.
         let in_flight = if window.was_crowded { f64::INFINITY } else { self.in_flight };
         if self.excess.is_proof(in_flight, per_sec) {
-            self.before = time;
-            self.per_sec = self.recent.per_sec();
-            self.debt = DEBT_MAX;
-            self.probe_gap = PROBE_GAP_MIN;
-            self.set_limit();
-            // Half of what is in flight at most, else it would be no test.
-            self.limit = self.limit.min(window.awaiting_now);
-            self.stage = SearchState::Confirming;
+            self.confirm(window, time);
         } else if self.stage == SearchState::Holding && window.held > 0.0 {
             self.limit *= 1.0 + window.seconds.min(STEP_MAX) / HOLD;
         } else if self.excess.is_hint(per_sec) && self.stage == SearchState::Open {
             self.stage = SearchState::Holding;
             self.limit = window.awaiting_now.max(limit(self.usual_per_sec * self.service_time));
         }
+    }
+
+    /// Lets half of what is in flight in, to see whether as many responses come.
+    fn confirm(&mut self, window: &Window, time: f64) {
+        self.before = time;
+        self.per_sec = self.recent.per_sec();
+        self.probe_gap = PROBE_GAP_MIN;
+        self.set_limit();
+        self.debt = self.debt_max();
+        // Half of what is in flight at most, else it would be no test.
+        self.limit = self.limit.min(window.awaiting_now);
+        self.stage = SearchState::Confirming;
     }
 
     /// Ends a probe with half of the limit in flight. If responses came as fast, that half is the
@@ -259,6 +282,9 @@ impl Search {
         if changed && !confirms {
             self.probe_gap = PROBE_GAP_MIN;
         }
+        if core::mem::take(&mut self.began_full) {
+            self.usual.begin_again(window.log_latency);
+        }
         let part = if confirms || changed { 1.0 } else { 0.5 };
         self.move_service_time(time, part);
         self.set_limit();
@@ -277,11 +303,9 @@ impl Search {
             self.set_limit();
         }
         let ended = answers + f64::from(window.failures);
-        let could_end = match window.was_full {
-            true => ended,
-            false => (1.25 * ended).max(self.per_sec * window.seconds),
-        };
-        self.debt = (self.debt + window.asked - could_end).min(DEBT_MAX);
+        let when_full = self.per_sec * window.seconds;
+        let could_end = if window.was_full { when_full } else { when_full.max(1.25 * ended) };
+        self.debt = (self.debt + window.asked - could_end).min(self.debt_max());
         if self.debt <= 0.0 {
             self.let_go();
         } else if window.was_full && now >= self.probe_at {
@@ -292,6 +316,11 @@ impl Search {
     /// Moves the service time by this part of the way towards `time`.
     fn move_service_time(&mut self, time: f64, part: f64) {
         self.service_time += (time - self.service_time) * part;
+    }
+
+    /// The most of [`Self::debt`]: what comes in a second, and more than a wave of responses.
+    fn debt_max(&self) -> f64 {
+        self.per_sec.clamp(DEBT_LEAST, DEBT_MAX).max(2.0 * self.limit)
     }
 
     fn set_limit(&mut self) {
@@ -345,8 +374,13 @@ const LAG: f64 = 4.0;
 /// How much longer answers took with a queue than without: less was none.
 const QUEUE_MIN: f64 = 1.4;
 
-/// A limit ends when this many more could have been answered than came.
+/// A limit ends when this many more could have been answered than came, or as many as come in a
+/// second if they are fewer: by chance it happens to 1.2 times the load once in five hundred times.
 const DEBT_MAX: f64 = 100.0;
+const DEBT_LEAST: f64 = 35.0;
+
+/// Seconds of a window that are enough, however long a response takes.
+const WINDOW_MIN_MAX: f64 = 2.0;
 
 /// The least time in seconds that requests may wait for their turn.
 const WAIT_MIN: f64 = 0.005;

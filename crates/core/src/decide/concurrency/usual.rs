@@ -80,6 +80,11 @@ impl Usual {
     pub(super) fn replace(&mut self, log: f64) {
         self.mean = log;
     }
+
+    /// The same, where what was usual until now was learnt of a group that was full.
+    pub(super) fn begin_again(&mut self, log: f64) {
+        *self = Self { mean: log, variance: VARIANCE_AT_FIRST, ..*self };
+    }
 }
 
 /// A quarter more, as a base-2 logarithm.
