@@ -126,8 +126,7 @@ pub(crate) struct Edge {
     /// change needs a restart.
     pub(crate) access_log: Key<TextOr<LogPlace, AccessLog>>,
     /// Maximum time that requests in flight may go on at a stop, at an upgrade or when their
-    /// listener is removed; 0s cuts at once. Not of listeners with `forward`, whose connections end
-    /// at once when the listener is removed.
+    /// listener is removed; 0s cuts at once. Connections of `forward` listeners end at once.
     #[schemars(extend("default" = "30s"))]
     pub(crate) drain_timeout: Key<TimeOrOff>,
     /// Maximum number of client connections over all listeners; further ones wait until one ends.

@@ -159,7 +159,7 @@ fn credits_run_out_and_leave_the_baseline() {
 fn wrong_usage_is_told_with_what_would_be_right() {
     for (arguments, told) in [
         ("--json", "needs a formula"),
-        ("bandwidth --rate 3500", "100/s"),
+        ("bandwidth --rate 35x", "100/s"),
         ("bandwidth --rate 0/s", "a rate of 0/s is out of range; it must be above zero"),
         ("bandwidth --rate 1/s --limit 1Mb/s", "cannot be used with"),
         ("bandwidth --limit 180MB/s", "`180Mb/s`"),

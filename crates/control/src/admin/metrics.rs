@@ -232,7 +232,7 @@ const FAMILIES: &[&dyn Family] = &[
         |it| it.log_lines_dropped,
     ),
     &EDGE.counter(
-        "process_log_lines_dropped",
+        "stderr_lines_dropped",
         "Lines of the process log dropped because the standard error was not read",
         |it| it.process_log_lines_dropped,
     ),

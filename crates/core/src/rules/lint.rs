@@ -16,8 +16,8 @@ pub struct Shadowed {
     pub by: usize,
 }
 
-/// The rules of a table that can never decide, in the order of the file. The table finds the earlier
-/// rule too, so that ten thousand rules take no time to speak of.
+/// The rules of a table that can never decide, in the order of the file. The table finds the
+/// earlier rule too, so that ten thousand rules take no time to speak of.
 #[must_use]
 pub fn lint(table: &Table) -> Vec<Shadowed> {
     let ranked = table.rules();

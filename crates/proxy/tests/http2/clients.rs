@@ -77,7 +77,7 @@ fn curl_shows_its_certificate_in_every_version_of_tls_and_http() {
             }
         }
     }
-    proxy.expect(Ending::Complete, 4);
+    proxy.expect_all(&[(Ending::Complete, 4), (Ending::ClientBad, 8)]);
 }
 
 #[test]
