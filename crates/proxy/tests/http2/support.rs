@@ -141,3 +141,79 @@ impl Proxy {
         assert!(counted.iter().eq(expected), "{counted:?}");
     }
 }
+
+/// Waits, within patience, for a condition.
+pub(crate) fn wait_until(condition: impl Fn() -> bool, what: &str) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain for: {what}");
+        thread::yield_now();
+    }
+}
+
+/// One connection of a client.
+pub(crate) struct Client {
+    pub(crate) requests: SendRequest<Bytes>,
+}
+
+impl Client {
+    /// Sends a request without a body.
+    pub(crate) async fn ask(&self, request: Request<()>) -> Result<FullResponse, h2::Error> {
+        let mut requests = self.requests.clone().ready().await?;
+        let (answer, _) = requests.send_request(request, true)?;
+        FullResponse::read(answer.await?).await
+    }
+
+    /// Sends a request whose body is this, then these trailers.
+    pub(crate) async fn send(
+        &self,
+        request: Request<()>,
+        body: &'static [u8],
+        trailers: Option<HeaderMap>,
+    ) -> Result<FullResponse, h2::Error> {
+        let mut requests = self.requests.clone().ready().await?;
+        let (answer, mut stream) = requests.send_request(request, false)?;
+        stream.send_data(Bytes::from_static(body), trailers.is_none())?;
+        if let Some(trailers) = trailers {
+            stream.send_trailers(trailers)?;
+        }
+        FullResponse::read(answer.await?).await
+    }
+}
+
+/// A response read to its end.
+#[derive(Debug)]
+pub(crate) struct FullResponse {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Option<HeaderMap>,
+}
+
+impl FullResponse {
+    pub(crate) async fn read(response: Response<RecvStream>) -> Result<Self, h2::Error> {
+        let (parts, mut stream) = response.into_parts();
+        let mut body = Vec::new();
+        while let Some(data) = stream.data().await {
+            let data = data?;
+            body.extend_from_slice(&data);
+            stream.flow_control().release_capacity(data.len())?;
+        }
+        let trailers = stream.trailers().await?;
+        Ok(Self { status: parts.status.as_u16(), headers: parts.headers, body, trailers })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+}
+
+/// A GET of a page at `a.test`.
+pub(crate) fn get() -> Request<()> {
+    Request::get("http://a.test/page?q").body(()).unwrap()
+}
+
+/// A POST to a page at `a.test`.
+pub(crate) fn post() -> Request<()> {
+    Request::post("http://a.test/page").body(()).unwrap()
+}
