@@ -139,9 +139,10 @@ fn index(interface: &str) -> Option<u32> {
     if_nametoindex(interface).ok()
 }
 
-/// Whether the interface with this number is there, under whatever name.
+/// Whether the interface with this number is there, under whatever name. nix takes the missing name
+/// of one that is not for an empty one.
 fn is_there(index: u32) -> bool {
-    if_indextoname(index).is_ok()
+    if_indextoname(index).is_ok_and(|name| !name.is_empty())
 }
 
 /// Attaches the program until `loaded` is dropped.
