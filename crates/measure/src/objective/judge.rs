@@ -63,12 +63,18 @@ fn time(
     let (_, spread) = of.times(record);
     let times = Times { spread, failed };
     let confidence = statistic.share().filter(|_| spread.count() > 0).map(|share| {
-        let (words, limit, beyond) = if relation.limits_above() == met {
+        let is_at_most = relation.limits_above() == met;
+        let (words, limit, beyond) = if is_at_most {
             ("at most", times.percentile_at_most(share), share)
         } else {
             ("at least", times.percentile_at_least(share), 1.0 - share)
         };
         match limit {
+            // It lies among the requests that failed.
+            Some(Duration::MAX) if is_at_most => {
+                "not sure: no bound with 95 % confidence".to_owned()
+            }
+            Some(Duration::MAX) => "never, with 95 % confidence".to_owned(),
             Some(limit) => {
                 let sure = relation.holds(limit, bound) == met;
                 said(sure, words, &millis(limit))
@@ -312,9 +318,17 @@ mod tests {
             assert!(!criterion.met && criterion.measured == never, "{text}: {criterion:?}");
         }
         let judged = judge("p99<300ms", &record).confidence;
-        assert_eq!(judged, "at least never with 95 % confidence");
+        assert_eq!(judged, "never, with 95 % confidence");
         let pressure = "p99<300ms".parse::<Objective>().unwrap().pressure(&record).unwrap();
         assert!(pressure > 1e6, "{pressure}");
+        let judged = judge("p99>=1ms", &record);
+        assert!(judged.met && judged.confidence == "never, with 95 % confidence", "{judged:?}");
+        let few = Outcomes { ok: 995, timeout: 5, ..Outcomes::default() };
+        let bins = Spread(vec![Bin { up_to: ms(5), count: 995 }]);
+        let spreads = Spreads { response: bins.clone(), service: bins, ..Spreads::default() };
+        let judged = judge("p99<300ms", &LoadRecord { outcomes: few, spreads, ..record });
+        assert!(judged.met, "{judged:?}");
+        assert_eq!(judged.confidence, "not sure: no bound with 95 % confidence");
     }
 
     /// One in a hundred fails: below it the percentile is among the responses, above it is not.
