@@ -73,10 +73,12 @@ impl Lateness {
             sum += burst.1;
             counts
         });
+        bursts.sort_by_key(|burst| burst.0);
+        // One burst may last from the end of a run into the next.
+        bursts.dedup_by(|next, burst| next.0.saturating_sub(burst.0) <= PAUSE);
         if bursts.len() < FEWEST {
             return None;
         }
-        bursts.sort_by_key(|burst| burst.0);
         let apart = |pair: &[(Duration, f64)]| pair[1].0.saturating_sub(pair[0].0).as_secs_f64();
         let mut between: Vec<f64> = bursts.windows(2).map(apart).collect();
         between.sort_unstable_by(f64::total_cmp);
@@ -171,6 +173,18 @@ mod tests {
         let mut lateness = Lateness::default();
         lateness.add(Duration::ZERO, Duration::from_secs(60), &late.collect::<Vec<_>>());
         assert_eq!(lateness.cycle(), None);
+    }
+
+    #[test]
+    fn bursts_of_runs_one_soon_after_the_other_are_not_0_s_apart() {
+        let mut lateness = Lateness::default();
+        for run in 0..8 {
+            let late = [1, 98].map(|slice| (Duration::from_millis(slice * 100), 9.0));
+            let begun = Duration::from_secs(run * 10);
+            lateness.add(begun, Duration::from_secs(10), &late);
+        }
+        let cycle = lateness.cycle().expect("eight borders").as_secs_f64();
+        assert!((9.5..10.5).contains(&cycle), "{cycle}");
     }
 
     #[test]
