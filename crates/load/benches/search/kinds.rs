@@ -109,3 +109,28 @@ pub(crate) const KINDS: [Kind; 12] = [
         floor_s: 91.0,
     },
 ];
+
+/// Kinds that breach their objective by chance at every load: no load is to be found.
+pub(crate) const BREACHED: [Kind; 3] = [
+    Kind {
+        name: "late by chance",
+        server: Server::new(Jobs::Chance { short: 0.01, long: 0.5, share: 0.02 }, usize::MAX),
+        slo: Slo::Percentile(99.0, 300.0),
+        exact: 0.0,
+        floor_s: 0.0,
+    },
+    Kind {
+        name: "late by chance, 4 cores",
+        server: Server::new(Jobs::Chance { short: 0.01, long: 0.5, share: 0.02 }, 4),
+        slo: Slo::Percentile(99.0, 300.0),
+        exact: 0.0,
+        floor_s: 0.0,
+    },
+    Kind {
+        name: "errors by chance",
+        server: Server { habit: Habit::Fails(0.02), ..Server::new(Jobs::Fixed(0.02), 2) },
+        slo: Slo::Errors(1.0),
+        exact: 0.0,
+        floor_s: 0.0,
+    },
+];

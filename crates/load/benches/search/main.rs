@@ -13,6 +13,7 @@ mod station;
 mod truth;
 
 use loadline_load::search::Config;
+use loadline_measure::record::Verdict;
 use searches::{Found, Kind};
 
 #[expect(clippy::print_stdout, reason = "the table is what it is for")]
@@ -24,8 +25,9 @@ fn main() {
         at.and_then(|at| arguments.get(at + 1)?.parse().ok()).unwrap_or(default)
     };
     let named = |kind: &&Kind| arguments.iter().any(|it| kind.name.contains(it.as_str()));
-    let any = kinds::KINDS.iter().any(|kind| named(&kind));
-    let chosen = kinds::KINDS.iter().filter(|kind| !any || named(kind));
+    let any = kinds::KINDS.iter().chain(&kinds::BREACHED).any(|kind| named(&kind));
+    let is_chosen = |kind: &&Kind| !any || named(kind);
+    let chosen = kinds::KINDS.iter().filter(is_chosen);
     if has("--truth") {
         println!("kind                       load line, requests/s   floor   slope");
         for kind in chosen {
@@ -51,6 +53,31 @@ fn main() {
     if kinds > 1 {
         println!("{:22} {:>8} {:>6} {}", "all", "", "", row(&all));
     }
+    for (index, kind) in kinds::BREACHED.iter().filter(is_chosen).enumerate() {
+        if index == 0 {
+            println!("{HEADINGS_OF_BREACHED}");
+        }
+        let found = searches::searches(kind, &config, first..first + count, trace);
+        println!("{:22} {:>15} {}", kind.name, "", row_of_breached(&found));
+    }
+}
+
+fn row_of_breached(found: &[Found]) -> String {
+    let share = |verdicts: &[Verdict]| {
+        let count = found.iter().filter(|found| verdicts.contains(&found.verdict)).count();
+        100.0 * count as f64 / found.len() as f64
+    };
+    let mut took: Vec<f64> = found.iter().map(|found| found.took).collect();
+    took.sort_unstable_by(f64::total_cmp);
+    let of = |part: usize| took[(took.len() * part / 100).min(took.len() - 1)];
+    format!(
+        "{:>6.0} {:>7.0} {:>6.0} {:>7.0} {:>6.0}",
+        of(50),
+        of(95),
+        share(&[Verdict::Found, Verdict::AtLeast]),
+        share(&[Verdict::NoLoadMeets]),
+        share(&[Verdict::Unconfirmed, Verdict::OutOfTime]),
+    )
 }
 
 fn row(found: &[Found]) -> String {
@@ -85,3 +112,7 @@ const WITHIN: f64 = 0.02;
 const HEADINGS: &str =
     "                          exact  floor    time, s    found within  holds   bias  stdev  reach
 kind                        1/s      s   50 %    95 %      %   2 %, %      %      %      %      %";
+
+const HEADINGS_OF_BREACHED: &str = "
+breached at any load                      time, s    found    none    not
+                                       50 %    95 %      %       %  sure, %";

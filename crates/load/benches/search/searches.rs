@@ -7,7 +7,7 @@ use loadline_load::{
 };
 use loadline_measure::{
     objective::Objective,
-    record::{Arrivals, CapacityRecord},
+    record::{Arrivals, CapacityRecord, Verdict},
 };
 
 use super::{
@@ -160,6 +160,7 @@ pub(crate) struct Found {
     pub(crate) reach: f64,
     /// How long the search took, in seconds.
     pub(crate) took: f64,
+    pub(crate) verdict: Verdict,
 }
 
 /// What searches with these seeds find.
@@ -180,6 +181,7 @@ pub(crate) fn searches(
             covers: interval.is_some_and(|it| it.0 <= kind.exact && kind.exact <= it.1),
             reach: interval.map_or(f64::NAN, |it| 0.5 * (it.1 / it.0 - 1.0)),
             took,
+            verdict: record.verdict,
         }
     };
     seeds.map(found).collect()

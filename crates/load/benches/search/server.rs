@@ -19,6 +19,8 @@ pub(crate) enum Jobs {
     Pareto { mean: f64, shape: f64 },
     /// Exponential of two means; this share of the jobs has the long one.
     Two { short: f64, long: f64, share: f64 },
+    /// Of two lengths; this share of the jobs has the long one.
+    Chance { short: f64, long: f64, share: f64 },
 }
 
 /// What a server does beside its jobs.
@@ -38,6 +40,8 @@ pub(crate) enum Habit {
         warms: f64,
         least: f64,
     },
+    /// Fails this share of the requests, whatever the load.
+    Fails(f64),
     /// Refuses what is beyond a token bucket.
     Limits {
         rate: f64,
@@ -211,6 +215,11 @@ impl Host {
             self.tokens = (if takes { tokens - 1.0 } else { tokens }, at);
             return takes;
         }
+        if let Habit::Fails(share) = self.server.habit
+            && self.draws.random::<f64>() < share
+        {
+            return false;
+        }
         self.station.is_free() || self.station.waiting() < self.server.room
     }
 
@@ -231,6 +240,10 @@ impl Host {
                 let uniform: f64 = self.draws.random();
                 let mean = if uniform < share { long } else { short };
                 mean * exponential(&mut self.draws)
+            }
+            Jobs::Chance { short, long, share } => {
+                let uniform: f64 = self.draws.random();
+                if uniform < share { long } else { short }
             }
         };
         if let Habit::Caches { hit, warms, least } = self.server.habit {

@@ -1,6 +1,7 @@
 //! What the runs so far say of the load line, and how sure that is.
 
 use loadline_core::{time::Duration, units::Rate};
+use loadline_measure::objective::Spent;
 
 use super::{
     CONFIRMATIONS, MEASURE_PART, Search, SearchPhase,
@@ -133,7 +134,31 @@ impl Search {
     pub(super) fn confirm(&self) -> Duration {
         self.config.confirm.max(self.long_trial())
     }
+
+    /// The time in which long trials at this rate come to enough requests to say that it holds: a
+    /// few of them may be late. Nothing where they have.
+    pub(super) fn missing(&self, rate: Rate) -> Duration {
+        let Some(last) = self.runs.last() else { return Duration::ZERO };
+        let planned = last.offered.as_per_sec_f64() * last.lasts.as_secs_f64();
+        let long = self.long_runs();
+        let counted = runs::spending(long.into_iter().filter(|run| run.rate == rate));
+        let requests = |(criterion, spent): (usize, &Spent)| {
+            let allowed = counted.get(criterion).map_or(0.0, |counted| counted.allowed);
+            let share = spent.allowed / planned;
+            (share > 0.0 && allowed < CONFIRM_ALLOWED)
+                .then(|| (CONFIRM_ALLOWED + MORE_ALLOWED - allowed) / share)
+        };
+        let requests = last.spent.iter().enumerate().filter_map(requests).fold(0.0, f64::max);
+        Duration::from_nanos((requests / rate.as_per_sec_f64() * 1e9) as u64)
+    }
 }
+
+/// A load is confirmed by so many requests that three may be late: where as many are as may be, none
+/// is by luck in 1 of 20 cases.
+pub(super) const CONFIRM_ALLOWED: f64 = 3.0;
+
+/// Random arrivals may come to a little less than planned.
+const MORE_ALLOWED: f64 = 0.3;
 
 /// No trial takes more than this part of the time.
 const TRIAL_PART: f64 = 0.07;

@@ -5,7 +5,7 @@
 //! rung's figures do not belong together and nothing is derived from them.
 
 use loadline_core::{time::Duration, units::Rate};
-use loadline_measure::record::Rung;
+use loadline_measure::{objective::Spent, record::Rung};
 
 use super::{Config, Measured, rates::scale};
 
@@ -13,6 +13,8 @@ use super::{Config, Measured, rates::scale};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ladder {
     pub(super) rungs: Vec<Rung>,
+    /// What one user spent of each criterion.
+    alone: Vec<Spent>,
     end: End,
 }
 
@@ -67,6 +69,9 @@ impl Ladder {
             End::Open if far || (self.rungs.len() >= RUNGS && !grew) => End::Level,
             _ => End::Open,
         };
+        if users == 1 {
+            self.alone.clone_from(&measured.spent);
+        }
         match self.rungs.last_mut().filter(|last| last.users == users) {
             Some(last) => *last = rung,
             None => self.rungs.push(rung),
@@ -76,6 +81,11 @@ impl Ladder {
     /// The highest throughput of any rung.
     pub(super) fn best(&self) -> Rate {
         self.rungs.iter().map(|rung| rung.throughput).max().unwrap_or_default()
+    }
+
+    /// What one user alone spent of each criterion.
+    pub(super) fn alone(&self) -> &[Spent] {
+        &self.alone
     }
 
     /// The load to begin an open-loop search with: the highest throughput at which users still saw

@@ -17,15 +17,19 @@
 //!   that shows in what was late (`cycle`), until the line through all of them crosses the limit
 //!   with an error that is small enough (`estimate`, `scatter`, `evidence`);
 //! - confirm: [`CONFIRMATIONS`] more trials at a load a little below the crossing. All long trials
-//!   at that load count together (`runs`): the objective must hold over all of them, and the
-//!   estimate of all trials must not lie below. Otherwise there are more long trials, if the error
-//!   asks for them, and the next load is confirmed. The load line is where the line through all
-//!   trials, these included, crosses.
+//!   at that load count together (`runs`): the objective must hold over all of them, they must
+//!   have so many requests that three may be late, and the estimate of all trials must not lie
+//!   below. Otherwise there are more long trials, if the error asks for them, and the next load is
+//!   confirmed. The load line is where the line through all trials, these included, crosses.
+//!
+//! Where one user and the lowest long trials breach the objective alike it ends: no load meets it
+//! (`alike`).
 //!
 //! The search ends within the time it is given; what it could not measure in it makes the interval
 //! wider. A run whose generator was at fault decides nothing and is made again; three in a row end
 //! the search, with what is known by then, and so does a generator that is lost.
 
+mod alike;
 mod config;
 mod cycle;
 mod estimate;
@@ -271,8 +275,13 @@ impl Search {
         }
         self.look_for_cycle();
         self.look_at_variation();
+        if let Some(alike) = self.breached_alike() {
+            self.note(alike.to_string());
+            return self.end(Verdict::NoLoadMeets);
+        }
         if let SearchPhase::Confirm { rate, made } = self.stage
             && made >= CONFIRMATIONS
+            && self.missing(rate) == Duration::ZERO
         {
             let holds = self.holds(rate);
             if holds && (self.is_late() || self.is_known()) {
@@ -338,9 +347,13 @@ impl Search {
         let made = long.len();
         let precise = crossing.is_some_and(|crossing| self.is_precise(&crossing));
         let all = self.bounds();
+        let apart = self.apart(&long, all.upper);
         let rate = match (bounds.lower, bounds.upper) {
             (Some(lower), _) if lower >= range.highest => {
-                return (made >= 2)
+                let missing = self.missing(range.highest);
+                let is_enough = made >= 2 && missing == Duration::ZERO;
+                let duration = duration.max(missing / 2);
+                return is_enough
                     .then(|| self.end(Verdict::AtLeast))
                     .or_else(|| Some(self.trial(range.highest, duration, Purpose::Bisection)));
             }
@@ -348,6 +361,7 @@ impl Search {
                 self.stage = self.next_to_confirm();
                 return None;
             }
+            _ if let Some(apart) = apart => apart,
             (None, None) => match (all.lower, all.upper) {
                 (Some(lower), Some(upper)) => between(lower, upper),
                 (lower, _) => lower.unwrap_or(range.guess),
@@ -397,13 +411,20 @@ impl Search {
         if rate < LOWEST {
             return self.end(Verdict::Unconfirmed);
         }
-        let wanted = self.confirm();
-        let missing = u64::from(CONFIRMATIONS.saturating_sub(made).max(1));
-        let fits = self.left().scale(SAFE) / missing;
-        if fits < self.long_trial() / 4 {
+        let runs = u64::from(CONFIRMATIONS.saturating_sub(made).max(1));
+        let missing = self.missing(rate);
+        let fits = self.left().scale(SAFE) / runs;
+        if missing > fits * runs {
+            let seconds = missing.as_secs_f64();
+            self.note(format!(
+                "to confirm {rate} takes {seconds:.0} s, since requests are few at so low a load; \
+                 give it more time (--within)"
+            ));
+        }
+        if fits < (self.long_trial() / 4).max(missing / runs) {
             return self.end_of_time();
         }
-        self.trial(rate, wanted.min(fits), Purpose::Confirmation)
+        self.trial(rate, self.confirm().max(missing / runs).min(fits), Purpose::Confirmation)
     }
 
     /// The load to confirm: a little below where the line crosses, more each time one was refused.
@@ -428,13 +449,15 @@ impl Search {
         SearchPhase::Confirm { rate: at_most(at, self.precision() / 8.0), made: 0 }
     }
 
-    /// Whether the objective holds over all long runs at this rate, and all runs together do not
-    /// say that the line lies below.
+    /// Whether the objective holds over all long runs at this rate, which are enough of them, and
+    /// all runs together do not say that the line lies below.
     fn holds(&self, rate: Rate) -> bool {
         let long = self.long_runs();
         let same = long.iter().copied().filter(|run| run.rate == rate);
         let line = self.crossing(&long).map_or(rate, |line| line.at);
-        runs::pressure(same) <= 1.0 && rate <= scale(line, 1.0 + 1e-3)
+        runs::pressure(same) <= 1.0
+            && rate <= scale(line, 1.0 + 1e-3)
+            && self.missing(rate) == Duration::ZERO
     }
 
     /// Long enough for some hundreds of responses, by what the rung before had.

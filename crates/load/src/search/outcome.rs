@@ -23,7 +23,15 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
     let found = confirmed.map(|trial| load_line(search, trial.rate));
     let curve = curve(&search.trials);
     let line = found.as_ref().map(|line| line.rate);
-    let refused = |upper| nearest(search, false, |rate| rate >= upper);
+    let none = verdict == Verdict::NoLoadMeets;
+    let refused = if none {
+        lowest_refused(search)
+    } else {
+        let upper = bounds.upper.map(|upper| upper.max(line.unwrap_or(upper)));
+        upper.and_then(|upper| nearest(search, false, |rate| rate >= upper))
+    };
+    // Of trials at loads none of which meets it some hold by luck.
+    let lower = bounds.lower.filter(|_| !none);
     let near = line.map_or(Rate::milli_per_sec(u64::MAX), |line| scale(line, NEAR));
     let bend: Vec<_> = curve.iter().filter(|(rate, _)| *rate <= near).cloned().collect();
     CapacityRecord {
@@ -33,8 +41,8 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
         arrivals: config.arrivals,
         seed: config.seed,
         verdict,
-        accepted: bounds.lower.and_then(|lower| nearest(search, true, |rate| rate <= lower)),
-        refused: bounds.upper.map(|upper| upper.max(line.unwrap_or(upper))).and_then(refused),
+        accepted: lower.and_then(|lower| nearest(search, true, |rate| rate <= lower)),
+        refused,
         tried: tried(search),
         cycle: search.cycle,
         rungs: search.ladder.rungs.clone(),
@@ -123,6 +131,12 @@ fn nearest(search: &Search, met: bool, beyond: impl Fn(Rate) -> bool) -> Option<
     found.map(|(rate, _)| bound(search, *rate, met))
 }
 
+/// The lowest rate of long trials that breached the objective, or of any where none were long.
+fn lowest_refused(search: &Search) -> Option<Bound> {
+    let long: Vec<Rate> = search.long_runs().iter().map(|run| run.rate).collect();
+    nearest(search, false, |rate| long.contains(&rate)).or_else(|| nearest(search, false, |_| true))
+}
+
 fn bound(search: &Search, rate: Rate, met: bool) -> Bound {
     let at = || search.trials.iter().filter(|trial| trial.rate == rate && trial.faults.is_empty());
     let lasted = |met| at().filter(|trial| trial.met == met).map(|trial| trial.lasts).sum();
@@ -186,7 +200,7 @@ fn invalid(search: &Search) -> Option<String> {
 /// A word where trials were so small that a high percentile is no more than the slowest request.
 fn few(search: &Search) -> Option<String> {
     let sizes = search.trials.iter().map(|trial| trial.response.count);
-    let most = sizes.max().filter(|most| *most < FEW)?;
+    let most = sizes.max().filter(|most| (1..FEW).contains(most))?;
     Some(format!(
         "no trial held more than {most} requests: a p99 of so few is the slowest of them; make \
          trials longer (--trial)"

@@ -28,6 +28,9 @@ pub(crate) enum Kind {
     Pareto { cores: usize, shape: f64 },
     /// One core that works on all jobs at once, each with the same share; exponential lengths.
     Sharing,
+    /// No job waits for another, and this share of them takes so many seconds whatever the load; no
+    /// time at all where it fails.
+    Chance { share: f64, takes: f64 },
 }
 
 /// A server and its objective: so many jobs of so many seconds, a percentile below a limit.
@@ -173,18 +176,27 @@ impl Server {
                 let least = self.job * (shape - 1.0) / shape;
                 least * (exponential(draws) / shape).exp()
             }
+            Kind::Chance { share, takes } => {
+                let uniform: f64 = draws.random();
+                if uniform < share { takes } else { self.job }
+            }
         }
     }
 
     fn judge(&self, from: f64, (answers, ended): (Vec<(f64, f64)>, f64)) -> Measured {
+        let all = answers.len() as u64;
         let mut times: Vec<_> = answers.iter().map(|answer| answer.1).collect();
+        times.retain(|time| *time > 0.0);
         if times.is_empty() {
             return Measured { met: true, spent: vec![Spent::default()], ..Measured::default() };
         }
         times.sort_unstable_by(f64::total_cmp);
-        let quantile = |share| quantile(&times, share).expect("there are times");
-        let (p50, p99, judged) = (quantile(0.5), quantile(0.99), quantile(self.share));
         let count = times.len() as u64;
+        let answered = count as f64 / all as f64;
+        let quantile = |share| quantile(&times, share).expect("there are times");
+        let (p50, p99) = (quantile(0.5), quantile(0.99));
+        let judged =
+            if self.share > answered { f64::INFINITY } else { quantile(self.share / answered) };
         let response = Latency {
             count,
             mean: seconds(mean(&times)),
@@ -192,8 +204,9 @@ impl Server {
             p99: seconds(p99),
             ..Latency::default()
         };
-        let late: Vec<_> = answers.iter().filter(|answer| answer.1 >= self.limit).collect();
-        let spent = Spent { spent: late.len() as f64, allowed: (1.0 - self.share) * count as f64 };
+        let is_late = |time: f64| time >= self.limit || time <= 0.0;
+        let late: Vec<_> = answers.iter().filter(|answer| is_late(answer.1)).collect();
+        let spent = Spent { spent: late.len() as f64, allowed: (1.0 - self.share) * all as f64 };
         // By the tenth of a second in which they ended, as a run keeps them.
         let mut moments = std::collections::BTreeMap::new();
         for (came, time) in late {
@@ -203,7 +216,7 @@ impl Server {
             moments.into_iter().map(|(tenth, count)| (Duration::from_millis(tenth * 100), count));
         Measured {
             achieved: rate(Count::new(count), ended - from),
-            planned: count,
+            planned: all,
             response,
             met: judged < self.limit,
             pressure: Some(judged / self.limit),
@@ -245,6 +258,11 @@ impl Station {
             Kind::Fixed { cores } | Kind::Exponential { cores } | Kind::Pareto { cores, .. } => {
                 Self::Queue { free: cores, serving: BinaryHeap::new(), waiting: VecDeque::new() }
             }
+            Kind::Chance { .. } => Self::Queue {
+                free: usize::MAX,
+                serving: BinaryHeap::new(),
+                waiting: VecDeque::new(),
+            },
             Kind::Sharing => Self::Shared { ends: BinaryHeap::new(), clock: 0.0, at: 0.0 },
         }
     }

@@ -120,7 +120,9 @@ fn verdict(record: &CapacityRecord) -> String {
             format!("at least {}, the highest rate that was allowed", rate(&record.accepted))
         }
         (Verdict::NoLoadMeets, None) => {
-            format!("none: not even {} meets the objective", rate(&record.refused))
+            let alone = record.rungs.first().filter(|rung| rung.users == 1 && !rung.met);
+            let too = alone.map_or("", |_| "; one user alone breaches it, too");
+            format!("none: not even {} meets the objective{too}", rate(&record.refused))
         }
         (Verdict::GeneratorInvalid, None) => {
             format!("unknown: the generator ran out first; accepted was {}", rate(&record.accepted))
