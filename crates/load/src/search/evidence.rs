@@ -153,8 +153,8 @@ impl Search {
     }
 }
 
-/// A load is confirmed by so many requests that three may be late: where as many are as may be, none
-/// is by luck in 1 of 20 cases.
+/// A load is confirmed by so many requests that three may be late: where as many are as may be,
+/// none is by luck in 1 of 20 cases.
 pub(super) const CONFIRM_ALLOWED: f64 = 3.0;
 
 /// Random arrivals may come to a little less than planned.
