@@ -1,8 +1,8 @@
 //! How many interim responses a server may send before its response.
 //!
 //! A server that works for long may say so every now and then (102), for as long as it takes, but
-//! one that sends nothing else keeps everybody on the way busy. So each counts for [`EVERY`] of
-//! time, and what was not used is saved up to [`SAVED_MAX`]: 32 at once, and 32 a second.
+//! one that sends nothing else keeps everybody on the way busy. So each counts for `EVERY` of
+//! time, and what was not used is saved up to `SAVED_MAX`: 32 at once, and 32 a second.
 
 use crate::time::{Duration, Instant};
 
