@@ -10,12 +10,13 @@
 
 use std::fmt;
 
-use loadline_core::{time::Duration, units::Rate};
+use loadline_core::units::Rate;
 use loadline_measure::objective::Spent;
 
 use super::{
     Search, SearchPhase,
     evidence::CONFIRM_ALLOWED,
+    point::{Point, points},
     rates::{nearest, rate_of, scale},
     runs::Run,
     scatter::{self, Scatter},
@@ -29,15 +30,6 @@ pub(super) struct Alike {
     pub(super) to: Rate,
     /// What they spent as a multiple of what the objective allows.
     pub(super) spent: f64,
-}
-
-/// The evidence of one run on one criterion.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    x: f64,
-    spent: f64,
-    allowed: f64,
-    scatter: Scatter,
 }
 
 impl fmt::Display for Alike {
@@ -80,16 +72,6 @@ impl Search {
         let part = SPREAD[long.len() % SPREAD.len()];
         (!(0..alone.len()).any(rises)).then(|| scale(rate, part))
     }
-}
-
-fn points(runs: &[&Run], criterion: usize, cycle: Option<Duration>) -> Vec<Point> {
-    let point = |run: &&Run| {
-        let Spent { spent, allowed } = *run.spent.get(criterion)?;
-        let scatter = scatter::of(run, spent, cycle);
-        let x = run.offered.as_per_sec_f64().ln();
-        (spent.is_finite() && allowed > 0.0).then_some(Point { x, spent, allowed, scatter })
-    };
-    runs.iter().filter_map(point).collect()
 }
 
 /// Looks at the lowest points, then at more and more of them: those near an overload spend more.

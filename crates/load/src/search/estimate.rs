@@ -13,6 +13,7 @@ use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::{objective::Spent, statistics::student_quantile};
 
 use super::{
+    point::{Point, points},
     rates::rate_of,
     runs::Run,
     scatter::{self, Scatter},
@@ -43,16 +44,6 @@ pub(super) struct Crossing {
     pub(super) runs: usize,
 }
 
-/// The evidence of one run on one criterion.
-#[derive(Clone, Copy, Debug)]
-struct Point {
-    x: f64,
-    spent: f64,
-    allowed: f64,
-    /// How what was spent is scattered over the run; nothing where that is not known.
-    scatter: Scatter,
-}
-
 /// The line `a + b x` with x from `centre`, and how sure it is.
 #[derive(Clone, Copy, Debug)]
 struct Fit {
@@ -79,17 +70,8 @@ pub(super) fn crossing(
         let known = light.get(criterion).filter(|light| light.allowed >= ENOUGH_LIGHT);
         known.map_or(0.0, |light| (light.spent / light.allowed).min(MOST_BASE))
     };
-    let of = |criterion: usize| {
-        let point = |run: &&Run| {
-            let Spent { spent, allowed } = run.spent[criterion];
-            let scatter = scatter::of(run, spent, cycle);
-            Point { x: run.offered.as_per_sec_f64().ln(), spent, allowed, scatter }
-        };
-        let usable = |point: &Point| point.spent.is_finite() && point.allowed > 0.0;
-        runs.iter().map(point).filter(usable).collect::<Vec<_>>()
-    };
-    let crossings =
-        (0..criteria).filter_map(|criterion| of_criterion(&of(criterion), base(criterion)));
+    let crossings = (0..criteria)
+        .filter_map(|criterion| of_criterion(&points(runs, criterion, cycle), base(criterion)));
     crossings.min_by_key(|crossing| crossing.at)
 }
 

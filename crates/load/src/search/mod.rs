@@ -37,6 +37,7 @@ mod evidence;
 mod knee;
 mod ladder;
 mod outcome;
+mod point;
 mod rates;
 mod runs;
 mod scalability;

@@ -151,11 +151,7 @@ fn answer_too_late(mut stream: TcpStream) -> io::Result<()> {
     stream.read_exact(&mut [0; 24])?;
     stream.write_all(&NO_SETTINGS)?;
     loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let [high, middle, low, kind, flags, id @ ..] = head;
-        let length = u32::from_be_bytes([0, high, middle, low]);
-        stream.read_exact(&mut vec![0; length as usize])?;
+        let (kind, flags, id) = read_frame(&mut stream)?;
         if kind == SETTINGS && flags == 0 {
             stream.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0])?;
         } else if kind == RST_STREAM {
@@ -164,6 +160,16 @@ fn answer_too_late(mut stream: TcpStream) -> io::Result<()> {
             stream.write_all(&answer)?;
         }
     }
+}
+
+/// Kind, flags and stream of the next frame.
+fn read_frame(stream: &mut TcpStream) -> io::Result<(u8, u8, [u8; 4])> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head)?;
+    let [high, middle, low, kind, flags, id @ ..] = head;
+    let length = u32::from_be_bytes([0, high, middle, low]);
+    stream.read_exact(&mut vec![0; length as usize])?;
+    Ok((kind, flags, id))
 }
 
 /// Answers two requests and says that it takes no more, as nginx does after keepalive_requests.
@@ -175,11 +181,7 @@ fn answer_two(mut stream: TcpStream) -> io::Result<()> {
     stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0])?;
     let mut answered = 0;
     loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head)?;
-        let [high, middle, low, kind, flags, id @ ..] = head;
-        let length = u32::from_be_bytes([0, high, middle, low]);
-        stream.read_exact(&mut vec![0; length as usize])?;
+        let (kind, flags, id) = read_frame(&mut stream)?;
         if kind == SETTINGS && flags == 0 {
             stream.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0])?;
         } else if kind == HEADERS && answered < 2 {
