@@ -98,7 +98,7 @@ fn a_certificate_is_verified_unless_it_is_not_to_be() {
 fn a_capacity_is_searched_over_http3() {
     let edge = Edge::start();
     let url = edge.url() + "/10";
-    let search = ["--slo", "p99<1s", "--max-rate", "50/s", "--rung=100ms", "--first-trial=200ms"];
+    let search = ["--slo", "p99<1s", "--max-rate", "400/s", "--rung=100ms", "--first-trial=200ms"];
     let lengths = ["--trial=300ms", "--trial-sum=1s", "--confirm=500ms", "--within=5s"];
     let arguments = [&["capacity", "--http3", "-k", "--json", &url], &search[..], &lengths];
     let output = loadline(&arguments.concat()).output().unwrap();

@@ -77,10 +77,10 @@ fn curl_shows_its_certificate_in_every_version_of_tls_and_http() {
             }
         }
     }
-    let tallies = || proxy.runtime.tallies();
-    wait_until(|| tallies().count(Ending::Complete) == 4, "complete");
-    let told = tallies();
-    assert_eq!(told.requests(), 4 + told.count(Ending::ClientBad), "refused handshakes: {told:?}");
+    wait_until(|| proxy.runtime.tallies().requests() == 12, "all told");
+    let told = proxy.runtime.tallies();
+    let counts = [Ending::Complete, Ending::ClientBad].map(|ending| told.count(ending));
+    assert_eq!(counts, [4, 8], "refused handshakes: {told:?}");
 }
 
 #[test]
