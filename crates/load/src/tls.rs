@@ -9,20 +9,15 @@ use std::{
     sync::Arc,
 };
 
+use loadline_tls::Verifier;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore,
-    SignatureScheme, SupportedProtocolVersion,
-    client::{
-        WantsClientCert, WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
-    },
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion,
+    client::WantsClientCert,
+    crypto::aws_lc_rs,
     pki_types::{
-        CertificateDer, PrivateKeyDer, ServerName, UnixTime,
+        CertificateDer, PrivateKeyDer, ServerName,
         pem::{self, PemObject},
     },
-    server::ParsedCertificate,
 };
 use tokio_rustls::TlsConnector;
 
@@ -102,14 +97,15 @@ pub(crate) fn config(
     // and not in the first handshake, whose time is measured. Where it fails the handshake says so.
     let _ = provider.secure_random.fill(&mut [0; 32]);
     let only = if protocol == Protocol::Http3 { Some(TlsVersion::V13) } else { tls.version };
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(versions(only))
-        .map_err(TlsError::Version)?;
-    let verifier: Arc<dyn ServerCertVerifier> = match tls.insecure {
-        true => Arc::new(AnyCertificate(provider)),
-        false => Arc::new(Verified::new(authorities(tls)?, provider)?),
+    let verifier = match tls.insecure {
+        true => Verifier::trusting_all(&provider),
+        false => Verifier::trusting(authorities(tls)?, &provider),
     };
-    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions(only))
+        .map_err(TlsError::Version)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = with_client_certificate(builder, tls)?;
     let offered: &[&[u8]] = match protocol {
         Protocol::Auto => &[ALPN_HTTP2, ALPN_HTTP1],
@@ -162,10 +158,11 @@ pub(crate) fn failure_by_text(error: &io::Error) -> Failure {
 
 /// What an error of the TLS library says, and in words where that is a name of its code.
 pub(crate) fn in_words(error: &dyn fmt::Display) -> String {
-    error.to_string().replace(
-        &format!("Other(OtherError({OF_AUTHORITY}))"),
-        "it is that of a certificate authority, not of a server",
-    )
+    let of_authority = format!("Other(OtherError({OF_AUTHORITY}))");
+    error
+        .to_string()
+        .replace(&of_authority, "it is that of a certificate authority, not of a server")
+        .replace(OF_OTHER_PURPOSE, "it is not for a server")
 }
 
 /// The version spoken; none before a handshake.
@@ -226,124 +223,6 @@ fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'s
     Ok(found)
 }
 
-/// Decides as rustls does, except that the certificate of a server may be that of an authority if
-/// it is trusted itself: `openssl req -x509` makes it so.
-#[derive(Debug)]
-struct Verified {
-    verifier: Arc<WebPkiServerVerifier>,
-    authorities: Arc<RootCertStore>,
-}
-
-impl Verified {
-    fn new(authorities: RootCertStore, provider: Arc<CryptoProvider>) -> Result<Self, TlsError> {
-        let authorities = Arc::new(authorities);
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(Arc::clone(&authorities), provider);
-        let verifier = verifier.build().map_err(|_| TlsError::NoAuthorities)?;
-        Ok(Self { verifier, authorities })
-    }
-
-    /// Whether it has the name and the key of an authority that is trusted.
-    fn trusts(&self, certificate: &CertificateDer<'_>) -> bool {
-        let mut own = RootCertStore::empty();
-        let is_read = own.add(certificate.clone()).is_ok();
-        is_read && own.roots.iter().all(|it| self.authorities.roots.contains(it))
-    }
-}
-
-impl ServerCertVerifier for Verified {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let verified =
-            self.verifier.verify_server_cert(certificate, intermediates, name, ocsp, now);
-        match verified {
-            // Its dates have been found right before.
-            Err(error) if is_of_authority(&error) && self.trusts(certificate) => {
-                verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            verified => verified,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier.verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
-    }
-}
-
-/// Whether nothing but this was found.
-fn is_of_authority(error: &rustls::Error) -> bool {
-    let rustls::Error::InvalidCertificate(CertificateError::Other(why)) = error else {
-        return false;
-    };
-    matches!(why.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
-}
-
-/// Trusts whatever certificate is shown; its holder must still have the key to it.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
 /// What HTTP/2 over TLS is called in the handshake (RFC 9113, section 3.1).
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
@@ -359,6 +238,9 @@ const AUTHORITIES: &str = "authorities";
 
 /// What webpki calls it.
 const OF_AUTHORITY: &str = "CaUsedAsEndEntity";
+
+/// What rustls calls a certificate that is for clients alone, for example.
+const OF_OTHER_PURPOSE: &str = "InvalidPurpose";
 
 /// How the TLS library begins to say what the other side found wrong.
 const ALERT: &str = "received fatal alert";
@@ -385,7 +267,6 @@ mod tests {
     fn a_certificate_of_an_authority_is_told_in_words() {
         let other = CertificateError::Other(OtherError(Arc::new(webpki::Error::CaUsedAsEndEntity)));
         let error = rustls::Error::InvalidCertificate(other);
-        assert!(is_of_authority(&error));
         let words = in_words(&error);
         let expected = "invalid peer certificate: it is that of a certificate authority, not of a \
                         server";

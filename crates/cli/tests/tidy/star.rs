@@ -9,8 +9,10 @@ use std::process::Command;
 use serde_json::Value;
 
 const CORE: &str = "loadline-core";
-const GROUND: [&str; 5] =
-    [CORE, "loadline-http1", "loadline-linux", "loadline-measure", "loadline-spanned"];
+const GROUND: [&str; 6] = [
+    CORE, "loadline-http1", "loadline-linux", "loadline-measure", "loadline-spanned",
+    "loadline-tls",
+];
 const PROGRAM: &str = "loadline";
 /// Drives the program as a process, so that it measures what users run.
 const BENCHMARK: &str = "loadline-bench";

@@ -5,7 +5,7 @@ use std::{io::Write as _, path::PathBuf};
 use loadline_core::time::Duration;
 use loadline_load::{LoadError, LoadPlan, Protocol, TlsVersion};
 use loadline_measure::record::Outcomes;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::version::{TLS12, TLS13};
 
 use crate::{
@@ -83,18 +83,22 @@ fn a_certificate_of_nobody_or_for_another_is_a_bad_answer() {
     }
 }
 
-#[test]
-fn a_self_signed_certificate_of_an_authority_is_enough_where_it_is_trusted_itself() {
-    let other = Authority::new();
-    // As `openssl req -x509` makes it.
+/// As `openssl req -x509` makes it for `localhost`, with these purposes where there are any.
+fn self_signed(purposes: &[ExtendedKeyUsagePurpose]) -> Identity {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.extended_key_usages = purposes.to_vec();
     let certificate = params.self_signed(&key).unwrap().pem();
+    Identity { certificate, key: key.serialize_pem() }
+}
+
+#[test]
+fn a_self_signed_certificate_of_an_authority_is_enough_where_it_is_trusted_itself() {
+    let (other, identity) = (Authority::new(), self_signed(&[]));
     let directory = tempfile::tempdir().unwrap();
-    let [itself, stranger] = [("itself.pem", &certificate), ("ca.pem", &other.pem())]
+    let [itself, stranger] = [("itself.pem", &identity.certificate), ("ca.pem", &other.pem())]
         .map(|(name, text)| file(&directory, name, text));
-    let identity = Identity { certificate, key: key.serialize_pem() };
     let tls = other.server(&identity, &[&TLS12, &TLS13], false);
     let server = Served::start(Speech::secure(tls, false));
     for (authorities, name, ok) in
@@ -106,6 +110,21 @@ fn a_self_signed_certificate_of_an_authority_is_enough_where_it_is_trusted_itsel
         let outcomes = run(&plan).outcomes;
         assert_eq!((outcomes.ok, outcomes.bad_answer), (ok, 2 - ok), "{authorities:?} {name}");
     }
+}
+
+#[test]
+fn a_trusted_certificate_of_an_authority_that_is_for_clients_is_a_bad_answer() {
+    let identity = self_signed(&[ExtendedKeyUsagePurpose::ClientAuth]);
+    let tls = Authority::new().server(&identity, &[&TLS12, &TLS13], false);
+    let server = Served::start(Speech::secure(tls, false));
+    let directory = tempfile::tempdir().unwrap();
+    let mut plan = plan(&server, 2);
+    plan.transport.tls.authorities = Some(file(&directory, "ca.pem", &identity.certificate));
+    let record = run(&plan);
+    assert_eq!(record.outcomes, Outcomes { bad_answer: 2, ..Outcomes::default() });
+    let reasons: Vec<_> = record.reasons.into_iter().collect();
+    let told = "invalid peer certificate: it is not for a server";
+    assert!(matches!(&reasons[..], [(why, 2)] if why.contains(told)), "{reasons:?}");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use std::{cell::OnceCell, collections::BTreeMap, fs, io, sync::Arc};
 use loadline_core::fleet::{
     Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion, acme::Challenge,
 };
+use loadline_tls::Verifier;
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion,
-    client::WebPkiServerVerifier,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{
@@ -24,9 +24,8 @@ use rustls::{
 use super::{
     issued::{Issued, VALIDATION_PROTOCOL},
     names::ByName,
-    unverified::Unverified,
+    self_signed,
     validity::Validity,
-    verified::Verified,
 };
 
 /// Why TLS cannot be configured as the file says.
@@ -181,25 +180,20 @@ pub(super) fn for_servers(
     system: &SystemRoots,
 ) -> Result<(Arc<ClientConfig>, Option<Validity>), TlsError> {
     let provider = provider(&tls.terms)?;
-    let builder = ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(versions(&tls.terms))
-        .map_err(TlsError::Together)?;
-    let builder = if tls.verify {
+    let verifier = if tls.verify {
         let roots = match &tls.authorities {
             Some(path) => Arc::new(authorities(path)?),
             None => system.get()?,
         };
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider);
-        let verifier = verifier.build().map_err(|error| TlsError::File {
-            what: "authorities",
-            path: tls.authorities.clone().unwrap_or_default(),
-            why: error.to_string(),
-        })?;
-        let verified = Verified { verifier, authorities: roots };
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(verified))
+        Verifier::trusting(roots, &provider).map_refusals(self_signed::tell_apart)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+        Verifier::trusting_all(&provider)
     };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions(&tls.terms))
+        .map_err(TlsError::Together)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier));
     let mut validity = None;
     let mut config = match &tls.certificate {
         None => builder.with_no_client_auth(),

@@ -6,10 +6,9 @@ mod issued;
 mod keys;
 mod names;
 mod ocsp;
+mod self_signed;
 mod stream;
-mod unverified;
 mod validity;
-mod verified;
 
 pub(crate) use client::ClientTls;
 pub use config::TlsError;
