@@ -11,8 +11,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::{body::Body, client::conn::http1::handshake};
 use hyper_util::rt::TokioIo;
 use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
+    RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
 };
 use tokio::{
@@ -51,11 +50,7 @@ impl Client {
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let config =
-            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.map_err(io::Error::other)?;
-        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let config = tls::trusting(roots).map_err(io::Error::other)?.with_no_client_auth();
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
@@ -141,9 +136,17 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::{TcpListener, TcpSocket};
+    use http_body_util::Empty;
+    use rcgen::ExtendedKeyUsagePurpose::ClientAuth;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        join,
+        net::{TcpListener, TcpSocket},
+    };
+    use tokio_rustls::TlsAcceptor;
 
     use super::*;
+    use crate::tls::tests::self_signed;
 
     #[test]
     fn both_families_are_tried_by_turns() {
@@ -156,6 +159,43 @@ mod tests {
         assert_eq!(order(&given), expected);
         assert_eq!(order(&["10.0.0.1:1"]), ["10.0.0.1:1"]);
         assert!(order(&[]).is_empty());
+    }
+
+    /// What a client that trusts the file is answered by this server.
+    async fn ask(server: &TlsAcceptor, authorities: &str) -> Result<Bytes, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        let client = Client::trusting(Some(authorities)).unwrap();
+        let asked = client.send(Request::get(url).body(Empty::<Bytes>::new()).unwrap());
+        let serve = async {
+            let (socket, _) = listener.accept().await.unwrap();
+            let (mut stream, mut request) = (server.accept(socket).await?, Vec::new());
+            stream.read_buf(&mut request).await?;
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await?;
+            stream.flush().await?;
+            // It stays open until the client has gone.
+            stream.read_to_end(&mut request).await
+        };
+        let (answered, _) = join!(asked, serve);
+        answered.map(Response::into_body).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_self_signed_certificate_of_an_authority_is_enough_where_the_file_has_it() {
+        let (server, file) = self_signed(&[]);
+        let (_, other) = self_signed(&[]);
+        assert_eq!(ask(&server, file.path().to_str().unwrap()).await.unwrap(), "ok");
+        let refused = ask(&server, other.path().to_str().unwrap()).await.unwrap_err();
+        assert!(refused.contains("certificate of an authority (CA:TRUE)"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_trusted_certificate_of_an_authority_that_is_for_clients_is_refused() {
+        let (server, file) = self_signed(&[ClientAuth]);
+        let refused = ask(&server, file.path().to_str().unwrap()).await.unwrap_err();
+        let told =
+            "invalid peer certificate: unsuitable certificate purpose: it is not for a server";
+        assert_eq!(refused, told);
     }
 
     #[tokio::test]

@@ -1,9 +1,27 @@
-//! What is wrong with a connection of our own over TLS, in words.
+//! Connections of our own over TLS: what is trusted, and what is wrong with one, in words.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use loadline_core::decide::reason::Reason;
-use rustls::{CertificateError, Error, InvalidMessage};
+use loadline_tls::Verifier;
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, Error, InvalidMessage, RootCertStore,
+    client::WantsClientCert, crypto::aws_lc_rs,
+};
+
+/// What the configuration of a client begins with that trusts these authorities.
+///
+/// # Errors
+/// What the TLS library says.
+pub(crate) fn trusting(
+    authorities: RootCertStore,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, Error> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = Verifier::trusting(authorities, &provider);
+    let config =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
+}
 
 /// What the error says, in words where the TLS library has the names of its code.
 pub(crate) fn in_words(error: &io::Error) -> String {
@@ -24,6 +42,7 @@ fn of_certificate(error: &CertificateError) -> Option<Reason> {
     Some(match error {
         CertificateError::UnknownIssuer => Reason::UnknownIssuer,
         CertificateError::BadSignature => Reason::CertificateSignature,
+        CertificateError::InvalidPurpose => Reason::CertificatePurpose,
         CertificateError::BadEncoding => Reason::CertificateEncoding,
         CertificateError::UnhandledCriticalExtension => Reason::CertificateExtension,
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
@@ -39,12 +58,39 @@ fn of_certificate(error: &CertificateError) -> Option<Reason> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
+pub(crate) mod tests {
+    use std::io::Write as _;
 
-    use rustls::OtherError;
+    use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+    use rustls::{
+        OtherError, ServerConfig,
+        pki_types::{PrivateKeyDer, pem::PemObject as _},
+    };
+    use tempfile::NamedTempFile;
+    use tokio_rustls::TlsAcceptor;
 
     use super::*;
+
+    /// A server with a certificate as `openssl req -x509` makes it for 127.0.0.1, with these
+    /// purposes where there are any, and the file of that certificate.
+    pub(crate) fn self_signed(
+        purposes: &[ExtendedKeyUsagePurpose],
+    ) -> (TlsAcceptor, NamedTempFile) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.extended_key_usages = purposes.to_vec();
+        let certificate = params.self_signed(&key).unwrap();
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(certificate.pem().as_bytes()).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap();
+        let config = config.unwrap().with_no_client_auth();
+        let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+        (TlsAcceptor::from(Arc::new(config)), file)
+    }
 
     #[test]
     fn a_certificate_that_is_not_trusted_is_told_in_words_and_not_by_names_of_code() {

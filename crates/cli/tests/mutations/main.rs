@@ -73,7 +73,7 @@ fn swarm(copy: &Copy, fault: Option<usize>) -> (bool, String) {
 }
 
 /// The crates that the swarm needs.
-const NEEDED: [&str; 6] = ["control", "core", "linux", "measure", "sim", "spanned"];
+const NEEDED: [&str; 7] = ["control", "core", "linux", "measure", "sim", "spanned", "tls"];
 
 /// Numbers are those of the list.
 const CHOICE: &str = r#"

@@ -5,8 +5,7 @@ use std::{fmt::Display, fs, io, path::Path, sync::Arc};
 use bytes::Bytes;
 use h2::client;
 use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
+    RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
 };
 use tokio::{
@@ -18,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use super::{EtcdError, grpc::Channel};
 use crate::{
     cluster::{Endpoint, Settings},
-    tls::in_words,
+    tls::{in_words, trusting},
 };
 
 /// What connections over TLS are made with; none where none is.
@@ -34,11 +33,7 @@ pub(super) fn tls(settings: &Settings) -> Result<Option<TlsConnector>, EtcdError
             roots
         }
     };
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let config =
-        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| file("TLS", Path::new(""), &error))?;
-    let config = config.with_root_certificates(roots);
+    let config = trusting(roots).map_err(|error| file("TLS", Path::new(""), &error))?;
     let mut config = match &settings.certificate {
         None => config.with_no_client_auth(),
         Some((chain, key)) => {
@@ -134,3 +129,46 @@ async fn over(
 
 /// Room for a whole configuration.
 const WINDOW: u32 = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use loadline_core::{cluster::WhenAway, time::Duration, units::Ratio};
+    use tokio::{join, net::TcpListener};
+
+    use super::*;
+    use crate::tls::tests::self_signed;
+
+    fn settings(endpoint: &Endpoint, authorities: &Path) -> Settings {
+        Settings {
+            endpoints: vec![endpoint.clone()],
+            authorities: Some(authorities.to_owned()),
+            certificate: None,
+            user: None,
+            prefix: "/loadline/".to_owned(),
+            id: None,
+            name: "edge-1".to_owned(),
+            lease: Duration::from_secs(10),
+            election_timeout: Duration::from_secs(1),
+            floor: Ratio::percent(5),
+            max_edges: 2,
+            when_away: WhenAway::Floor,
+            share_health: false,
+            state_dir: PathBuf::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_self_signed_certificate_of_an_authority_is_enough_where_the_file_has_it() {
+        let (server, file) = self_signed(&[]);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let endpoint = Endpoint { is_secure: true, host: "127.0.0.1".to_owned(), port };
+        let connector = tls(&settings(&endpoint, file.path())).unwrap();
+        let accept = async { server.accept(listener.accept().await.unwrap().0).await };
+        let (connected, accepted) = join!(channel(&endpoint, connector.as_ref()), accept);
+        connected.unwrap();
+        accepted.unwrap();
+    }
+}
