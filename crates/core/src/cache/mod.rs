@@ -30,7 +30,7 @@
 //!    [`ByteRange::content_range`], 206 framed by [`Multipart`], or 416 with
 //!    [`unsatisfied_content_range`]. Of content in [`Slices`], which of them have the bytes: each
 //!    is looked up and fetched by itself, with `Range`, and used if its [`strong_tag`] is that of
-//!    the first.
+//!    the first. Of an [`Incomplete`] response only what it has ([`Incomplete::answer`]).
 //!    The response has the stored fields (without those that [`is_for_the_cache`]), one `Age` of
 //!    [`Metadata::age`] in whole seconds in place of any stored one, and [`CacheStatus`].
 //! 5. **Ask the servers.** To validate, with [`validating_fields`]; to fetch what may be stored,
@@ -44,6 +44,8 @@
 //!      conditions.
 //!    - the response to a request for a slice: good if it [`brings`] that, of content as long as
 //!      the first slice says.
+//!    - a 206 to the client's own `Range`, asked for where the whole cannot be stored: joined with
+//!      the [`Incomplete`] response that is stored, if it [`continues`] that.
 //!    - anything else is passed to the client, whose own conditions and range are applied to a
 //!      200 as in step 4, and
 //! 6. **Store and forget.** The keys of [`invalidated_keys`] are dropped, or
@@ -70,6 +72,7 @@ pub mod eviction;
 mod extents;
 mod field;
 mod freshness;
+mod incomplete;
 mod invalidation;
 mod key;
 mod message;
@@ -96,6 +99,7 @@ pub use entity_tag::{EntityTag, entity_tags};
 pub use extents::{Extent, Extents, HUGE_PAGE};
 pub use field::{Field, Fields, members};
 pub use freshness::{Lifetime, date, generated};
+pub use incomplete::{Incomplete, Kept, continues, strong_validator};
 pub use invalidation::{invalidated_keys, is_safe};
 pub use key::{key_of_url, primary_key};
 pub use message::{Exchange, Request, Response};
