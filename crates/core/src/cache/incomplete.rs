@@ -131,7 +131,7 @@ pub fn strong_validator(fields: Fields<'_>, received: UnixTime) -> Option<&[u8]>
 
 /// Whether the 206 of an exchange is of the same content as an incomplete response that was
 /// received at `received`: the same strong validator, the same length, and nothing that describes
-/// the content, or selects it, has changed. A response to `If-Range` may leave such fields out.
+/// the content, or selects it, has changed. One that [`is_shortened`] may leave out the former.
 #[must_use]
 pub fn continues(exchange: &Exchange<'_>, stored: &Response<'_>, received: UnixTime) -> bool {
     let (newer, at) = (&exchange.response, exchange.received);
@@ -140,16 +140,22 @@ pub fn continues(exchange: &Exchange<'_>, stored: &Response<'_>, received: UnixT
         return false;
     };
     let (old, new) = (stored.fields, newer.fields);
-    let may_omit = exchange.request.fields.has("if-range");
+    let may_omit = is_shortened(exchange);
     let is_kept = |name: &str| {
         let is_same = new.single(name) == old.single(name) && !new.contradicts(name);
         is_same || may_omit && !new.has(name)
     };
-    let varies_alike = Vary::of(new) == Vary::of(old) || may_omit && !new.has("vary");
     one.complete == other.complete
         && strong_validator(old, received) == strong_validator(new, at)
         && OF_CONTENT.iter().all(|name| is_kept(name))
-        && varies_alike
+        && Vary::of(new) == Vary::of(old)
+}
+
+/// Whether the 206 of an exchange may lack fields that the whole would have, since the client has
+/// them already: it is one to `If-Range` (RFC 9110 section 15.3.7). Nobody else can use it alone.
+#[must_use]
+pub fn is_shortened(exchange: &Exchange<'_>) -> bool {
+    exchange.request.fields.has("if-range") && !exchange.response.fields.has("content-type")
 }
 
 const MULTIPART: &[u8] = b"multipart/byteranges";
@@ -275,8 +281,10 @@ mod tests {
         assert!(!continued(&[TAG], &[TAG, "Vary: Accept"], &[]));
         assert!(!continued(&[TAG, "Vary: Accept"], &[TAG], &[]));
         let if_range = ["If-Range: \"a\""];
-        assert!(continued(&[TAG, text, zip, "Vary: Accept"], &[TAG], &if_range));
+        assert!(continued(&[TAG, text, zip], &[TAG], &if_range));
+        assert!(!continued(&[TAG, text, zip], &[TAG, text], &if_range), "it left nothing out");
         assert!(!continued(&[TAG], &[TAG, zip], &if_range));
+        assert!(!continued(&[TAG, text, "Vary: Accept"], &[TAG], &if_range));
         let longer = lines(&["Content-Range: bytes 10-19/101", TAG]);
         let old = lines(&["Content-Range: bytes 0-9/100", TAG]);
         let stored = Response { status: 206, fields: Fields(&old) };

@@ -99,7 +99,7 @@ pub use entity_tag::{EntityTag, entity_tags};
 pub use extents::{Extent, Extents, HUGE_PAGE};
 pub use field::{Field, Fields, members};
 pub use freshness::{Lifetime, date, generated};
-pub use incomplete::{Incomplete, Kept, continues, strong_validator};
+pub use incomplete::{Incomplete, Kept, continues, is_shortened, strong_validator};
 pub use invalidation::{invalidated_keys, is_safe};
 pub use key::{key_of_url, primary_key};
 pub use message::{Exchange, Request, Response};

@@ -1,8 +1,8 @@
 //! What one client gets of a response: all of it, parts, or a status that says why nothing.
 
 use loadline_core::cache::{
-    self, ByteRange, Condition, Fields, Multipart, Wanted, format_date, is_condition,
-    is_sent_with_304, range_counts, unsatisfied_content_range,
+    self, ByteRange, Condition, Field, Fields, Incomplete, Multipart, Wanted, format_date,
+    is_condition, is_sent_with_304, range_counts, unsatisfied_content_range,
 };
 use loadline_core::time::UnixTime;
 use loadline_http1::reason;
@@ -64,6 +64,9 @@ impl Answer {
             Condition::NotModified => return Self::not_modified(&stored),
             Condition::Send => {}
         }
+        if let Some(part) = response.part(asked.received) {
+            return Self::of_part(response, &part, asked);
+        }
         let counts = response.status == 200
             && asked.fields.has("range")
             && range_counts(asked.fields, stored.fields, asked.received);
@@ -78,6 +81,21 @@ impl Answer {
             Wanted::Nothing => Self::bare(416, &unsatisfied_content_range(length), asked.now),
             Wanted::Whole | Wanted::Parts(_) => Self::whole(response, Some(length)),
         }
+    }
+
+    /// What a client gets of a part that is stored, or is coming in. What it asks for lies within
+    /// that, unless its server sent less.
+    fn of_part(response: &Response, part: &Incomplete, asked: &Asked<'_>) -> Self {
+        let own = response.fields();
+        let stored = cache::Response { status: response.status, fields: Fields(&own) };
+        let answer = match part.answer(asked.fields, stored.fields, asked.received) {
+            Some(Wanted::Part(range)) => Self::part(&stored, range, part.complete),
+            Some(Wanted::Parts(ranges)) if asked.is_at_hand => {
+                Self::parts(&stored, &ranges, part.complete, asked.draw)
+            }
+            _ => return Self::whole(response, Some(part.range.length())),
+        };
+        Self { body: answer.body.behind(part.range.first), ..answer }
     }
 
     /// All of it, for a client that asks for nothing less.
@@ -110,7 +128,8 @@ impl Answer {
 
     fn part(stored: &cache::Response<'_>, range: ByteRange, complete: u64) -> Self {
         let mut head = status_line(206);
-        stored.fields.iter().for_each(|field| write(&mut head, field.name, field.value));
+        let kept = stored.fields.iter().filter(|field| !field.is("content-range"));
+        kept.for_each(|field| write(&mut head, field.name, field.value));
         write(&mut head, b"Content-Range", &range.content_range(complete));
         let part = Part { before: Vec::new(), from: range.first, length: range.length() };
         Self { status: 206, head, body: Body::Parts(Vec::from([part]), Vec::new()) }
@@ -121,7 +140,8 @@ impl Answer {
         let content_type = stored.fields.first("content-type");
         let multipart = Multipart { boundary: &boundary, content_type, complete };
         let mut head = status_line(206);
-        let kept = stored.fields.iter().filter(|field| !field.is("content-type"));
+        let is_of_one = |field: &Field<'_>| field.is("content-type") || field.is("content-range");
+        let kept = stored.fields.iter().filter(|field| !is_of_one(field));
         kept.for_each(|field| write(&mut head, field.name, field.value));
         write(&mut head, b"Content-Type", &multipart.content_type());
         let part = |range: &ByteRange| Part {
@@ -135,6 +155,14 @@ impl Answer {
 }
 
 impl Body {
+    /// The same of a body whose first byte is at this place of the whole.
+    fn behind(mut self, first: u64) -> Self {
+        if let Self::Parts(parts, _) = &mut self {
+            parts.iter_mut().for_each(|part| part.from -= first);
+        }
+        self
+    }
+
     /// How long it is, of a whole of this length; none where nobody knows, or for no body.
     pub(crate) fn length(&self, whole: Option<u64>) -> Option<u64> {
         match self {

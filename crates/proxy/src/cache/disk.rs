@@ -58,7 +58,7 @@ use loadline_core::{
 
 use super::{
     fetch::unix_now,
-    object::Object,
+    object::{Length, Object},
     pinned::{Elsewhere, Pinned},
 };
 use crate::runtime::clock::Clock;
@@ -466,6 +466,10 @@ impl Shared {
     /// The record to write for a response; none if it is not worth it.
     fn put(&self, url: Box<[u8]>, object: Arc<Object>) -> Option<Put> {
         let response = &object.response;
+        if matches!(response.length, Length::Part(_)) {
+            // It is looked for in memory alone.
+            return None;
+        }
         // Without them no request can select it.
         let secondary = response.selectors.secondary.as_deref()?;
         let ident = Ident::of(&url, &response.variant, secondary);

@@ -18,9 +18,10 @@ use super::{
     answer::write,
     arrival::{Abandoned, Begun, Failed, WINDOW},
     fetch::{Fetch, Via},
+    incomplete::Joining,
     object::{Length, Object, Response, fields, fields_of},
     selectors::Selectors,
-    wanted::{Wanted, request_fields},
+    wanted::{Extent, Wanted, request_fields},
 };
 
 /// A head of a response to a fetch, when it came, and what was asked.
@@ -42,9 +43,15 @@ pub(crate) struct Filling {
     metadata: Option<Metadata>,
     /// Bytes of the body still to be kept.
     left: u64,
+    joining: Joining,
 }
 
 impl Filling {
+    /// All of a body that is stored.
+    pub(super) fn of(response: Arc<Response>, metadata: Metadata) -> Self {
+        Self { response, metadata: Some(metadata), left: u64::MAX, joining: Joining::Alone }
+    }
+
     /// Whether what is still to come is not wanted: it is in other slices.
     pub(crate) const fn has_all(&self) -> bool {
         self.left == 0
@@ -96,7 +103,13 @@ impl Fetch {
             self.not_modified(&stored, &exchange, came.via);
             return Ok(None);
         }
+        if let Some(rest) = self.rest(came, &exchange) {
+            return rest.map(Some);
+        }
+        self.forget_other_part(&exchange);
+        let own = self.own_part(&exchange, came.head.framing());
         let allowed = may_store(&exchange, self.settings()).ok();
+        let allowed = allowed.filter(|_| own.is_some() || !self.is_own_range());
         let allowed = allowed.filter(|_| !self.keeps_stored(&exchange));
         let slices = allowed.and_then(|_| self.slices(&exchange.response, came.head.framing()));
         let metadata = allowed.filter(|_| slices.is_some() || self.fits(came.head.framing()));
@@ -105,6 +118,8 @@ impl Fetch {
             self.arrival.begin(Begun::Again, came.via);
             return Err(Reason::ClientGone);
         }
+        let own = own.filter(|_| metadata.is_some());
+        let joining = own.map(|part| self.joining(&part, &exchange)).unwrap_or_default();
         let text = match metadata {
             Some(_) => {
                 let line = status_line(came);
@@ -115,6 +130,7 @@ impl Fetch {
         };
         let length = match (slices, came.head.framing()) {
             (Some(Slices { complete, size }), _) => Length::Sliced { complete, size },
+            (None, Framing::Length(length)) if own.is_some() => Length::Part(length),
             (None, Framing::Length(length)) => Length::Whole(length),
             (None, Framing::None) => Length::Whole(0),
             (None, Framing::Chunked | Framing::UntilClose) => Length::Unknown,
@@ -123,7 +139,12 @@ impl Fetch {
         let withheld = metadata.and_then(|_| lines(withheld(Fields(&received))));
         let response = Arc::new(response(&self.wanted, &exchange, text, length));
         self.announce(&response, (metadata, withheld), came);
-        Ok(Some(Filling { response, metadata, left }))
+        Ok(Some(Filling { response, metadata, left, joining }))
+    }
+
+    /// Whether the client's own range alone is asked for.
+    fn is_own_range(&self) -> bool {
+        matches!(self.wanted.extent, Extent::Own(_))
     }
 
     /// The slice that alone is wanted.
@@ -168,16 +189,17 @@ impl Fetch {
         reason
     }
 
-    fn announce(
+    pub(super) fn announce(
         &self,
         response: &Arc<Response>,
         (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
         came: &Came<'_>,
     ) {
-        if metadata.is_some() {
-            self.share(self.store.place(&self.wanted.url, response));
-        } else {
+        if metadata.is_none() {
             self.pass(cache::is_server_error(came.head.status()), came.asked);
+        } else if !self.is_own_range() {
+            // Who wants another range joins no fetch for one.
+            self.share(self.store.place(&self.wanted.url, response));
         }
         self.arrival.begin(Begun::Response(response.clone(), metadata, withheld), came.via);
     }
@@ -194,6 +216,14 @@ impl Fetch {
         if Fields(&asked).has("authorization") {
             return self.store.pass_authorized(&self.wanted, until);
         }
+        // A range is joined by a longer key, and a part that is stored is still good.
+        let key = match self.is_own_range() {
+            true => match self.key_of_part(Fields(&asked)).filter(|_| !fails) {
+                Some(key) => key,
+                None => return,
+            },
+            false => key,
+        };
         self.store.pass(&self.wanted, &key, until);
         if !fails {
             self.store.give_up_on_disk(&self.wanted, Fields(&asked));
@@ -229,7 +259,9 @@ impl Fetch {
     /// then it is better fetched by itself.
     fn is_in_vain(&self, head: &ResponseHead) -> bool {
         let (200, Framing::Length(length)) = (head.status(), head.framing()) else { return false };
-        let Some(range) = &self.range else { return false };
+        let Some(range) = self.range.as_ref().filter(|_| !self.is_own_range()) else {
+            return false;
+        };
         let asked = [Field::new(b"Range", range)];
         cache::Wanted::of(Fields(&asked), length).comes_after(WINDOW, length)
     }
@@ -281,13 +313,19 @@ impl Fetch {
         }
         let pieces = self.store.kept(self.arrival.finish());
         self.arrival.replace(&pieces);
-        if let Some(metadata) = filling.metadata
-            && let Some(closed) = self.close()
-        {
-            let object = Object::new(filling.response, metadata, pieces, self.epoch);
-            return self.store.store(&self.wanted.url, &Arc::new(object), closed);
+        let stored = filling.metadata.and_then(|metadata| Some((metadata, self.close()?)));
+        let Some((metadata, closed)) = stored else { return false };
+        let completed = self.completes(&filling.joining).cloned();
+        let object = match filling.joining {
+            Joining::Alone => Object::new(filling.response, metadata, pieces, self.epoch),
+            Joining::Nothing => return false,
+            Joining::With(joined) => self.object_of(*joined, &pieces),
+        };
+        let is_stored = self.store.store(&self.wanted.url, &Arc::new(object), closed);
+        if let Some(part) = completed {
+            self.store.forget(&self.wanted.url, &part);
         }
-        false
+        is_stored
     }
 }
 
@@ -304,7 +342,7 @@ fn passed(came: &Came<'_>, exchange: &Exchange<'_>) -> Vec<u8> {
 
 /// A head of these fields, without those that frame a body, and with a date. A `Content-Range` of a
 /// 200 means nothing (RFC 9110 section 14.4), and would be beside that of a part.
-fn head<'a>(
+pub(super) fn head<'a>(
     status_line: &[u8],
     fields: impl Iterator<Item = Field<'a>>,
     exchange: &Exchange<'_>,
@@ -326,7 +364,7 @@ fn head<'a>(
 }
 
 /// The lines of these fields; none where there are none.
-fn lines<'a>(fields: impl Iterator<Item = Field<'a>>) -> Option<Arc<[u8]>> {
+pub(super) fn lines<'a>(fields: impl Iterator<Item = Field<'a>>) -> Option<Arc<[u8]>> {
     let mut text = Vec::new();
     fields.for_each(|field| write(&mut text, field.name, field.value));
     (!text.is_empty()).then(|| text.into())
@@ -345,11 +383,16 @@ pub(super) fn freshened(
     let text = head(first_line(&stored.response.text), fields, exchange);
     let mut response = response(wanted, exchange, text, stored.told_length());
     response.status = status;
+    keep_tags(&mut response, stored);
+    Ok(stored.freshened(Arc::new(response), fresh.metadata, epoch))
+}
+
+/// Gives a response the tags of what is stored, if it has none.
+pub(super) fn keep_tags(response: &mut Response, stored: &Object) {
     if response.selectors.tags.is_empty() {
         let tags = stored.response.selectors.tags.clone();
         response.selectors = Selectors { tags, ..(*response.selectors).clone() }.into();
     }
-    Ok(stored.freshened(Arc::new(response), fresh.metadata, epoch))
 }
 
 /// What was stored, with what a newer response says of it that forbids to store it.
@@ -363,7 +406,12 @@ fn refused(wanted: &Wanted, stored: &Object, exchange: &Exchange<'_>) -> Arc<Obj
     stored.freshened(Arc::new(response), stored.metadata, stored.epoch)
 }
 
-fn response(wanted: &Wanted, exchange: &Exchange<'_>, text: Vec<u8>, length: Length) -> Response {
+pub(super) fn response(
+    wanted: &Wanted,
+    exchange: &Exchange<'_>,
+    text: Vec<u8>,
+    length: Length,
+) -> Response {
     let vary = match &wanted.part {
         Some(part) => part.vary.clone(),
         None => Vary::of(Fields(&fields(&text))),

@@ -14,6 +14,7 @@
 //! | `coded` | its compressed forms |
 //! | `fetch` | a request of the cache's own |
 //! | `fill` | what becomes of its response |
+//! | `incomplete` | a response of which a part is stored, or comes |
 //! | `head` | what a response to `HEAD` says of what is stored |
 //! | `arrival`, `pieces` | a response that is coming in, and everybody who reads it meanwhile |
 //! | `reserved` | memory of what is coming in |
@@ -32,6 +33,7 @@ mod disk;
 mod fetch;
 mod fill;
 mod head;
+mod incomplete;
 mod load;
 mod object;
 mod pieces;

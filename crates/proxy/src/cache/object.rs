@@ -10,7 +10,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use loadline_core::cache::{Field, Fields, Metadata, Slices};
+use loadline_core::{
+    cache::{self, Field, Fields, Incomplete, Metadata, Slices},
+    time::UnixTime,
+};
 use loadline_http1::ResponseHead;
 use loadline_linux::arena::Arena;
 use once_cell::race::OnceBox;
@@ -42,6 +45,15 @@ impl Response {
         self.selectors.tags.iter().any(|own| **own == *tag)
     }
 
+    /// Which bytes it has, if it is a part that a client's own range brought and that was received
+    /// at `received`.
+    pub(crate) fn part(&self, received: UnixTime) -> Option<Incomplete> {
+        let Length::Part(_) = self.length else { return None };
+        let own = self.fields();
+        let head = cache::Response { status: self.status, fields: Fields(&own) };
+        Incomplete::of(&head, received)
+    }
+
     /// Whether it answers this request, among all responses for its URL.
     pub(crate) fn answers(&self, variant: &[u8], request: Fields<'_>) -> bool {
         *self.variant == *variant && self.selectors.are_of(request)
@@ -59,6 +71,8 @@ pub(crate) enum Length {
         complete: u64,
         size: u32,
     },
+    /// So many bytes of a longer body: those that a client's own range brought.
+    Part(u64),
 }
 
 impl Length {
@@ -66,7 +80,8 @@ impl Length {
     pub(crate) const fn complete(self) -> Option<u64> {
         match self {
             Self::Unknown => None,
-            Self::Whole(complete) | Self::Sliced { complete, .. } => Some(complete),
+            Self::Whole(length) | Self::Part(length) => Some(length),
+            Self::Sliced { complete, .. } => Some(complete),
         }
     }
 
@@ -74,7 +89,7 @@ impl Length {
     pub(crate) fn slices(self) -> Option<Slices> {
         match self {
             Self::Sliced { complete, size } => Some(Slices { complete, size }),
-            Self::Unknown | Self::Whole(_) => None,
+            Self::Unknown | Self::Whole(_) | Self::Part(_) => None,
         }
     }
 }
@@ -133,6 +148,11 @@ impl Object {
         self.coded.get_or_init(Box::default)
     }
 
+    /// Which bytes it has, if it is a part that a client's own range brought.
+    pub(crate) fn part(&self) -> Option<Incomplete> {
+        self.response.part(self.metadata.received)
+    }
+
     /// How long the body is.
     pub(crate) fn length(&self) -> u64 {
         self.pieces.all().iter().map(|piece| piece.len() as u64).sum()
@@ -141,7 +161,7 @@ impl Object {
     /// How long it is for clients.
     pub(crate) fn told_length(&self) -> Length {
         match self.response.length {
-            sliced @ Length::Sliced { .. } => sliced,
+            told @ (Length::Sliced { .. } | Length::Part(_)) => told,
             Length::Unknown | Length::Whole(_) => Length::Whole(self.length()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loadline_core::{
     cache::{
         ByteRange, Field, Fields, Request, Response, Vary, changes_unkeyed, invalidated_keys,
-        is_safe, primary_key, validating_fields,
+        is_safe, primary_key, strong_validator, validating_fields,
     },
     rules::{Caching, Routes, Rule},
 };
@@ -37,6 +37,7 @@ pub(crate) struct Wanted {
     unsafe_method: Option<Vec<u8>>,
     /// The slice that alone is wanted.
     pub(crate) part: Option<SliceRange>,
+    pub(crate) extent: Extent,
     /// The stored response to fall back on, if it passes the cache.
     pub(crate) stand_in: Option<StandIn>,
 }
@@ -47,6 +48,17 @@ pub(crate) struct StandIn {
     pub(crate) object: Arc<Object>,
     /// A server failed, and its response was given up for this.
     pub(crate) is_due: bool,
+}
+
+/// How much of a response servers are asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Extent {
+    /// All of it, or a slice.
+    Whole,
+    /// The client's own range, of what this tells apart.
+    Own(Arc<[u8]>),
+    /// What is behind the beginning of it that is stored.
+    Rest(Arc<Object>),
 }
 
 /// A slice of a response.
@@ -91,6 +103,7 @@ impl Wanted {
             rank,
             unsafe_method: (!is_retrieval).then(|| method.to_vec()),
             part: None,
+            extent: Extent::Whole,
             stand_in: None,
         };
         wanted.url = primary_key(&wanted.request(&[])).into();
@@ -100,6 +113,25 @@ impl Wanted {
     /// A slice of what it asks for.
     pub(crate) fn slice(&self, part: SliceRange) -> Self {
         Self { variant: self.slice_variant(part.range), part: Some(part), ..self.clone() }
+    }
+
+    /// The part of it that the client's own range brings.
+    pub(crate) fn own_range(&self) -> Self {
+        let variant = [&self.variant, OWN_RANGE].concat().into();
+        Self { variant, extent: Extent::Own(self.variant.clone()), ..self.clone() }
+    }
+
+    /// The whole of it, of which this beginning is stored.
+    pub(crate) fn completing(&self, stored: &Arc<Object>) -> Self {
+        Self { extent: Extent::Rest(stored.clone()), ..self.clone() }
+    }
+
+    /// What tells the whole response apart.
+    pub(super) const fn whole_variant(&self) -> &Arc<[u8]> {
+        match &self.extent {
+            Extent::Own(variant) => variant,
+            Extent::Whole | Extent::Rest(_) => &self.variant,
+        }
     }
 
     /// Tells the slice with this range from the others.
@@ -160,7 +192,8 @@ pub(crate) fn request_fields(text: &[u8]) -> Lines<'_> {
 /// Appends the head of the request that brings a whole response: that of the client, as it goes on
 /// in `text`, without its conditions, its range, what changes responses and is not part of the key,
 /// and the parameters that make no difference. Where something is `stored`, it asks whether that is
-/// still right; of a slice, for its range.
+/// still right; of a slice, for its range; of a part, for the client's own range, or for what is
+/// behind the beginning that is stored.
 pub(crate) fn write_fetch(
     text: &[u8],
     wanted: &Wanted,
@@ -175,7 +208,28 @@ pub(crate) fn write_fetch(
     if let Some(SliceRange { range: ByteRange { first, last }, .. }) = wanted.part {
         write(out, b"Range", format!("bytes={first}-{last}").as_bytes());
     }
+    write_extent(Fields(&own), wanted, out);
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the fields that ask for less than the whole.
+fn write_extent(own: Fields<'_>, wanted: &Wanted, out: &mut Vec<u8>) {
+    match &wanted.extent {
+        Extent::Whole => {}
+        Extent::Own(_) => {
+            let asks = own.iter().filter(|field| field.is("range") || field.is("if-range"));
+            asks.for_each(|field| write(out, field.name, field.value));
+        }
+        Extent::Rest(stored) => {
+            let fields = stored.response.fields();
+            let validator = strong_validator(Fields(&fields), stored.metadata.received);
+            let rest = stored.part().and_then(|part| part.rest());
+            if let (Some(rest), Some(validator)) = (rest, validator) {
+                write(out, b"Range", format!("bytes={}-", rest.first).as_bytes());
+                write(out, b"If-Range", validator);
+            }
+        }
+    }
 }
 
 /// Appends the head of a request that passes the cache: that of the client, as it goes on in
@@ -197,6 +251,9 @@ fn write_request_line(method: &[u8], text: &[u8], wanted: &Wanted, out: &mut Vec
     wanted.caching().query.write(target, out);
     out.extend_from_slice(b" HTTP/1.1\r\n");
 }
+
+/// Tells the part of a response that a client's own range brought from the whole.
+const OWN_RANGE: &[u8] = b"\nrange";
 
 fn variant(
     (rule, caching): (&Rule, &Caching),

@@ -3,6 +3,7 @@
 
 mod cached;
 mod coded;
+mod in_part;
 mod local_reply;
 mod object;
 mod ruled;

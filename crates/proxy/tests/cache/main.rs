@@ -10,6 +10,7 @@ mod hits;
 mod http2;
 mod in_place;
 mod logged;
+mod parts;
 mod sessions;
 mod slices;
 mod stale;

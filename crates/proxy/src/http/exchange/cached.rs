@@ -18,6 +18,7 @@ use loadline_http1::Method;
 
 use super::{
     Exchange, Next, Record,
+    in_part::InPart,
     stored::{Given, Source},
 };
 use crate::{
@@ -30,7 +31,7 @@ use crate::{
 };
 
 /// What is to be done.
-enum Step {
+pub(super) enum Step {
     /// The stored response is sent.
     Give(Arc<Object>, Given, bool),
     /// It needs a fetch.
@@ -42,16 +43,18 @@ enum Step {
 }
 
 /// A fetch that a request needs.
-struct Need {
-    key: Key,
-    why: Forward,
-    stored: Option<Arc<Object>>,
+pub(super) struct Need {
+    pub(super) key: Key,
+    pub(super) why: Forward,
+    pub(super) stored: Option<Arc<Object>>,
     /// What is stored has to be validated, rather than replaced.
-    validates: bool,
+    pub(super) validates: bool,
     /// What is stored is good enough where there is no capacity.
-    may_be_full: bool,
+    pub(super) may_be_full: bool,
     /// Where the stored response is on disk.
-    place: Option<(Arc<Disk>, Place)>,
+    pub(super) place: Option<(Arc<Disk>, Place)>,
+    /// What servers are asked for, if that is not the whole.
+    pub(super) asked: Option<Box<Wanted>>,
 }
 
 /// How a wait ended.
@@ -132,12 +135,14 @@ impl Exchange<'_> {
             let what = (wanted.url.clone(), place.clone());
             Load::new((store, disk.clone()), what, under).begin();
         } else if is_first {
+            let wanted = need.asked.as_deref().unwrap_or(wanted);
             let stored = need.stored.clone().map(|object| (object, need.validates));
             let at = (store, self.worker.shared.clock);
             let fetch = Fetch::new(at, under, wanted, stored);
             fetch.begin(self.start(need.may_be_full), &self.request);
         }
         let is_first = is_first && need.place.is_none();
+        let wanted = need.asked.as_deref().unwrap_or(wanted);
         self.wait(Waiting { wanted, need: &need, reader, is_first }, uses_disk).await
     }
 
@@ -146,27 +151,31 @@ impl Exchange<'_> {
         let fields = Fields(&fields);
         let wishes = Wishes::of(fields);
         let found = store.find(&wanted.url, &wanted.variant, fields);
+        let in_part = |is_passed| {
+            let key = &found.key;
+            let asked = InPart { wanted, fields, wishes: &wishes, key, is_passed };
+            self.step_in_part(store, &asked)
+        };
         let mut stored = match found.what {
             Some(What::Object(object)) => Some(object),
             Some(What::Unstorable(until)) if self.worker.shared.clock.now() < until => {
-                return Step::without(&wishes);
+                return in_part(true).unwrap_or_else(|| Step::without(&wishes));
             }
             _ => None,
         };
-        let disk = (stored.is_none() && uses_disk).then(|| store.disk().clone()).flatten();
-        let kept = disk.as_ref().and_then(|it| it.find(&wanted.url, &wanted.variant, fields));
-        let place = match kept {
-            Some(Kept::There(place)) => disk.map(|disk| (disk, place)),
-            Some(Kept::Waiting(object)) => {
-                stored = Some(object);
-                None
-            }
-            None => None,
-        };
+        let mut place = None;
+        if stored.is_none() && uses_disk {
+            (place, stored) = on_disk(store, wanted, fields);
+        }
         if place.is_some() {
             let (key, why) = (found.key, Forward::UriMiss);
-            let (stored, validates, may_be_full) = (None, false, false);
-            return Step::Fetch(Need { key, why, stored, validates, may_be_full, place });
+            let (stored, validates, may_be_full, asked) = (None, false, false, None);
+            return Step::Fetch(Need { key, why, stored, validates, may_be_full, place, asked });
+        }
+        if stored.is_none()
+            && let Some(step) = in_part(false)
+        {
+            return step;
         }
         let (now, settings) = (unix_now(), &wanted.caching().settings);
         let known = match &stored {
@@ -201,7 +210,8 @@ impl Exchange<'_> {
         let may_be_full =
             matches!(decision(Situation::Full), Decision::Fresh | Decision::Stale { .. });
         let key = fetch_key(found.key, fields);
-        Step::Fetch(Need { key, why, stored, validates, may_be_full, place })
+        let asked = None;
+        Step::Fetch(Need { key, why, stored, validates, may_be_full, place, asked })
     }
 
     pub(super) fn start(&self, in_background: bool) -> Start<'_> {
@@ -424,7 +434,7 @@ impl Exchange<'_> {
 
 impl Step {
     /// Of a request for which nothing may be used that is stored.
-    const fn without(wishes: &Wishes) -> Self {
+    pub(super) const fn without(wishes: &Wishes) -> Self {
         if wishes.directives.only_if_cached { Self::OnlyIfCached } else { Self::Pass(None) }
     }
 }
@@ -460,6 +470,20 @@ impl Waiting<'_> {
             collapsed: !self.is_first,
         };
         Given::new(outcome, metadata.copied(), unix_now(), self.is_first)
+    }
+}
+
+/// Where the response to a request is on disk, or the response if it waits to be written there.
+fn on_disk(
+    store: &Store,
+    wanted: &Wanted,
+    fields: Fields<'_>,
+) -> (Option<(Arc<Disk>, Place)>, Option<Arc<Object>>) {
+    let Some(disk) = store.disk().clone() else { return (None, None) };
+    match disk.find(&wanted.url, &wanted.variant, fields) {
+        Some(Kept::There(place)) => (Some((disk, place)), None),
+        Some(Kept::Waiting(object)) => (None, Some(object)),
+        None => (None, None),
     }
 }
 
