@@ -90,10 +90,10 @@ impl Exchange<'_> {
         {
             return None;
         }
-        let why = match (is_fresh, stored) {
-            (true, _) => Forward::Partial,
-            (false, Some(_)) => Forward::Stale,
-            (false, None) => Forward::UriMiss,
+        let why = match available {
+            Decision::Fetch(why) | Decision::Validate(why) => why,
+            Decision::Stale { .. } => Forward::Stale,
+            Decision::Fresh | Decision::OnlyIfCached | Decision::Fail => Forward::Partial,
         };
         Some(Step::Fetch(Need {
             key: range_key(&fetch_key(key, fields), fields),
