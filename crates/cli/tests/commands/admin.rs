@@ -43,10 +43,7 @@ fn metrics_are_well_formed_and_agree_with_what_was_sent() {
 fn metrics_of_thousands_of_servers_come_in_pieces_and_who_reads_them_slowly_holds_nobody_up() {
     let worker = Process::worker();
     let edge = Edge::with(&[&worker], &many_servers(3_000));
-    let mut slow = TcpStream::connect(&edge.admin).unwrap();
-    slow.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    slow.write_all(request.as_bytes()).unwrap();
+    let mut slow = edge.slow_reader();
     let mut text = vec![0; 400];
     slow.read_exact(&mut text).unwrap();
     let head = String::from_utf8_lossy(&text).to_lowercase();
@@ -62,6 +59,21 @@ fn metrics_of_thousands_of_servers_come_in_pieces_and_who_reads_them_slowly_hold
     slow.read_to_end(&mut text).unwrap();
     assert!(text.ends_with(b"\r\n0\r\n\r\n"), "it comes to its end");
     assert!(text.len() > all.len(), "{} of {}", text.len(), all.len());
+}
+
+#[test]
+fn while_four_read_the_metrics_slowly_the_next_is_told_so_at_once() {
+    let worker = Process::worker();
+    let edge = Edge::with(&[&worker], &many_servers(8_000));
+    let slow: Vec<TcpStream> = (0..4).map(|_| edge.slow_reader()).collect();
+    // Each has its turn.
+    slow.iter().for_each(|mut slow| slow.read_exact(&mut [0; 400]).unwrap());
+    let url = format!("http://{}/metrics", edge.admin);
+    let refused = curl(&["-i", "--max-time", "20", &url]);
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    assert!(refused.body.to_lowercase().contains("\r\nretry-after: 30\r\n"), "{}", refused.body);
+    drop(slow);
+    edge.until("/metrics", |answer| answer.status == 200);
 }
 
 #[test]
@@ -576,6 +588,15 @@ impl Edge {
         header.iter().for_each(|header| args.extend(["-H", header]));
         body.iter().for_each(|body| args.extend(["-d", body]));
         curl(&args)
+    }
+
+    /// Somebody who asks for the metrics and has read nothing of them yet.
+    fn slow_reader(&self) -> TcpStream {
+        let mut slow = TcpStream::connect(&self.admin).unwrap();
+        slow.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        slow.write_all(request.as_bytes()).unwrap();
+        slow
     }
 
     /// Asks until the response is as wanted, for ten seconds.

@@ -28,7 +28,7 @@ use format::Prometheus;
 
 pub(crate) use format::Format;
 use loadline_core::state::{Listener, Part, State};
-pub(crate) use pieces::{AT_ONCE, Pieces};
+pub(crate) use pieces::{AT_ONCE, PATIENCE, Pieces};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, text::encode},

@@ -1,22 +1,23 @@
 //! What machines ask again and again: metrics, and whether the process lives and is ready.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
     extract::State,
     http::{
         HeaderMap, StatusCode,
-        header::{ACCEPT, CONTENT_TYPE},
+        header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER},
     },
-    response::IntoResponse,
+    response::{IntoResponse, Response},
     routing::get,
 };
 use loadline_core::state::Part;
+use tokio::time::timeout;
 
 use super::{
     context::AdminContext,
-    metrics::{self, Format, Pieces},
+    metrics::{self, Format, PATIENCE, Pieces},
 };
 
 pub(crate) fn routes() -> Router<Arc<AdminContext>> {
@@ -26,19 +27,20 @@ pub(crate) fn routes() -> Router<Arc<AdminContext>> {
         .route("/readyz", get(readiness))
 }
 
-async fn exposition(
-    State(context): State<Arc<AdminContext>>,
-    headers: HeaderMap,
-) -> impl IntoResponse {
+/// The metrics, or 503 while as many read them as may at once.
+async fn exposition(State(context): State<Arc<AdminContext>>, headers: HeaderMap) -> Response {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::preferred(accepted);
     // Nobody closes it.
-    let turn = context.scrapes.clone().acquire_owned().await;
+    let Ok(turn) = timeout(TURN, context.scrapes.clone().acquire_owned()).await else {
+        let after = [(RETRY_AFTER, PATIENCE.as_secs())];
+        return (StatusCode::SERVICE_UNAVAILABLE, after, BUSY).into_response();
+    };
     let body = Pieces::body(move |mut to| {
         let _turn = turn;
         metrics::write(context.survey(), context.detail, format, &mut to)
     });
-    ([(CONTENT_TYPE, format.content_type())], body)
+    ([(CONTENT_TYPE, format.content_type())], body).into_response()
 }
 
 /// Ready where every service has a server that may take traffic; not while draining, so that
@@ -54,3 +56,8 @@ async fn readiness(State(context): State<Arc<AdminContext>>) -> (StatusCode, Str
     reasons.extend(state.draining.then(|| "draining".to_owned()));
     (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n")
 }
+
+/// For one of those who read the metrics to end.
+const TURN: Duration = Duration::from_secs(1);
+
+const BUSY: &str = "too many read the metrics at once\n";

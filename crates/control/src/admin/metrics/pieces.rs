@@ -1,7 +1,7 @@
 //! A text that is sent while it is written, so that no more than a few pieces of it exist at once.
 //!
 //! Who writes has a thread of its own and waits there, holding nothing, until the reader has taken
-//! a piece. A reader who takes none for a while is given up.
+//! a piece. A reader who has not taken the whole after a while is given up.
 
 use std::{fmt, io, mem, time::Duration};
 
@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use tokio::{
     runtime::Handle,
     sync::mpsc::{self, OwnedPermit, Sender},
-    time::timeout,
+    time::{Instant, timeout_at},
 };
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -18,18 +18,28 @@ pub(crate) struct Pieces {
     piece: String,
     to: Sender<io::Result<Bytes>>,
     runtime: Handle,
+    deadline: Instant,
 }
 
 impl Pieces {
-    /// A body of what `write` writes, on a thread where it may block.
+    /// A body of what `write` writes, on a thread where it may block; it breaks off where it is
+    /// not read in [`PATIENCE`].
     pub(crate) fn body(
+        write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result + Send + 'static,
+    ) -> Body {
+        Self::body_within(PATIENCE, write)
+    }
+
+    fn body_within(
+        patience: Duration,
         write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result + Send + 'static,
     ) -> Body {
         let (to, pieces) = mpsc::channel(AHEAD + 1);
         // A place in the line is kept for the failure: without one the reader would take what he
         // has for the whole.
         let last = to.clone().try_reserve_owned();
-        let mut sink = Self { piece: String::new(), to, runtime: Handle::current() };
+        let deadline = Instant::now() + patience;
+        let mut sink = Self { piece: String::new(), to, runtime: Handle::current(), deadline };
         tokio::task::spawn_blocking(move || {
             let written = write(&mut sink).and_then(|()| sink.send());
             if let (Err(_), Ok(last)) = (written, last) {
@@ -42,7 +52,7 @@ impl Pieces {
     fn send(&mut self) -> fmt::Result {
         let piece = Bytes::from(mem::take(&mut self.piece));
         self.piece.reserve(PIECE);
-        let sent = self.runtime.block_on(timeout(PATIENCE, self.to.send(Ok(piece))));
+        let sent = self.runtime.block_on(timeout_at(self.deadline, self.to.send(Ok(piece))));
         sent.map_or(Err(fmt::Error), |sent| sent.map_err(|_| fmt::Error))
     }
 }
@@ -60,10 +70,10 @@ const PIECE: usize = 64 << 10;
 /// Pieces that are written before the first is taken.
 const AHEAD: usize = 2;
 
-/// For a piece to be taken.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// For the whole text to be taken. After that each piece that is not taken at once is the last.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Texts that are written at once; who comes then waits.
+/// Texts that are written at once; who comes then waits for a turn.
 pub(crate) const AT_ONCE: usize = 4;
 
 #[cfg(test)]
@@ -77,11 +87,15 @@ mod tests {
 
     use super::*;
 
-    /// Writes lines and counts them; how many, and whether one could not be written.
+    /// Writes lines and counts them.
     fn lines(count: usize) -> (Arc<AtomicUsize>, Body) {
+        lines_within(PATIENCE, count)
+    }
+
+    fn lines_within(patience: Duration, count: usize) -> (Arc<AtomicUsize>, Body) {
         let written = Arc::new(AtomicUsize::new(0));
         let counted = written.clone();
-        let body = Pieces::body(move |to| {
+        let body = Pieces::body_within(patience, move |to| {
             (0..count).try_for_each(|_| {
                 to.write_str(LINE)?;
                 counted.fetch_add(1, SeqCst);
@@ -123,6 +137,20 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             assert!(written.load(SeqCst) < 100_000);
+        });
+    }
+
+    #[test]
+    fn a_text_of_which_somebody_reads_a_little_now_and_then_breaks_off_in_the_end() {
+        run(async {
+            let (written, body) = lines_within(Duration::from_millis(200), 100_000);
+            let mut pieces = body.into_data_stream();
+            let mut failed = false;
+            while let Some(piece) = pieces.next().await {
+                failed = piece.is_err();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            assert!(failed && written.load(SeqCst) < 100_000);
         });
     }
 
