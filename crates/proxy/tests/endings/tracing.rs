@@ -221,16 +221,21 @@ fn a_rule_names_the_route_and_its_answer_is_a_span_without_a_server() {
     };
     let gone =
         loadline_core::rules::DirectResponse { status: 410, headers: vec![], body: String::new() };
-    let rules =
-        vec![rule("/gone", Action::Respond(gone)), rule("/a", Action::Service(Split::all(0)))];
-    fleet.listeners[0].routes = Routes::new(rules);
+    fleet.listeners[0].routes = Routes::new(vec![
+        rule("/gone/", Action::Respond(gone)),
+        rule("/a/", Action::Service(Split::all(0))),
+        rule("/", Action::Service(Split::all(0))),
+    ]);
     let proxy = Proxy::of(fleet);
     proxy.ask(&get(""));
     proxy.ask(b"BREW /gone/1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    let [requests, asked] = collector.expect(3);
-    assert_eq!([&*requests[0].name, &*requests[1].name], ["GET /a", "HTTP /gone"]);
+    proxy.ask(b"GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let [requests, asked] = collector.expect(5);
+    let names: Vec<&str> = requests.iter().map(|request| &*request.name).collect();
+    assert_eq!(names, ["GET /a/", "HTTP /gone/", "GET /"]);
     let [answered, ruled] = [&requests[0], &requests[1]];
-    assert_eq!([answered.attribute("http.route"), ruled.attribute("http.route")], ["/a", "/gone"]);
+    let routes = [answered.attribute("http.route"), ruled.attribute("http.route")];
+    assert_eq!(routes, ["/a/", "/gone/"], "as the file has them");
     assert_eq!(ruled.attribute("http.request.method"), "_OTHER");
     assert_eq!(ruled.attribute("http.request.method_original"), "BREW");
     assert_eq!(ruled.attribute("http.response.status_code"), "410");

@@ -238,13 +238,14 @@ fn parent(head: &RequestHead, bytes: &[u8]) -> Option<TraceContext> {
     TraceContext::parse(value)
 }
 
-/// The pattern of the rule that is for this path.
+/// The pattern of the rule that is for this path, as the file has it.
 fn route(rule: &Rule, path: &[u8]) -> Option<String> {
     let mut scratch = Vec::new();
     let path = normal::path(path, &mut scratch);
     let pattern = rule.when.paths.iter().find(|pattern| pattern.matches(path))?;
     Some(match pattern {
-        rules::Path::Exact(text) | rules::Path::Prefix(text) => text.clone(),
+        rules::Path::Exact(text) => text.clone(),
+        rules::Path::Prefix(text) => format!("{text}/"),
         rules::Path::Regex(regex) => format!("~{}", regex.as_str()),
     })
 }
