@@ -113,7 +113,7 @@ fn picture(
         }
         lines.push(bar(service, group, scale, width));
         if with_servers {
-            lines.extend(group.servers.iter().map(server));
+            lines.extend(group.servers.iter().flat_map(|it| server(it, width)));
         }
     }
     lines.extend(endings(service));
@@ -189,7 +189,8 @@ fn cells_of(measure: &Measure, group: &Group, scale: f64, cells: usize) -> Vec<S
         .collect()
 }
 
-fn server(server: &Server) -> Line<'static> {
+/// A server; why it is as it is comes behind its figures, or below where that is too wide.
+fn server(server: &Server, width: usize) -> Vec<Line<'static>> {
     let condition = format!("{:<9}", server.condition.name());
     let condition = if server.is_well() { condition.green() } else { condition.red().bold() };
     let figures = format!(
@@ -199,9 +200,17 @@ fn server(server: &Server) -> Line<'static> {
         number(server.latency_ms),
         server.failures,
     );
-    let reason = server.reason.iter().map(|reason| format!("  {reason}").red());
-    let line = [format!("  {:<21} ", server.address).into(), condition, figures.into()];
-    line.into_iter().chain(reason).collect::<Vec<Span<'_>>>().into()
+    let spans = vec![format!("  {:<21} ", server.address).into(), condition, figures.into()];
+    let mut line = Line::from(spans);
+    let Some(reason) = &server.reason else { return vec![line] };
+    let behind = format!("  {reason}");
+    if line.width() + behind.chars().count() <= width {
+        line.push_span(behind.red());
+        return vec![line];
+    }
+    let below = wrapped(reason, width.saturating_sub(REASON.len()));
+    let below = below.into_iter().map(|part| format!("{REASON}{part}").red().into());
+    std::iter::once(line).chain(below).collect()
 }
 
 /// How requests end now, where some fail.
@@ -247,6 +256,9 @@ const OVERFLOW: Color = Color::Yellow;
 
 /// Room for the figures behind a bar.
 const FIGURES: usize = 32;
+
+/// Before a reason that has lines of its own.
+const REASON: &str = "    ";
 
 /// A shorter bar says nothing.
 const CELLS_MIN: usize = 8;
@@ -400,6 +412,27 @@ mod tests {
         let page = page(&watcher(), 80);
         assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
         assert!(page.contains("50 of 50/s"), "{page}");
+    }
+
+    #[test]
+    fn why_a_server_is_down_is_told_below_it_where_a_terminal_is_narrow() {
+        let mut watcher = watcher();
+        let server = &mut watcher.state.services[0].groups[1].servers[0];
+        server.condition = Condition::Down;
+        server.reason = Some("no response to the health check within 500ms".to_owned());
+        let text = drawn(&mut watcher, 80, 20);
+        let told = "0 failed\n    no response to the health check within 500ms\n";
+        assert!(text.contains(told), "{text}");
+        let text = drawn(&mut watcher, 30, 30);
+        assert!(
+            text.contains("\n    no response to the health\n    check within 500ms\n"),
+            "{text}"
+        );
+        let text = drawn(&mut watcher, 130, 20);
+        assert!(
+            text.contains("0 failed  no response to the health check within 500ms\n"),
+            "{text}"
+        );
     }
 
     #[test]
