@@ -156,16 +156,19 @@ fn bar(service: &Service, group: &Group, scale: f64, width: usize) -> Line<'stat
     match group.standing {
         GroupAvailability::Open if group.limit_found => spans.push("  limit found".red().bold()),
         GroupAvailability::Open => {}
-        GroupAvailability::Yields => spans.push(yields(service, group).red().bold()),
+        GroupAvailability::Yields => spans.push(yields(service, group)),
         GroupAvailability::Closed => spans.push("  out".red().bold()),
     }
     spans.into()
 }
 
-fn yields(service: &Service, group: &Group) -> String {
+fn yields(service: &Service, group: &Group) -> Span<'static> {
+    if group.down() == 0 {
+        return "  recovering".fg(OVERFLOW).bold();
+    }
     match service.passes_over(group) {
-        true => "  yields".to_owned(),
-        false => format!("  {} of {} down", group.down(), group.servers.len()),
+        true => "  yields".red().bold(),
+        false => format!("  {} of {} down", group.down(), group.servers.len()).red().bold(),
     }
 }
 
@@ -393,6 +396,9 @@ mod tests {
         watcher.state.services[0].groups.truncate(1);
         let text = drawn(&mut watcher, 80, 20);
         assert!(text.contains("50 of 50/s  1 of 1 down\n"), "{text}");
+        watcher.state.services[0].groups[0].servers[0].condition = Condition::Up;
+        let text = drawn(&mut watcher, 80, 20);
+        assert!(text.contains("50 of 50/s  recovering\n"), "for 3 s: {text}");
     }
 
     #[test]

@@ -147,6 +147,9 @@ fn standing(service: &Service, group: &Group) -> Markup {
             strong class="bad" { " full: more requests at a time bring no more responses" }
         },
         GroupAvailability::Open => html! {},
+        GroupAvailability::Yields if group.down() == 0 => html! {
+            strong class="over" { " recovering: counts as healthy within 3 s" }
+        },
         GroupAvailability::Yields => html! {
             strong class="bad" {
                 @if service.passes_over(group) { " yields:" }
@@ -285,6 +288,14 @@ fn row(group: &Group, server: &Server) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_whose_servers_are_back_recovers_and_has_none_down() {
+        let yields = Group { standing: GroupAvailability::Yields, ..Group::default() };
+        let group = Group { servers: vec![Server::default()], ..yields };
+        let told = standing(&Service::default(), &group).into_string();
+        assert!(told.contains("recovering") && !told.contains("down"), "{told}");
+    }
 
     #[test]
     fn a_level_line_is_two_points() {
