@@ -212,7 +212,7 @@ fn server(server: &Server, width: usize) -> Vec<Line<'static>> {
         return vec![line];
     }
     let below = wrapped(reason, width.saturating_sub(REASON.len()));
-    let below = below.into_iter().map(|part| format!("{REASON}{part}").red().into());
+    let below = below.into_iter().map(|part| Line::from(format!("{REASON}{part}").red()));
     std::iter::once(line).chain(below).collect()
 }
 

@@ -117,8 +117,10 @@ impl Watcher {
 
     /// Does what a key is for.
     pub(super) fn press(&mut self, key: KeyEvent) -> Next {
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Next::Quit;
+        if let (true, KeyCode::Char(letter)) =
+            (key.modifiers.contains(KeyModifiers::CONTROL), key.code)
+        {
+            return self.press_control(letter);
         }
         if self.is_typing {
             self.type_in(key.code);
@@ -144,6 +146,23 @@ impl Watcher {
             KeyCode::Home => self.scroll = 0,
             _ => {}
         }
+        Next::GoOn
+    }
+
+    /// Does what a letter with Control is for: nothing, for most.
+    fn press_control(&mut self, letter: char) -> Next {
+        let filter = &mut self.filter;
+        match letter {
+            'c' => return Next::Quit,
+            'u' if self.is_typing => filter.clear(),
+            'w' if self.is_typing => {
+                filter.truncate(filter.trim_end().rfind(' ').map_or(0, |space| space + 1));
+            }
+            // What some terminals send for Backspace.
+            'h' if self.is_typing => drop(filter.pop()),
+            _ => return Next::GoOn,
+        }
+        self.scroll = 0;
         Next::GoOn
     }
 
@@ -209,6 +228,30 @@ mod tests {
         assert_eq!(watcher.press(KeyCode::Esc.into()), Next::GoOn);
         assert_eq!(names(&watcher).len(), 3);
         assert_eq!(watcher.press(KeyCode::Esc.into()), Next::Quit);
+    }
+
+    #[test]
+    fn a_letter_with_control_is_not_typed_and_edits_the_filter_as_in_a_shell() {
+        let mut watcher = watcher();
+        let control = |watcher: &mut Watcher, keys: &str| {
+            let key = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+            keys.chars().map(|letter| watcher.press(key(letter))).last().unwrap()
+        };
+        assert_eq!(control(&mut watcher, "sqvjp/"), Next::GoOn, "nor are they commands");
+        assert!(watcher.order == Order::File && !watcher.is_typing && !watcher.is_paused());
+        press(&mut watcher, "/web api");
+        control(&mut watcher, "ax");
+        assert_eq!(watcher.filter, "web api");
+        control(&mut watcher, "h");
+        assert_eq!(watcher.filter, "web ap");
+        control(&mut watcher, "w");
+        assert_eq!(watcher.filter, "web ");
+        control(&mut watcher, "w");
+        assert_eq!(watcher.filter, "");
+        press(&mut watcher, "web");
+        control(&mut watcher, "u");
+        assert_eq!(watcher.filter, "");
+        assert!(watcher.is_typing);
     }
 
     #[test]
