@@ -43,6 +43,22 @@ fn figures_of_an_edge_that_hangs_are_told_to_be_old() {
 }
 
 #[test]
+fn a_tab_that_nobody_sees_leaves_its_connection_to_others_and_takes_it_again() {
+    let edge = Edge::start();
+    let mut page = edge.dashboard(DESK);
+    page.until("events.readyState === EventSource.OPEN");
+    let changed = "document.dispatchEvent(new Event('visibilitychange'))";
+    let hide = "Object.defineProperty(document, 'hidden', { value: true, configurable: true })";
+    page.run(&format!("{hide}, {changed}"));
+    // A connection that is silent for long is made anew, but not this one.
+    page.run("heard = 0, new Promise(done => setTimeout(() => done(1), 2500))");
+    assert_eq!(page.run("events.readyState === EventSource.CLOSED"), json!(true));
+    page.run(&format!("delete document.hidden, {changed}"));
+    page.run("new Promise(done => events.addEventListener('message', () => done(1)))");
+    assert_eq!(page.run("document.getElementById('stale').hidden"), json!(true));
+}
+
+#[test]
 fn the_keyboard_reaches_every_control_and_keeps_its_place() {
     let edge = Edge::start();
     let mut page = edge.dashboard(DESK);

@@ -39,14 +39,20 @@ function connect() {
   events.onerror = () => { stale.hidden = false; };
 }
 
+// A browser has six connections to an edge at most: a tab that nobody sees leaves its to others.
+function follow() {
+  events?.close();
+  if (!document.hidden) connect();
+}
+
 // An edge that hangs says nothing, and after a refusal the browser does not try again by itself.
 setInterval(() => {
-  if (Date.now() - heard < 15000) return;
+  if (document.hidden || Date.now() - heard < 15000) return;
   stale.hidden = false;
-  events.close();
-  connect();
+  follow();
 }, 1000);
-connect();
+document.addEventListener("visibilitychange", follow);
+follow();
 
 pause.onclick = () => {
   const paused = pause.getAttribute("aria-pressed") === "false";
