@@ -391,6 +391,8 @@ fn the_dashboard_shows_the_load_line_and_is_renewed_by_itself() {
     let page = edge.get("/").body;
     assert!(page.contains("load line 50/s") && page.contains("1 of 1 servers take part"), "{page}");
     assert!(!page.contains("http://") && !page.contains("https://"), "nothing from elsewhere");
+    assert!(page.contains("<section id=\"service-web\""), "no name of a service is one of ours");
+    assert!(page.contains("href=\"#service-web\""), "{page}");
     for part in ["/dashboard.css", "/dashboard.js"] {
         assert_eq!(edge.get(part).status, 200, "{part}");
     }

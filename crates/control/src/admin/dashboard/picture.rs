@@ -41,7 +41,7 @@ fn header(state: &State, changed: bool) -> Markup {
         }
         nav aria-label="Services" {
             @for service in &state.services {
-                a id={ "to-" (service.name) } href={ "#" (service.name) } {
+                a id={ "to-" (service.name) } href={ "#service-" (service.name) } {
                     (service.name) " " (badge(service))
                 }
             }
@@ -63,7 +63,7 @@ fn picture(service: &Service, cluster: Option<&Cluster>, samples: &[Sample]) -> 
     let shared = cluster.and_then(|it| it.sharing_sentence(&service.name));
     let scale = service.groups.iter().map(|it| Measure::of(it).extent()).fold(1e-9, f64::max);
     html! {
-        section id=(service.name) aria-label=(service.name) {
+        section id={ "service-" (service.name) } aria-label=(service.name) {
             h2 { (service.name) " " (badge(service)) }
             p class="said" { (service.sentence()) }
             @if let Some(told) = service.cache_sentence() { p class="said" { (told) } }
