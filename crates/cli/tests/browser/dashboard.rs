@@ -87,10 +87,25 @@ fn it_fits_a_phone_and_the_dark() {
     let width = "document.documentElement.scrollWidth <= window.innerWidth";
     assert_eq!(page.run(width), json!(true), "it scrolls to the side");
 
+    let long = "document.querySelectorAll('h2, nav a, .name strong, .said').forEach( \
+                element => element.textContent = 'x'.repeat(300)), \
+                document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+    assert_eq!(page.run(long), json!(true), "long names are broken");
+
     let brightness = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3) \
                       .reduce((sum, part) => sum + Number(part), 0)";
     page.prefer("light");
     page.until(&format!("{brightness} > 600"));
     page.prefer("dark");
     page.until(&format!("{brightness} < 150"));
+}
+
+#[test]
+fn on_paper_the_bars_have_their_colours_and_there_are_no_controls() {
+    let edge = Edge::start();
+    let mut page = edge.dashboard(DESK);
+    page.print();
+    page.until("getComputedStyle(document.querySelector('.controls')).display === 'none'");
+    let bar = "getComputedStyle(document.querySelector('.bar .own')).webkitPrintColorAdjust";
+    assert_eq!(page.run(bar), json!("exact"));
 }

@@ -121,6 +121,11 @@ impl Page {
         let feature = json!({ "name": "prefers-color-scheme", "value": scheme });
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [feature] }));
     }
+
+    /// Shows it as on paper.
+    pub(crate) fn print(&mut self) {
+        self.call("Emulation.setEmulatedMedia", &json!({ "media": "print" }));
+    }
 }
 
 impl Drop for Page {
