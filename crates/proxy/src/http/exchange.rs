@@ -566,7 +566,7 @@ impl<'a> Exchange<'a> {
             agent: asked.map_or(b"", Asked::agent),
             version: self.client.socket.http_version(self.request.version),
             status: self.record.status,
-            bytes: self.record.bytes,
+            bytes: if self.client.socket.is_nobody() { 0 } else { self.record.bytes },
             service: if self.request.is_nobodys { "-" } else { &settings.name },
             server: self.record.server.map(|(group, address)| (name(group), address)),
             ending,

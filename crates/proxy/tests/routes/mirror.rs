@@ -88,6 +88,7 @@ fn a_copy_is_the_request_as_the_service_gets_it_and_its_answer_goes_nowhere() {
     fs::remove_file(&path).unwrap();
     let of = |words: &str| log.lines().filter(|line| line.contains(words)).count();
     assert_eq!((of(" 200 "), of(" zero/here/"), of(" 500 "), of(" one/here/")), (1, 1, 1, 1));
+    assert_eq!(of(" 500 0 one/here/"), 1, "no client was sent anything: {log}");
     assert_eq!(log.lines().count(), 2, "{log}");
 }
 

@@ -17,6 +17,11 @@ impl Socket {
         Self::Nobody(Some(Box::default()))
     }
 
+    /// Whether it is a client of our own.
+    pub(crate) const fn is_nobody(&self) -> bool {
+        matches!(self, Self::Nobody(_))
+    }
+
     /// Whether it is one that keeps its response.
     pub(crate) const fn is_taking(&self) -> bool {
         matches!(self, Self::Nobody(Some(_)))
