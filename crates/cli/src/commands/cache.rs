@@ -206,8 +206,8 @@ Examples:
   loadline cache purge --token-file admin.token --tag product-7 --soft
 
 A purge covers everything that is stored; what is being fetched at that moment is not stored.
-Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached or refused, or the edge
-has no cache.";
+Exit codes: 0 done, 1 wrong usage, 2 the admin interface cannot be reached or refused; of `stats`
+also where the edge has no cache.";
 
 const STATS_HELP: &str = "\
 Examples:
