@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{ErrorKind, Read, Write},
-    net::{TcpStream, ToSocketAddrs as _},
+    net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _},
     os::unix::{fs::FileTypeExt as _, net::UnixStream},
     path::{Path, PathBuf},
     str::FromStr,
@@ -28,15 +28,24 @@ impl FromStr for Administration {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_path = |text: &str| text.starts_with(['/', '.']);
+        if let Some(path) = text.strip_prefix("unix:").or(Some(text)).filter(|it| is_path(it)) {
+            return Ok(Self::Socket(path.into()));
+        }
         let url = text.strip_prefix("http://");
         let bare = url.unwrap_or(text).trim_end_matches('/');
-        let is_path = text.starts_with(['/', '.']) || bare.contains('/') || is_socket(bare);
-        if url.is_none() && is_path {
+        let has_scheme = bare.contains("://");
+        if url.is_none() && !has_scheme && (bare.contains('/') || is_socket(bare)) {
             return Ok(Self::Socket(text.into()));
         }
-        let (host, port) = bare.rsplit_once(':').unwrap_or((bare, "9090"));
+        let inner = bare.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        if let Ok(ip) = inner.unwrap_or(bare).parse::<IpAddr>() {
+            return Ok(Self::Address(SocketAddr::new(ip, PORT).to_string()));
+        }
+        let (host, port) =
+            bare.rsplit_once(':').map_or((bare, Ok(PORT)), |it| (it.0, it.1.parse()));
         let host = if host.is_empty() { "127.0.0.1" } else { host };
-        match port.parse::<u16>() {
+        match port {
             Ok(port) if !host.contains('/') => Ok(Self::Address(format!("{host}:{port}"))),
             _ => Err("write an address like 127.0.0.1:9090 or the path of a socket".into()),
         }
@@ -159,6 +168,9 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(&body).context("this is no administration of loadline")
 }
 
+/// The port of an address without one.
+const PORT: u16 = 9090;
+
 /// The response is all that comes.
 const CLOSE: &str = "Connection: close";
 
@@ -193,6 +205,24 @@ mod tests {
         assert_eq!(":91".parse(), address("127.0.0.1:91"));
         assert_eq!("/run/it.sock".parse(), Ok(Administration::Socket("/run/it.sock".into())));
         assert!("edge:http".parse::<Administration>().unwrap_err().contains("127.0.0.1:9090"));
+    }
+
+    #[test]
+    fn an_ipv6_address_needs_no_port_and_a_socket_may_be_written_as_in_the_file() {
+        let address = |text: &str| Ok(Administration::Address(text.to_owned()));
+        for text in ["::1", "[::1]", "[::1]:9090", "http://[::1]/", "http://[::1]:9090"] {
+            assert_eq!(text.parse(), address("[::1]:9090"), "{text}");
+        }
+        assert_eq!("10.0.0.1".parse(), address("10.0.0.1:9090"));
+        let socket = |path: &str| Ok(Administration::Socket(path.into()));
+        assert_eq!("unix:/run/it.sock".parse(), socket("/run/it.sock"));
+        assert_eq!("unix:./it.sock".parse(), socket("./it.sock"));
+        assert_eq!("run/it.sock".parse(), socket("run/it.sock"));
+        assert_eq!("unix:91".parse(), address("unix:91"), "a host of this name");
+        for text in ["https://edge:9090", "https://127.0.0.1", "tcp://edge:9090"] {
+            let wrong = text.parse::<Administration>().unwrap_err();
+            assert!(wrong.contains("127.0.0.1:9090"), "{text}: {wrong}");
+        }
     }
 
     #[test]
