@@ -256,8 +256,25 @@ impl fmt::Display for Override {
 
 /// For the entry of a server, which keeps its other keys.
 fn line(f: &mut fmt::Formatter<'_>, what: &str, server: SocketAddr, weight: u32) -> fmt::Result {
-    let server = ServerAddress(server);
-    write!(f, ", {what} of {{ address = \"{server}\" }} among its servers:\nweight = {weight}")
+    let server = Quoted(ServerAddress(server).to_string());
+    write!(f, ", {what} of {{ address = {server} }} among its servers:\nweight = {weight}")
+}
+
+/// A string as TOML has it in one line: the path of a socket may hold quotes and line breaks.
+struct Quoted(String);
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                c if c.is_control() => write!(f, "\\u{:04X}", u32::from(c))?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        f.write_str("\"")
+    }
 }
 
 /// Whether the fleet says the same already.

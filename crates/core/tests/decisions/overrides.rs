@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use loadline_core::{
     decide::overrides::{Mode, Override, OverrideError, Overrides, Setting},
-    fleet::{Capacity, Discovery, Fleet, ListPlace, Maintenance, Service, Source},
+    fleet::{Capacity, Discovery, Fleet, ListPlace, Maintenance, ServerAddress, Service, Source},
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -176,6 +176,14 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     assert_eq!(comment, "cut after 30s: `drain_timeout` of the service says that");
     let weight = change(Setting::Weight(server(&three_servers(), 0), 5));
     assert!(weight.yields_to(&drain) && !drain.yields_to(&weight) && !scaler.yields_to(&drain));
+}
+
+#[test]
+fn a_socket_whose_path_has_quotes_or_line_breaks_stays_in_its_comment() {
+    let address: ServerAddress = "unix:/run/a\"b\\\n.sock".parse().unwrap();
+    let weight = change(Setting::Weight(address.0, 5)).to_string();
+    let line = r#"weight of { address = "unix:/run/a\"b\\\u000A.sock" } among its servers:"#;
+    assert!(weight.ends_with(&format!("{line}\nweight = 5")), "{weight}");
 }
 
 /// Two servers that are asked first and two that stand by, which may be given 100 per second.
