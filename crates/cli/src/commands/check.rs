@@ -79,6 +79,22 @@ pub(crate) fn print_rest(all: usize) {
     }
 }
 
+/// Errors on one line, with their places and what would be right.
+pub(crate) fn on_one_line(errors: &[FileError]) -> String {
+    let told = errors.iter().take(ON_ONE_LINE_MAX).map(|error| {
+        let (file, line, message) = (error.file(), error.line(), error.message());
+        let place = if line == 0 { String::new() } else { format!("{file}:{line}: ") };
+        let help = error.help_text();
+        let help = if help.is_empty() { String::new() } else { format!(" ({help})") };
+        format!("{place}{message}{help}")
+    });
+    let mut text = told.collect::<Vec<_>>().join("; ");
+    if let Some(rest @ 1..) = errors.len().checked_sub(ON_ONE_LINE_MAX) {
+        text += &format!("; and {rest} more");
+    }
+    text.replace('\n', " ")
+}
+
 fn problem(error: &FileError) -> Problem {
     Problem {
         severity: if error.is_warning() { Severity::Warning } else { Severity::Error },
@@ -88,6 +104,9 @@ fn problem(error: &FileError) -> Problem {
         help: error.help_text().to_owned(),
     }
 }
+
+/// As many as can be read where there are no lines.
+const ON_ONE_LINE_MAX: usize = 10;
 
 const AFTER_HELP: &str = "\
 Example:

@@ -519,14 +519,14 @@ fn read(args: &Args, in_force: &InForce, moment: Moment) -> Result<Configuration
 
 /// Tells what is wrong with the configuration, and gives it on one line.
 fn tell_errors(errors: FileErrors, log_format: LogFormat) -> String {
-    let why: Vec<String> = errors.errors().iter().map(ToString::to_string).collect();
+    let why = check::on_one_line(errors.errors());
     match log_format {
         LogFormat::Text => {
             print_errors(errors);
         }
         LogFormat::Json => errors.errors().iter().for_each(log),
     }
-    why.join("; ")
+    why
 }
 
 /// Tells what is wrong with the configuration on one line.
@@ -555,14 +555,12 @@ fn site(
     in_force: &InForce,
 ) -> LiveConfiguration {
     let (args, in_force) = (args.clone(), in_force.clone());
-    let load = move || match read(&args, &in_force, Moment::Reload) {
-        Ok(Configuration { intent, fixed: now, .. }) => {
-            for key in fixed.changed(&now) {
-                tracing::warn!("`{key}` has changed, which needs a restart");
-            }
-            Ok(intent)
+    let load = move || {
+        let Configuration { intent, fixed: now, .. } = read(&args, &in_force, Moment::Reload)?;
+        for key in fixed.changed(&now) {
+            tracing::warn!("`{key}` has changed, which needs a restart");
         }
-        Err(_) => Err("the configuration is wrong; the log says where".to_owned()),
+        Ok::<_, String>(intent)
     };
     LiveConfiguration::new(running, begun, load)
 }

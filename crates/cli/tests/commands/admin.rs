@@ -199,6 +199,19 @@ fn changes_need_the_token_hold_until_a_reload_and_are_listed() {
 }
 
 #[test]
+fn who_reloads_a_wrong_file_is_told_where_and_what_would_be_right() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    edge.append("[service.new]\npolicy = \"least-request\"\n");
+    let lines = fs::read_to_string(&edge.file).unwrap().lines().count();
+    let refused = edge.post("/api/reload", Some(TOKEN), None);
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    let error = refused.json()["error"].as_str().unwrap().to_owned();
+    assert!(error.contains(&format!("admin.toml:{lines}: ")), "{error}");
+    assert!(error.contains("least-requests"), "{error}");
+}
+
+#[test]
 fn a_server_is_drained_and_put_back_and_a_group_scaled_from_the_command_line() {
     let worker = Process::worker();
     let edge = Edge::before(&[&worker]);

@@ -32,7 +32,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::commands::outside;
+use crate::commands::{check, outside};
 
 /// What was published and is in force, for whoever reads the file again.
 #[derive(Clone, Default)]
@@ -276,15 +276,6 @@ fn fetched(settings: &Settings) -> Option<Published> {
     })
 }
 
-/// What is wrong, in a line.
-fn told(errors: &FileErrors) -> String {
-    let told = errors.errors().iter().filter(|it| !it.is_warning()).map(|error| {
-        let (file, line, message) = (error.file(), error.line(), error.message());
-        if line == 0 { message.to_owned() } else { format!("{file}:{line}: {message}") }
-    });
-    told.collect::<Vec<_>>().join("; ")
-}
-
 /// Puts in force what was published.
 #[derive(Clone)]
 struct Taker {
@@ -299,7 +290,7 @@ impl Taker {
         let Offer { published, answer } = offer;
         let load = || match outside::load_with(&self.file, Some(&published), Moment::Reload) {
             Ok(Loaded { fleet, names, .. }) => Ok((Arc::new(fleet), names)),
-            Err(errors) => Err(told(&errors)),
+            Err(errors) => Err(check::on_one_line(errors.errors())),
         };
         let outcome = self.site.reload_with(load, || self.in_force.set(published.clone()));
         // Nobody waits for it where the process is ending.
