@@ -15,6 +15,10 @@ use std::{
 };
 
 use queue::Queue;
+use tracing::Level;
+use tracing_subscriber::{
+    filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -39,16 +43,17 @@ impl Drop for ProcessLog {
 /// Begins to write; `RUST_LOG` sets how much.
 pub(crate) fn start(format: LogFormat) -> ProcessLog {
     let level = std::env::var("RUST_LOG").ok().and_then(|level| level.parse().ok());
+    let level = level.unwrap_or(Level::INFO);
     let log = tracing_subscriber::fmt()
         .with_writer(|| StandardError)
         .with_target(false)
         // Whoever collected the log may be gone; to say so there would end the thread.
         .log_internal_errors(false)
-        .with_max_level(level.unwrap_or(tracing::Level::INFO));
+        .with_max_level(level);
     match format {
-        LogFormat::Text => log.with_ansi(has_colours()).init(),
+        LogFormat::Text => log.with_ansi(has_colours()).finish().with(filter(level)).init(),
         LogFormat::Json => {
-            log.json().flatten_event(true).init();
+            log.json().flatten_event(true).finish().with(filter(level)).init();
             panic::set_hook(Box::new(|panic| {
                 tracing::error!("a defect: {panic}");
                 flush(PANIC_FLUSH_MAX);
@@ -56,6 +61,13 @@ pub(crate) fn start(format: LogFormat) -> ProcessLog {
         }
     }
     ProcessLog
+}
+
+/// What is written at this level. Libraries warn of what peers send, as long and as often as these
+/// like: their warnings are for who asks for details.
+fn filter(level: Level) -> Targets {
+    let of_libraries = if level > Level::INFO { level } else { Level::ERROR };
+    Targets::new().with_default(of_libraries).with_target("loadline", level)
 }
 
 /// From now on a thread writes, and nobody else waits for the standard error, but who panics, for
@@ -145,3 +157,27 @@ const FLUSH_MAX: Duration = Duration::from_secs(1);
 
 /// The longest that a panic waits, by which the process may end at once.
 const PANIC_FLUSH_MAX: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_of_libraries_are_written_where_details_are_asked_for() {
+        for (level, ours, theirs) in [
+            (Level::ERROR, Level::ERROR, Level::ERROR),
+            (Level::WARN, Level::WARN, Level::ERROR),
+            (Level::INFO, Level::INFO, Level::ERROR),
+            (Level::DEBUG, Level::DEBUG, Level::DEBUG),
+            (Level::TRACE, Level::TRACE, Level::TRACE),
+        ] {
+            let filter = filter(level);
+            for at in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+                let written = |target| filter.would_enable(target, &at);
+                assert_eq!(written("loadline::commands"), at <= ours, "{level}: {at}");
+                assert_eq!(written("loadline_proxy::tls"), at <= ours, "{level}: {at}");
+                assert_eq!(written("rustls::msgs::handshake"), at <= theirs, "{level}: {at}");
+            }
+        }
+    }
+}

@@ -169,3 +169,39 @@ fn a_socket_unit_with_a_datagram_socket_does_not_stop_the_start() {
     assert!(ended.log.contains("not a TCP socket that listens"), "{}", ended.log);
     fs::remove_file(path).unwrap();
 }
+
+#[test]
+fn a_client_without_a_valid_server_name_writes_nothing_into_the_log() {
+    let certificate = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/tls/localhost.pem");
+    let text = format!(
+        "[[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"https\"\nservice = \"web\"\n\
+         tls = {{ certificates = [\"{certificate}\"] }}\n\
+         [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:9\"]\n"
+    );
+    let path = file("names.toml", &text);
+    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    let long = [1; 15_000];
+    for name in [&b"127.0.0.1"[..], b"not a name", &long] {
+        let mut client = TcpStream::connect(&proxy.address).unwrap();
+        client.write_all(&client_hello(name)).unwrap();
+        let mut alert = [0; 2];
+        client.read_exact(&mut alert).unwrap();
+        assert_eq!(alert, [21, 3], "the handshake has been looked at");
+    }
+    let ended = proxy.terminate();
+    assert!(!ended.log.contains("SNI"), "{}", &ended.log[..ended.log.len().min(4_000)]);
+    fs::remove_file(path).unwrap();
+}
+
+/// The record of a handshake that asks for this name and offers nothing that a server could take.
+fn client_hello(name: &[u8]) -> Vec<u8> {
+    let sized = |payload: &[u8]| {
+        [&u16::try_from(payload.len()).unwrap().to_be_bytes()[..], payload].concat()
+    };
+    let names = sized(&[&[0][..], &sized(name)].concat());
+    let extensions = sized(&[&[0, 0][..], &sized(&names)].concat());
+    let suites_and_methods = [0, 2, 0x13, 0x01, 1, 0];
+    let hello = [&[3, 3][..], &[7; 32], &[0], &suites_and_methods, &extensions].concat();
+    let message = [&[1, 0][..], &sized(&hello)].concat();
+    [&[22, 3, 1][..], &sized(&message)].concat()
+}
