@@ -53,7 +53,8 @@ pub fn client_scheme<'a>(
             follow(peer, trusted, trail, values).1.and_then(|member| parameter(member, b"proto"))
         }
     }?;
-    ["https", "http"].into_iter().find(|known| scheme.eq_ignore_ascii_case(known.as_bytes()))
+    let known = SCHEMES.into_iter().find(|(told, _)| scheme.eq_ignore_ascii_case(told));
+    known.map(|(_, scheme)| scheme)
 }
 
 /// The client, and the last member that a trusted proxy has written.
@@ -143,6 +144,10 @@ impl<'a> Iterator for FromRight<'a> {
         Some(text)
     }
 }
+
+/// What proxies tell, and the scheme that it is: Traefik tells those of WebSocket.
+const SCHEMES: [(&[u8], &str); 4] =
+    [(b"https", "https"), (b"http", "http"), (b"wss", "https"), (b"ws", "http")];
 
 /// More proxies one behind the other than anybody has. Without a bound a client could name trusted
 /// ones until the head is full.

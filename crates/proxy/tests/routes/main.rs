@@ -209,6 +209,11 @@ fn a_redirect_behind_a_trusted_proxy_keeps_the_scheme_the_client_came_by() {
     let secure = "GET /secure HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                   X-Forwarded-Proto: https\r\n\r\n";
     assert!(proxy.ask(secure).ends_with("zero"), "it came by https already");
+    for told in ["X-Forwarded-Proto: wss", "X-Forwarded-Proto: WSS", "Forwarded: proto=wss"] {
+        let upgrade = secure.replace("X-Forwarded-Proto: https", told);
+        assert!(proxy.ask(&upgrade).ends_with("zero"), "by https for a WebSocket: {told}");
+    }
+    assert_eq!(location(&proxy, "/secure", "X-Forwarded-Proto: ws\r\n"), "https://x/secure");
     let stranger = behind(&[]);
     assert_eq!(location(&stranger, "/old", "X-Forwarded-Proto: https\r\n"), "http://x:8080/new");
 }
