@@ -105,6 +105,7 @@ impl Fetch {
             offer: asked.offer,
             class: asked.class,
             session: asked.session,
+            asked_path: asked.asked_path.clone(),
             received: start.worker.shared.clock.now(),
             ..asked.on_behalf(start.worker.buffers.take_text())
         };

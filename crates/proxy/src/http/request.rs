@@ -20,7 +20,7 @@ use loadline_http1::{
 use crate::{
     cache::{Fetch, StandIn, Wanted},
     http::{
-        compress,
+        compress, forward_auth,
         mirror::{Copy, CopyGuard},
         reply::Reply,
         request_id::RequestId,
@@ -74,6 +74,9 @@ pub(crate) struct Request {
     pub(crate) check: Option<Check>,
     /// Its path, if it may be an authority's of whose token another edge was told.
     pub(crate) challenge: Option<Box<[u8]>>,
+    /// Its path as it came, for a store that sends its client on: where a rule puts another prefix
+    /// in the place of its own.
+    pub(crate) asked_path: Option<Box<[u8]>>,
     /// What a rule changes of the response.
     pub(crate) changes: Option<Changes>,
     /// The lines of CORS for a response of our own; empty where it has none.
@@ -148,9 +151,7 @@ impl Request {
         let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
         let mut routed = rules::route(worker, listener_context, (head, bytes), (from, &id));
         if let Some(Check::Service(check)) = &mut routed.check {
-            let asked = &view.services[check.auth.service];
-            let key = key(asked, head, bytes, from.address);
-            check.prepare(&text, key, (from, head.host(bytes)));
+            prepare(check, view, (head, bytes), (&text, from));
         }
         routed.change((head, bytes), &mut text);
         let service = &view.plan.fleet.services[routed.service];
@@ -185,6 +186,7 @@ impl Request {
             private: None,
             service: routed.service,
             is_nobodys: routed.is_nobodys,
+            asked_path: routed.asked_path(&view.services[routed.service], (head, bytes)),
             asked: asked(worker, (head, bytes), (from.scheme, &id, &routed.user)),
             reply: routed.reply,
             refused,
@@ -247,6 +249,7 @@ impl Request {
             refused: None,
             check: None,
             challenge: None,
+            asked_path: None,
             changes: None,
             cors: Box::default(),
             offer: Offer::default(),
@@ -340,6 +343,17 @@ fn server_head(
         rules::hand_on_subject(&mut text, header, subject);
     }
     text
+}
+
+/// Makes the question to the service that is asked whether the request is let in.
+fn prepare(
+    check: &mut forward_auth::Check,
+    view: &View,
+    (head, bytes): (&RequestHead, &[u8]),
+    (text, from): (&[u8], From<'_>),
+) {
+    let key = key(&view.services[check.auth.service], head, bytes, from.address);
+    check.prepare(text, key, (from, head.host(bytes)));
 }
 
 /// Reads the body of a request that the rule at `rank` decided; an error if it is too long.

@@ -30,7 +30,10 @@ use crate::{
         request::From,
         request_id::RequestId,
     },
-    runtime::{view::ListenerContext, worker::Worker},
+    runtime::{
+        view::{ListenerContext, ServiceContext},
+        worker::Worker,
+    },
     tls::ClientTls,
 };
 
@@ -240,6 +243,19 @@ impl Routed {
         if let Some(changes) = &self.changes {
             changes.of_request(text);
         }
+    }
+
+    /// The path as it came, where the rule puts another prefix in the place of its own on the way
+    /// to a service with a store.
+    pub(crate) fn asked_path(
+        &self,
+        service_context: &ServiceContext,
+        (head, bytes): (&RequestHead, &[u8]),
+    ) -> Option<Box<[u8]>> {
+        let rule = self.changes.as_ref().filter(|_| service_context.has_store())?.rule();
+        let path = split_query(head.path(bytes)).0;
+        let is_moved = matches!(rule.path, Some(PathChange::Prefix { .. })) && !path.is_empty();
+        is_moved.then(|| path.into())
     }
 
     /// The trailers that servers do not get from clients: those whose headers they do not get.

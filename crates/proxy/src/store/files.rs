@@ -50,6 +50,8 @@ use crate::io::pipe::Pipe;
 #[derive(Debug)]
 pub(crate) struct FileReply {
     store: Arc<Store>,
+    /// The client's own path, where a rule has put another prefix in the place of its own.
+    asked_path: Option<Box<[u8]>>,
     /// What is still to be read of the response, once there is a request.
     pieces: VecDeque<Piece>,
     file: Option<File>,
@@ -65,9 +67,10 @@ enum Piece {
 }
 
 impl FileReply {
-    /// One that is to be asked for a file of `store`.
-    pub(crate) const fn of(store: Arc<Store>) -> Self {
-        Self { store, pieces: VecDeque::new(), file: None, was_asked: false }
+    /// One that is to be asked for a file of `store`, by another path than the client's own if one
+    /// is given.
+    pub(crate) const fn of(store: Arc<Store>, asked_path: Option<Box<[u8]>>) -> Self {
+        Self { store, asked_path, pieces: VecDeque::new(), file: None, was_asked: false }
     }
 
     /// One that has a response already: this status, with this page, or else with these lines.
@@ -84,7 +87,7 @@ impl FileReply {
             None => short(&mut head, now(), status, lines, asked),
         }
         let pieces = VecDeque::from([Piece::Text(head)]);
-        Self { store, pieces, file: None, was_asked: true }
+        Self { store, asked_path: None, pieces, file: None, was_asked: true }
     }
 
     /// Takes a request: its head comes first and whole. A body means nothing here.
@@ -167,18 +170,17 @@ impl FileReply {
             self.pieces.push_back(Piece::Text(head));
             return Ok(());
         }
+        let path = self.asked_path.as_deref().unwrap_or(asked.path);
         match self.open(asked.path)? {
+            // The root, where nothing is left of the path to say so without its slash.
+            Found::File(..) if asked.path == b"/" && !path.ends_with(b"/") => {
+                self.pieces.push_back(to_directory(path, asked, now));
+            }
             Found::File(file, name) => {
                 let entity = self.entity(asked, file, name)?;
                 self.send(asked, entity, now)?;
             }
-            Found::Directory => {
-                let last = asked.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-                let [last, query] = [last, asked.query].map(String::from_utf8_lossy);
-                let line = format!("Location: ./{last}/{query}\r\n");
-                short(&mut head, now, 301, &line, asked);
-                self.pieces.push_back(Piece::Text(head));
-            }
+            Found::Directory => self.pieces.push_back(to_directory(path, asked, now)),
             Found::Nothing(status) => match self.error_page(status)? {
                 Some((file, name)) => self.send_error(asked, status, (file, &name), now)?,
                 None => {
@@ -484,6 +486,15 @@ fn short(head: &mut Vec<u8>, now: UnixTime, status: u16, lines: &str, asked: Ask
     if asked.method != b"HEAD" {
         let _ = writeln!(head, "{body}");
     }
+}
+
+/// Sends a client that asked for `path` to the same with a slash behind it.
+fn to_directory(path: &[u8], asked: Asked<'_>, now: UnixTime) -> Piece {
+    let last = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let [last, query] = [last, asked.query].map(String::from_utf8_lossy);
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    short(&mut head, now, 301, &format!("Location: ./{last}/{query}\r\n"), asked);
+    Piece::Text(head)
 }
 
 /// A response with a page, and the line of its coding.

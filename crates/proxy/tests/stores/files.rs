@@ -8,9 +8,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use loadline_core::decide::ending::Ending;
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{Server, Store, StorePlace},
+    rules::{Action, Caching, Conditions, Path, PathChange, Routes, Rule, Split},
+};
 
-use crate::support::{Response, Site};
+use crate::support::{Proxy, Response, Site};
 
 /// Bytes of which no two slices are alike.
 fn large() -> Vec<u8> {
@@ -172,6 +176,47 @@ fn a_path_that_ends_with_a_slash_is_its_index_and_a_directory_gets_the_slash() {
     let listing = proxy.get("/empty/", "");
     assert_eq!((listing.status(), &*listing.text()), (404, "Not Found\n"), "nothing is listed");
     assert_eq!(proxy.get("/index.html/", "").status(), 404);
+}
+
+#[test]
+fn a_directory_below_a_prefix_that_is_rewritten_gets_the_slash_at_the_path_the_client_knows() {
+    let site = Site::of(&[
+        ("index.html", b"home"),
+        ("dir/index.html", b"dir"),
+        ("dir/sub/index.html", b"sub"),
+    ]);
+    let root = site.path().to_str().expect("a path in UTF-8");
+    for caches in [false, true] {
+        let rule = |from: &str, to: &str| Rule {
+            path: Some(PathChange::Prefix { from: from.into(), to: to.into() }),
+            cache: caches.then(Caching::default),
+            ..Rule::new(
+                Conditions {
+                    paths: vec![Path::prefix(from).expect("a path")],
+                    ..Conditions::default()
+                },
+                Action::Service(Split::all(0)),
+            )
+        };
+        let store = Store::at(StorePlace::Files(root.to_owned()));
+        let proxy = Proxy::with(Server::of_files(store), |fleet| {
+            let rules = vec![rule("/deep", "/dir"), rule("/site", "")];
+            fleet.listeners[0].routes = Routes::new(rules);
+        });
+        for (asked, told) in [
+            ("/deep", "./deep/"),
+            ("/deep/sub?x=1", "./sub/?x=1"),
+            ("/site", "./site/"),
+            ("/site?x=1", "./site/?x=1"),
+            ("/site/dir", "./dir/"),
+        ] {
+            let moved = proxy.get(asked, "");
+            assert_eq!((moved.status(), moved.field("Location")), (301, Some(told)), "{asked}");
+        }
+        for (asked, file) in [("/deep/", "dir"), ("/deep/sub/", "sub"), ("/site/", "home")] {
+            assert_eq!(proxy.get(asked, "").text(), file, "{asked}");
+        }
+    }
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl Exchange<'_> {
     /// Who responds to a request for a store without a connection, if somebody does.
     fn local(&self, store: &Arc<Store>, signed: Option<&Signed>) -> Option<Connection> {
         let reply = match signed {
-            None => FileReply::of(store.clone()),
+            None => FileReply::of(store.clone(), self.request.asked_path.clone()),
             Some(signed) => {
                 let told = signed.local()?;
                 let page = self.error_page(store).filter(|_| told.0 == NOT_FOUND);
