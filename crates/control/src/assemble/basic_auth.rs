@@ -1,11 +1,11 @@
 //! Basic authentication: the users in the configuration and those in a file.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use loadline_core::rules::{BasicAuth, PasswordHash};
 use loadline_spanned::{Named, Problems, Span};
 
-use super::{authentication::REALM, set};
+use super::{authentication::REALM, read_text, set};
 use crate::file;
 
 /// What the file says of it.
@@ -63,7 +63,7 @@ fn warn_of_nobody(file: &file::BasicAuth, span: &Span, problems: &mut Problems) 
 /// # Errors
 /// What is wrong with it, with the line.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, PasswordHash>, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = read_text(path)?;
     let mut users = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -95,6 +95,8 @@ fn check_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const BCRYPT: &str = "$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC";
@@ -106,6 +108,8 @@ mod tests {
         fs::write(&path, format!("# staff\n\nalice:{BCRYPT}\nbob:{BCRYPT}\n")).unwrap();
         let names: Vec<String> = read(&path).unwrap().into_keys().collect();
         assert_eq!(names, ["alice", "bob"]);
+        fs::write(&path, format!("\u{feff}alice:{BCRYPT}\n")).unwrap();
+        assert!(read(&path).unwrap().contains_key("alice"), "the mark of an editor is in no name");
         for (text, expected) in [
             ("alice\n".to_owned(), "line 1: this is not NAME:HASH"),
             (format!("alice:{BCRYPT}\nalice:{BCRYPT}"), "line 2: `alice` is there twice"),

@@ -1,11 +1,11 @@
 //! Maps: from the entries of the file, and of files that it names, to variables of headers.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use loadline_core::rules::{Map, MapError, MapKind, Template, Variable};
 use loadline_spanned::{At, Named, Problems, Text, Textual as _};
 
-use super::set;
+use super::{read_text, set};
 use crate::{
     file::{self, File},
     suggest,
@@ -182,7 +182,7 @@ pub(crate) fn check(path: &Path, kind: MapKind) -> Result<(), String> {
 
 /// The entries of a map file.
 fn read_lines(path: &Path) -> Result<Vec<Line>, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = read_text(path)?;
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let entry = line.trim();
@@ -206,6 +206,8 @@ fn read_lines(path: &Path) -> Result<Vec<Line>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn checked(text: &str, kind: MapKind) -> Result<(), String> {
@@ -219,6 +221,12 @@ mod tests {
     fn a_map_file_has_an_entry_a_line_and_an_error_names_its_place() {
         let right = "# hosts\n\na.example   blue green \n\tb.example\thttps://x/#part\n";
         assert_eq!(checked(right, MapKind::Exact), Ok(()));
+        let marked = checked("\u{feff}a b\na c\n", MapKind::Exact);
+        assert_eq!(
+            marked,
+            Err("line 2: the key of line 1, once more".to_owned()),
+            "a BOM is no key"
+        );
         for (text, kind, told) in [
             ("a b\n  c\n", MapKind::Exact, "line 2, column 4: `c` has no value"),
             ("a  \u{e9}\n", MapKind::Exact, "line 1, column 4: not allowed in a header"),

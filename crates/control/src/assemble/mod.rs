@@ -40,6 +40,8 @@ mod tls;
 mod tracing;
 mod unused;
 
+use std::{fs, path::Path};
+
 use loadline_core::fleet::{Edge, Fleet, forwarding::Forwarding};
 use loadline_spanned::{At, Key, Problems};
 
@@ -89,6 +91,15 @@ fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {
 
 fn quic_server_id(key: &Key<Whole<1, 65_535>>) -> Option<u16> {
     key.get().and_then(|id| u16::try_from(id.0).ok())
+}
+
+/// The text of a file of lines, without the byte order mark of editors of Windows.
+fn read_text(path: &Path) -> Result<String, String> {
+    let mut text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    Ok(text)
 }
 
 /// Puts the value of a key, where the file has it, in the place of a default.

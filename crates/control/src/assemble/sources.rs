@@ -1,9 +1,10 @@
 //! The networks of clients that a route is for: those in the configuration and those in a file.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use loadline_core::rules::{Network, Networks, PatternError};
 
+use super::read_text;
 use crate::file;
 
 /// The networks; none where the route is for every client. A file that cannot be read has none:
@@ -22,7 +23,7 @@ pub(super) fn sources(route: &file::Route) -> Option<Networks> {
 /// # Errors
 /// What is wrong with it, with the line.
 pub(crate) fn read(path: &Path) -> Result<Vec<Network>, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let text = read_text(path)?;
     let lines = text.lines().enumerate().map(|(index, line)| {
         let network = line.split('#').next().unwrap_or_default().trim();
         let wrong = |error: PatternError| {
@@ -35,6 +36,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Network>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -44,6 +47,8 @@ mod tests {
         fs::write(&path, "# bots\n\n192.0.2.0/24 # a scanner\n  2001:db8::1\n").unwrap();
         let listed: Vec<String> = read(&path).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(listed, ["192.0.2.0/24", "2001:db8::1/128"]);
+        fs::write(&path, "\u{feff}192.0.2.0/24\n").unwrap();
+        assert_eq!(read(&path).unwrap().len(), 1, "the mark of an editor is no part of it");
         fs::write(&path, "192.0.2.0/24\n192.0.2.1/24\n").unwrap();
         let told = read(&path).unwrap_err();
         let expected = "line 2: `192.0.2.1/24` is not a network; the network is 192.0.2.0/24";
