@@ -51,6 +51,7 @@ fn of_certificate(error: &CertificateError) -> Option<Reason> {
         }
         CertificateError::Other(other) => match other.0.downcast_ref() {
             Some(webpki::Error::CaUsedAsEndEntity) => Reason::CertificateOfAuthority,
+            Some(webpki::Error::UnsupportedCertVersion) => Reason::CertificateVersion,
             _ => Reason::CertificateInvalid,
         },
         _ => return None,

@@ -27,7 +27,8 @@ pub(crate) struct ListenerTls {
     /// Certificates by ACME: the email address for an account with Let's Encrypt, or a table. They
     /// take precedence over `certificates`, which are used until ACME has issued.
     pub(crate) acme: Key<TextOr<Email, Acme>>,
-    /// CA certificates that verify client certificates. If omitted, clients are not asked for one.
+    /// CA certificates that verify client certificates, which have to be of X.509 version 3. If
+    /// omitted, clients are not asked for one.
     pub(crate) client_authorities: Key<Text<FilePath>>,
     /// Whether clients without a certificate are rejected. Only with `client_authorities`.
     #[schemars(extend("default" = true))]

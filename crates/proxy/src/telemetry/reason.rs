@@ -139,6 +139,7 @@ fn of_certificate(error: &CertificateError) -> Reason {
             Some(reason) => *reason,
             None => match error.0.downcast_ref() {
                 Some(webpki::Error::CaUsedAsEndEntity) => Reason::CertificateOfAuthority,
+                Some(webpki::Error::UnsupportedCertVersion) => Reason::CertificateVersion,
                 _ => Reason::CertificateInvalid,
             },
         },
@@ -240,8 +241,12 @@ pub(crate) fn of_http2(error: &h2::Error) -> Reason {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
     use loadline_core::decide::ending::Fault;
+    use rustls::OtherError;
+
+    use super::*;
 
     #[test]
     fn errors_of_the_kernel_are_told_as_it_tells_them() {
@@ -264,9 +269,12 @@ mod tests {
 
     #[test]
     fn a_failed_handshake_with_a_client_is_told_by_what_the_client_did() {
+        let of_version_1 = OtherError(Arc::new(webpki::Error::UnsupportedCertVersion));
+        let of_version_1 = CertificateError::Other(of_version_1);
         for (error, told) in [
             (Error::AlertReceived(AlertDescription::UnknownCA), "TLS alert from the client: unkn"),
             (Error::InvalidCertificate(CertificateError::Expired), "certificate has expired"),
+            (Error::InvalidCertificate(of_version_1), "certificate of X.509 version 1, version 3"),
             (PeerIncompatible::NoCipherSuitesInCommon.into(), "no shared cipher"),
             (Error::NoCertificatesPresented, "peer did not return a certificate"),
         ] {

@@ -54,6 +54,7 @@ reasons! {
     CertificateSignature: TlsFailed = "certificate signature failure",
     CertificatePurpose: TlsFailed = "unsuitable certificate purpose: it is not for a server",
     CertificateOfAuthority: TlsFailed = "certificate of an authority (CA:TRUE) used by a server",
+    CertificateVersion: TlsFailed = "certificate of X.509 version 1, version 3 is needed",
     CertificateEncoding: TlsFailed = "malformed certificate (bad DER encoding)",
     CertificateExtension: TlsFailed = "unhandled critical extension in certificate",
     CertificateAlgorithm: TlsFailed = "unsupported signature algorithm in certificate",
