@@ -189,7 +189,7 @@ fn a_client_without_a_valid_server_name_writes_nothing_into_the_log() {
         assert_eq!(alert, [21, 3], "the handshake has been looked at");
     }
     let ended = proxy.terminate();
-    assert!(!ended.log.contains("SNI"), "{}", &ended.log[..ended.log.len().min(4_000)]);
+    assert!(!ended.log.contains("Illegal SNI"), "{} bytes", ended.log.len());
     fs::remove_file(path).unwrap();
 }
 
