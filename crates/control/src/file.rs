@@ -262,8 +262,8 @@ pub(crate) struct ClientTimeouts {
     /// connection. Also limits the first message of TLS and the PROXY protocol header.
     #[schemars(extend("default" = "10s"))]
     pub(crate) head: Key<TimeOrOff>,
-    /// Maximum time without a byte in either direction during a request or response. Without HTTP,
-    /// the shorter of this and the service's `idle` applies to the whole connection.
+    /// Maximum wait for a byte of the request body, or for the client to take more of the response.
+    /// Without HTTP, the shorter of this and the service's `idle` applies to the whole connection.
     #[schemars(extend("default" = "60s"))]
     pub(crate) idle: Key<TimeOrOff>,
     /// Maximum time between two requests of a keep-alive connection.

@@ -300,7 +300,7 @@ pub enum UnderscoreHeaders {
 pub struct ClientTimeouts {
     /// From the first byte of a head (or the accept) to its last.
     pub head: Duration,
-    /// Without a byte in either direction while a message is under way.
+    /// Without a byte while it is waited for: for its body, or until it takes more of a response.
     pub idle: Duration,
     /// Between two requests of a kept connection.
     pub keep_alive: Duration,
