@@ -457,10 +457,15 @@ fn payload(wanted: &Wanted, kind: &str, complete: u64) -> (u16, Vec<u8>, Vec<Pie
 /// The type that the ending of a name stands for. Text is UTF-8.
 fn content_type(name: &[u8]) -> &'static str {
     let path = Path::new(std::ffi::OsStr::from_bytes(name));
+    let ending = path.extension().unwrap_or_default().as_bytes();
+    let of_stream = STREAMS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
+    if let Some((_, kind)) = of_stream {
+        return kind;
+    }
     match mime_guess::from_path(path).first_raw() {
         Some("text/html") => "text/html; charset=utf-8",
         Some("text/css") => "text/css; charset=utf-8",
-        Some("text/javascript") => "text/javascript; charset=utf-8",
+        Some("text/javascript" | "application/javascript") => "text/javascript; charset=utf-8",
         Some("text/plain") => "text/plain; charset=utf-8",
         Some(kind) => kind,
         None => "application/octet-stream",
@@ -514,6 +519,13 @@ fn now() -> UnixTime {
     UnixTime::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
+/// Endings of HLS (RFC 8216) and DASH, of which the list has others' types or none.
+const STREAMS: [(&[u8], &str); 3] = [
+    (b"m3u8", "application/vnd.apple.mpegurl"),
+    (b"ts", "video/mp2t"),
+    (b"m4s", "video/iso.segment"),
+];
+
 /// Which of several is sent that a client likes equally: made once, they may take their time.
 const SMALLEST_FIRST: [Algorithm; 3] = [Algorithm::Brotli, Algorithm::Zstd, Algorithm::Gzip];
 
@@ -534,6 +546,22 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+
+    #[test]
+    fn films_in_segments_and_modules_have_the_types_that_players_and_browsers_expect() {
+        for (name, told) in [
+            ("live/index.m3u8", "application/vnd.apple.mpegurl"),
+            ("live/1.ts", "video/mp2t"),
+            ("live/1.TS", "video/mp2t"),
+            ("live/1.m4s", "video/iso.segment"),
+            ("live/1.mp4", "video/mp4"),
+            ("app.js", "text/javascript; charset=utf-8"),
+            ("app.mjs", "text/javascript; charset=utf-8"),
+            ("ts", "application/octet-stream"),
+        ] {
+            assert_eq!(content_type(name.as_bytes()), told, "{name}");
+        }
+    }
 
     #[test]
     fn a_file_behind_a_link_is_opened_again_while_others_are_renamed_but_not_for_ever() {
