@@ -107,7 +107,11 @@ const REASONS: [(&str, &str); 56] = [
     ("proxy_hide_header", "write answer_headers.remove on the route"),
     ("proxy_cookie_*", "cookies of servers pass as they are"),
     ("sub_filter*", "bodies are not changed"),
-    ("expires", "write answer_headers.set = { Cache-Control = \"...\" } on the route"),
+    (
+        "expires",
+        "write answer_headers.set = { Cache-Control = \"...\" } on the route; errors have it too, \
+         where nginx adds it to responses with 2xx and 3xx alone",
+    ),
     ("ssl_ciphers", CIPHERS),
     ("ssl_dhparam", CIPHERS),
     ("ssl_ecdh_curve", CIPHERS),
