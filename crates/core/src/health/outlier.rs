@@ -1,8 +1,8 @@
-//! Which server of a group answers with more 5xx than the others do, beyond chance.
+//! Which server of a group answers with more 5xx than the others at the same time, beyond chance.
 //!
 //! Of each server its responses are counted, and those that were 5xx. A server is an outlier where,
-//! over any of the spans that are remembered, its share exceeds that of the others in the same span
-//! by more than `excess`, and the doubt about that is small enough:
+//! over any of the spans that are remembered, its share exceeds that of the others by more than
+//! `excess`, and the doubt about that is small enough, for two shares of the others:
 //!
 //! `evidence = min over r of  n * KL(p, r + excess) + N * KL(P, r)  >= needed`
 //!
@@ -14,12 +14,26 @@
 //! alike there is no excess; two errors are never evidence enough; where the others have not
 //! answered meanwhile nothing is known of them.
 //!
-//! Spans begin at marks, which are set when errors are looked at, and thinned out with age: of
-//! their ages each second one is at least twice the one before. A server that comes back begins
-//! anew, on trial: then less evidence takes it out again.
+//! First `P` and `N` are those of the span. Where all fail alike for a while, and the server has
+//! most of its requests then and the others have not, it would look worse than they (Simpson's
+//! paradox). So each span is made of short intervals `k`, and the server is compared within each,
+//! too (`needed` is less here, since that has less power):
+//!
+//! `P = sum of n[k] P[k] / n,   N = n^2 / sum of n[k]^2 / N[k]`
+//!
+//! `n P` are the 5xx expected of the server if its share is that of the others in each interval;
+//! the share of `N` answers has the variance of `P`. An interval in which no other answered counts
+//! nothing.
+//!
+//! Intervals end when errors are looked at and the others of the busiest server have given more
+//! than a few answers. Spans begin at marks, which are set between intervals, and thinned out with
+//! age: of their ages each second one is at least twice the one before. A server that comes back
+//! begins anew, on trial: then less evidence takes it out again.
 //!
 //! Source: the generalized likelihood ratio over all beginnings, as in T. L. Lai, Sequential
-//! Analysis, 2001; the bound of Chernoff.
+//! Analysis, 2001; the bound of Chernoff. The comparison by intervals: W. G. Cochran, Biometrics,
+//! 1954, and N. Mantel and W. Haenszel, J. Natl. Cancer Inst., 1959, standardized to the server's
+//! own answers; the effective size of a sample: L. Kish, Survey Sampling, 1965.
 
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::fmt;
@@ -60,22 +74,46 @@ pub struct Evidence {
 /// What is remembered of a group in which errors occur.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch {
+    tallies: BTreeMap<ServerId, Tally>,
     /// The oldest first.
     marks: Vec<Mark>,
+    /// When errors were last looked at.
+    looked_at: Option<Instant>,
     /// When errors are next looked at; none while there are none that are new.
     due: Option<Instant>,
+}
+
+/// What is known of a server that takes part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// Its counts at the last look.
+    counted: Answers,
+    /// Responses in the interval that goes on.
+    interval: Answers,
+    /// All intervals before.
+    compared: Compared,
+}
+
+/// Sums over intervals in which others answered as well.
+#[derive(Clone, Copy, Debug, Default)]
+struct Compared {
+    own: Answers,
+    /// 5xx of the server if its share were that of the others in each interval.
+    expected: f64,
+    /// The variance of that, in variances of one answer.
+    variance: f64,
 }
 
 #[derive(Clone, Debug)]
 struct Mark {
     at: Instant,
-    answers: BTreeMap<ServerId, Answers>,
+    compared: BTreeMap<ServerId, Compared>,
 }
 
 impl Watch {
     /// Notes that there are errors.
     pub(crate) fn hear(&mut self, now: Instant) {
-        let soonest = self.marks.last().map_or(now, |mark| mark.at + STEP);
+        let soonest = self.looked_at.map_or(now, |at| at + STEP);
         self.due.get_or_insert(soonest.max(now));
     }
 
@@ -90,14 +128,20 @@ impl Watch {
         samples: &[Sample],
         excess: Ratio,
     ) -> Option<(ServerId, Evidence)> {
-        let spans = self.marks.iter().map(|mark| mark.since(samples));
-        let suspects = spans.flat_map(|span| {
-            let total: Answers =
-                span.iter().fold(Answers::default(), |sum, (_, own)| sum.plus(*own));
-            span.into_iter().map(move |(sample, own)| {
-                let evidence = Evidence { own, others: total.less(own) };
+        let total = self.interval();
+        let until_now = samples.iter().filter_map(|sample| {
+            let tally = self.tallies.get(&sample.server)?;
+            Some((sample, tally.compared.plus(Compared::within(tally.interval, total))))
+        });
+        let until_now: Vec<(&Sample, Compared)> = until_now.collect();
+        let suspects = self.marks.iter().flat_map(|mark| {
+            let span = mark.since(&until_now);
+            let total = span.iter().fold(Answers::default(), |sum, (_, it)| sum.plus(it.own));
+            span.into_iter().map(move |(sample, compared)| {
+                let evidence = Evidence { own: compared.own, others: total.less(compared.own) };
                 let needed = if sample.on_trial { NEEDED_ON_TRIAL } else { NEEDED };
-                (evidence.weight(excess.as_f64()) / needed, sample.server, evidence)
+                let weight = compared.weight(&evidence, excess.as_f64(), needed);
+                (weight, sample.server, evidence)
             })
         });
         let worst = suspects
@@ -106,26 +150,65 @@ impl Watch {
         worst.map(|(_, server, evidence)| (server, evidence))
     }
 
-    /// Remembers what has been counted up to now. Who is not among `samples` begins anew when it
+    /// Takes in what has been counted up to now. Who is not among `samples` begins anew when it
     /// is again.
     pub(crate) fn mark(&mut self, now: Instant, samples: &[Sample]) {
         self.due = None;
         let answers: BTreeMap<_, _> =
             samples.iter().map(|sample| (sample.server, sample.answers)).collect();
-        // Marks know nobody whom the last one does not.
-        let left = self.marks.last().is_some_and(|last| last.knows_others_than(&answers));
-        for mark in self.marks.iter_mut().filter(|_| left) {
-            mark.answers.retain(|server, _| answers.contains_key(server));
+        let left: Vec<ServerId> =
+            self.tallies.keys().filter(|server| !answers.contains_key(server)).copied().collect();
+        left.into_iter().for_each(|server| self.forget(server));
+        if self.is_full_with(&answers) {
+            self.end_interval(self.looked_at.unwrap_or(now));
         }
-        self.marks.push(Mark { at: now, answers });
+        let known = self.tallies.len();
+        for (server, counted) in answers {
+            let tally = self.tallies.entry(server).or_insert(Tally { counted, ..Tally::default() });
+            tally.interval = tally.interval.plus(counted.less(tally.counted));
+            tally.counted = counted;
+        }
+        if self.tallies.len() > known {
+            self.end_interval(now);
+        }
+        self.looked_at = Some(now);
         self.thin_out(now);
     }
 
     /// Forgets what was counted of a server.
     pub(crate) fn forget(&mut self, server: ServerId) {
+        self.tallies.remove(&server);
         for mark in &mut self.marks {
-            mark.answers.remove(&server);
+            mark.compared.remove(&server);
         }
+    }
+
+    /// Whether the interval that goes on would be long enough without what has been counted since
+    /// the last look.
+    fn is_full_with(&self, answers: &BTreeMap<ServerId, Answers>) -> bool {
+        let (mut all, mut most) = (0, 0);
+        for (server, tally) in &self.tallies {
+            let new = answers.get(server).map_or(0, |now| now.less(tally.counted).all);
+            all += tally.interval.all + new;
+            most = most.max(tally.interval.all + new);
+        }
+        all - most > INTERVAL && self.interval().all > 0
+    }
+
+    /// Responses of all servers in the interval that goes on.
+    fn interval(&self) -> Answers {
+        self.tallies.values().fold(Answers::default(), |sum, tally| sum.plus(tally.interval))
+    }
+
+    /// Ends the interval, and sets a mark.
+    fn end_interval(&mut self, at: Instant) {
+        let total = self.interval();
+        for tally in self.tallies.values_mut() {
+            let interval = core::mem::take(&mut tally.interval);
+            tally.compared = tally.compared.plus(Compared::within(interval, total));
+        }
+        let compared = self.tallies.iter().map(|(server, tally)| (*server, tally.compared));
+        self.marks.push(Mark { at, compared: compared.collect() });
     }
 
     fn thin_out(&mut self, now: Instant) {
@@ -142,17 +225,53 @@ impl Watch {
 }
 
 impl Mark {
-    /// Responses of each server since then, for servers that took part then and now.
-    fn since<'a>(&self, samples: &'a [Sample]) -> Vec<(&'a Sample, Answers)> {
-        let both = samples.iter().filter_map(|sample| {
-            let before = self.answers.get(&sample.server)?;
-            Some((sample, sample.answers.less(*before)))
+    /// What has been compared of each server since then, for servers that took part then and now.
+    fn since<'a>(&self, now: &[(&'a Sample, Compared)]) -> Vec<(&'a Sample, Compared)> {
+        let both = now.iter().filter_map(|(sample, compared)| {
+            let before = self.compared.get(&sample.server)?;
+            Some((*sample, compared.less(*before)))
         });
         both.collect()
     }
+}
 
-    fn knows_others_than(&self, servers: &BTreeMap<ServerId, Answers>) -> bool {
-        self.answers.keys().any(|server| !servers.contains_key(server))
+impl Compared {
+    /// What an interval says of a server, in which all servers together gave `total`.
+    fn within(own: Answers, total: Answers) -> Self {
+        let others = total.less(own);
+        if others.all == 0 {
+            return Self::default();
+        }
+        let count = own.all as f64;
+        let variance = count * count / others.all as f64;
+        Self { own, expected: count * others.share(), variance }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            own: self.own.plus(other.own),
+            expected: self.expected + other.expected,
+            variance: self.variance + other.variance,
+        }
+    }
+
+    fn less(self, other: Self) -> Self {
+        Self {
+            own: self.own.less(other.own),
+            expected: self.expected - other.expected,
+            variance: self.variance - other.variance,
+        }
+    }
+
+    /// The evidence over the span and within its intervals, the smaller in parts of what is needed.
+    fn weight(&self, over_span: &Evidence, excess: f64, needed: f64) -> f64 {
+        let of_span = over_span.weight(excess) / needed;
+        if of_span < 1.0 {
+            return of_span;
+        }
+        let count = self.own.all as f64;
+        let others = ((self.expected / count).clamp(0.0, 1.0), count * count / self.variance);
+        of_span.min(weight(self.own, others, excess) / (needed * WITHIN_INTERVALS))
     }
 }
 
@@ -175,22 +294,7 @@ impl Answers {
 impl Evidence {
     /// How much it is, in nats; zero where there is no excess.
     fn weight(&self, excess: f64) -> f64 {
-        let (own, others) = (self.own.share(), self.others.share());
-        if self.own.errors == 0 || self.others.all == 0 || own <= others + excess {
-            return 0.0;
-        }
-        let (count, of_others) = (self.own.all as f64, self.others.all as f64);
-        // Convex in the true share `r` of the others: the slope grows with it.
-        let (mut low, mut high) = (others, own - excess);
-        for _ in 0..BISECTIONS {
-            let r = f64::midpoint(low, high);
-            let q = r + excess;
-            let slope = count * ((1.0 - own) / (1.0 - q) - own / q)
-                + of_others * ((1.0 - others) / (1.0 - r) - others / r);
-            if slope < 0.0 { low = r } else { high = r }
-        }
-        let r = f64::midpoint(low, high);
-        count * divergence(own, r + excess) + of_others * divergence(others, r)
+        weight(self.own, (self.others.share(), self.others.all as f64), excess)
     }
 }
 
@@ -205,6 +309,25 @@ impl fmt::Display for Evidence {
     }
 }
 
+/// What answers of a server are beside others, of this share of 5xx and so many, in nats.
+fn weight(answers: Answers, (others, of_others): (f64, f64), excess: f64) -> f64 {
+    let (own, count) = (answers.share(), answers.all as f64);
+    if answers.errors == 0 || of_others == 0.0 || own <= others + excess {
+        return 0.0;
+    }
+    // Convex in the true share `r` of the others: the slope grows with it.
+    let (mut low, mut high) = (others, own - excess);
+    for _ in 0..BISECTIONS {
+        let r = f64::midpoint(low, high);
+        let q = r + excess;
+        let slope = count * ((1.0 - own) / (1.0 - q) - own / q)
+            + of_others * ((1.0 - others) / (1.0 - r) - others / r);
+        if slope < 0.0 { low = r } else { high = r }
+    }
+    let r = f64::midpoint(low, high);
+    count * divergence(own, r + excess) + of_others * divergence(others, r)
+}
+
 /// The Kullback-Leibler divergence of two coins, in nats.
 fn divergence(p: f64, q: f64) -> f64 {
     let part = |p: f64, q: f64| if p > 0.0 { p * libm::log(p / q) } else { 0.0 };
@@ -217,6 +340,16 @@ const NEEDED: f64 = 10.0;
 
 /// Nats: under the same conditions three 5xx in a row.
 const NEEDED_ON_TRIAL: f64 = 3.5;
+
+/// The part of that which is needed within intervals. The server's part of the answers varies from
+/// one short interval to the next by chance, so that the same answers are less evidence there: a
+/// server that always fails is found as early as without them.
+const WITHIN_INTERVALS: f64 = 0.7;
+
+/// An interval goes on while the others of the busiest server have given no more answers than this.
+/// Where five fail none, and `excess` is a quarter, that is evidence of 5 ln 4 < 7 nats, whatever
+/// the server itself did meanwhile: one interval in which traffic shifts is not enough.
+const INTERVAL: u64 = 5;
 
 /// Errors are looked at so often at most: short against the second after which an outlier is to
 /// be out, long against a look.
@@ -285,14 +418,57 @@ mod tests {
         watch.hear(at(10));
         assert_eq!(watch.due(), Some(at(50)), "not more often than every 50 ms");
         let later = [sample(1, 120, 20), sample(2, 120, 0)];
+        watch.mark(at(50), &later);
         let (server, evidence) = watch.outlier(&later, excess).unwrap();
         assert_eq!(server, ServerId(1));
         let told = "20 of its last 20 responses were 5xx, 0 of 20 of the other servers";
         assert_eq!(evidence.to_string(), told);
         // A third that has just come has answered nothing in that time.
         let alone = [sample(1, 120, 20), sample(3, 500, 0)];
-        assert_eq!(watch.outlier(&alone, excess), None);
+        let mut left = watch.clone();
+        left.mark(at(100), &alone);
+        assert_eq!(left.outlier(&alone, excess), None);
         watch.forget(ServerId(1));
+        assert_eq!(watch.outlier(&later, excess), None);
+    }
+
+    /// Looks at two servers every 50 ms: at first the second has ten times the requests of the
+    /// first, then the first those of the second, while so many of ten are 5xx.
+    fn after_a_shift(fail: [u64; 2]) -> Option<ServerId> {
+        let mut watch = Watch::default();
+        let mut samples = [sample(1, 0, 0), sample(2, 0, 0)];
+        for look in 0..40u32 {
+            watch.mark(Instant::ZERO + STEP * u64::from(look), &samples);
+            let within = look >= 20;
+            let requests = if within { [100, 10] } else { [10, 100] };
+            for ((sample, requests), fail) in samples.iter_mut().zip(requests).zip(fail) {
+                sample.answers.all += requests;
+                sample.answers.errors += if within { requests * fail / 10 } else { 0 };
+            }
+        }
+        watch.outlier(&samples, Ratio::percent(25)).map(|(server, _)| server)
+    }
+
+    #[test]
+    fn traffic_that_shifts_into_a_fault_of_all_makes_no_outlier_and_hides_none() {
+        let of_all = weight((2_200, 1_200), (2_200, 120));
+        assert!(of_all >= NEEDED, "over the whole time it looks like one: {of_all}");
+        assert_eq!(after_a_shift([6, 6]), None);
+        assert_eq!(after_a_shift([10, 10]), None);
+        assert_eq!(after_a_shift([10, 5]), Some(ServerId(1)));
+        assert_eq!(after_a_shift([5, 10]), Some(ServerId(2)));
+    }
+
+    #[test]
+    fn a_server_that_had_all_requests_while_it_failed_is_none() {
+        let excess = Ratio::percent(25);
+        let at = |look: u64| Instant::ZERO + STEP * look;
+        let mut watch = Watch::default();
+        watch.mark(at(0), &[sample(1, 0, 0), sample(2, 0, 0)]);
+        watch.mark(at(1), &[sample(1, 100, 1), sample(2, 100, 0)]);
+        watch.mark(at(2), &[sample(1, 5_100, 5_001), sample(2, 100, 0)]);
+        let later = [sample(1, 5_200, 5_001), sample(2, 1_100, 1)];
+        watch.mark(at(3), &later);
         assert_eq!(watch.outlier(&later, excess), None);
     }
 
@@ -300,7 +476,9 @@ mod tests {
     fn an_hour_is_remembered_by_a_few_dozen_marks() {
         let mut watch = Watch::default();
         for step in 0..72_000 {
-            watch.mark(Instant::ZERO + STEP * step, &[sample(1, step, 0)]);
+            let answers = 6 * step;
+            let samples = [sample(1, answers, 0), sample(2, answers, 0)];
+            watch.mark(Instant::ZERO + STEP * step, &samples);
         }
         assert!((20..50).contains(&watch.marks.len()), "{}", watch.marks.len());
         let oldest = watch.marks[0].at;

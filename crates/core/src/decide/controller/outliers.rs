@@ -31,15 +31,13 @@ impl Controller {
         let excess = rules.and_then(|rules| rules.excess_5xx);
         // Errors from here on are told again.
         self.server_table.group(service, group).state.hear_errors_again();
-        let mut samples = self.samples(now, (service, group));
+        let samples = self.mark(now, (service, group));
         while let Some(excess) = excess {
             let Some(watch) = &mut self.server_table.group_mut(service, group).watch else { break };
             let Some((server, evidence)) = watch.outlier(&samples, excess) else { break };
             watch.forget(server);
-            samples.retain(|sample| sample.server != server);
             self.eject_outlier(now, server, evidence);
         }
-        self.mark(now, (service, group), &samples);
     }
 
     fn eject_outlier(&mut self, now: Instant, server: ServerId, evidence: Evidence) {
@@ -58,15 +56,17 @@ impl Controller {
 
     /// Begins to count anew for a server that has come back.
     pub(super) fn begin_trial(&mut self, now: Instant, Place { service, group, .. }: Place) {
-        let samples = self.samples(now, (service, group));
-        self.mark(now, (service, group), &samples);
+        self.mark(now, (service, group));
         self.server_table.group(service, group).state.hear_errors_again();
     }
 
-    fn mark(&mut self, now: Instant, (service, group): (usize, usize), samples: &[Sample]) {
+    /// Takes in what the servers of a group that take part have answered.
+    fn mark(&mut self, now: Instant, (service, group): (usize, usize)) -> Vec<Sample> {
+        let samples = self.samples(now, (service, group));
         let watch = self.server_table.group_mut(service, group).watch.get_or_insert_default();
-        watch.mark(now, samples);
+        watch.mark(now, &samples);
         self.timers.set(Due::Watch(service, group), watch.due());
+        samples
     }
 
     /// What the servers of a group that take part have answered.

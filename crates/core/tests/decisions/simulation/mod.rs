@@ -152,6 +152,11 @@ impl Simulation {
         }
     }
 
+    /// Gives the first edge another configuration of the service.
+    pub(crate) fn reload(&mut self, service: Service) {
+        self.hear(0, Input::Reload(crate::fleets::fleet(service).into()));
+    }
+
     /// Lets everything happen until `end`.
     pub(crate) fn run_until(&mut self, end: Instant) {
         while self.events.peek().is_some_and(|Reverse((at, ..))| *at <= end) {
