@@ -317,8 +317,8 @@ fn a_directory_that_is_gone_is_the_fault_of_the_store_and_a_new_one_is_found() {
     let link = site.path().join("current");
     symlink(&www, &link).unwrap();
     let root = link.to_str().unwrap().to_owned();
-    let store = loadline_core::fleet::Store::at(loadline_core::fleet::StorePlace::Files(root));
-    let proxy = crate::support::Proxy::to(loadline_core::fleet::Server::of_files(store));
+    let store = Store::at(StorePlace::Files(root));
+    let proxy = Proxy::to(Server::of_files(store));
     assert_eq!(proxy.get("/a", "").text(), "old");
     fs::rename(&www, &gone).unwrap();
     assert_eq!(proxy.get("/a", "").status(), 502);
