@@ -247,7 +247,8 @@ impl fmt::Display for Override {
             Setting::Mode(server, Mode::Drain) => line(f, "drain", server, 0),
             Setting::Drain(server, limit) => {
                 line(f, "drain", server, 0)?;
-                write!(f, "  # cut after {limit}: `drain_timeout` of the service says that")
+                write!(f, "  # cut after {limit} by `deadline_s`; in the file: ")?;
+                write!(f, "`drain_timeout = \"{limit}\"` of the service")
             }
             Setting::Mode(server, Mode::Maintenance) => line(f, "maintenance", server, 0),
         }

@@ -173,7 +173,8 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let limit = Duration::from_secs(30);
     let cut = change(Setting::Drain(server(&three_servers(), 0), limit)).to_string();
     let (_, comment) = cut.split_once("weight = 0  # ").unwrap();
-    assert_eq!(comment, "cut after 30s: `drain_timeout` of the service says that");
+    let told = ("cut after 30s by `deadline_s`", "`drain_timeout = \"30s\"` of the service");
+    assert_eq!(comment.split_once("; in the file: "), Some(told));
     let weight = change(Setting::Weight(server(&three_servers(), 0), 5));
     assert!(weight.yields_to(&drain) && !drain.yields_to(&weight) && !scaler.yields_to(&drain));
 }
