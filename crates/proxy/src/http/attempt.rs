@@ -12,6 +12,7 @@ mod refused;
 
 use std::{
     future::poll_fn,
+    mem,
     task::{Context, Poll},
 };
 
@@ -26,7 +27,7 @@ use loadline_core::{
     },
     fleet::ServerTimeouts,
     health::grpc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 use loadline_http1::{
     BodyReader, Forwarded, Framing, ParseError, ResponseHead, ResponseOptions, Status,
@@ -71,6 +72,8 @@ pub(crate) struct Attempt<'e, 'a> {
     heard: bool,
     /// The client has seen some of the response; how its connection must go if that breaks off.
     committed: Option<Next>,
+    /// The kernel looks whether both peers are still there, since no timeout does.
+    is_probed: bool,
     /// Why the client's message was refused.
     refused: Option<ParseError>,
     /// What the client has taken over its body so far.
@@ -110,6 +113,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
             unfinished: None,
             heard: false,
             committed: None,
+            is_probed: false,
             refused: None,
             pace: BodyPace::default(),
             asked_at: Instant::ZERO,
@@ -533,7 +537,13 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
         let for_client = download.waits_for_sink() || self.upload.waits_for_source();
         if download.has_moved() || self.upload.bytes > moved {
-            timer.arm(if for_client { listener_context.timeouts.idle } else { self.timeouts.idle });
+            let limit =
+                if for_client { listener_context.timeouts.idle } else { self.timeouts.idle };
+            timer.arm(limit);
+            if limit == Duration::ZERO && !mem::replace(&mut self.is_probed, true) {
+                client.socket.keep_alive();
+                server.socket.keep_alive();
+            }
         }
         match for_client {
             true if client.is_late(timer) => Poll::Ready(Err(Reason::ClientTimeout)),

@@ -73,6 +73,8 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
         }
         return linger(client, &worker.buffers, &timer).await;
     }
+    // Streams may be without timeouts.
+    client.socket.keep_alive();
     let backlogs: Rc<Backlogs> = Rc::default();
     let wire = Wire::new(client, PREFACE.len(), &backlogs, &origin.worker.timers);
     let wire = wire.offering(longest);

@@ -285,6 +285,8 @@ async fn greet(link: &Link, target: &Target, slot: Slot, timer: &Timer) -> Resul
     if !peer.socket.is_plain() && peer.socket.protocol() != Some(b"h2") {
         return Err(Reason::AlpnNotHttp2);
     }
+    // Streams may be without timeouts.
+    peer.socket.keep_alive();
     let wire = Wire::new(peer, 0, &link.backlogs, &link.timers);
     let mut greeting = pin!(builder(target.longest_head).handshake(wire));
     let greeted = poll_fn(|cx| match greeting.as_mut().poll(cx) {

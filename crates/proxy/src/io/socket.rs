@@ -492,8 +492,8 @@ impl Socket {
 
     /// Lets the kernel find out about a peer that has vanished, for connections without timeouts.
     pub(crate) fn keep_alive(&self) {
-        let params = TcpKeepalive::new().with_time(TUNNEL_PROBE);
-        // A tunnel without it works, but may outlive its peer.
+        let params = TcpKeepalive::new().with_time(PEER_PROBE);
+        // A connection without it works, but may outlive its peer.
         let _ = self.as_fd().map(|fd| SockRef::from(&fd).set_tcp_keepalive(&params));
     }
 
@@ -547,5 +547,5 @@ impl From<Idle> for Socket {
     }
 }
 
-/// Idle time after which the kernel asks whether the peer of a tunnel is still there.
-const TUNNEL_PROBE: Duration = Duration::from_secs(60);
+/// Idle time after which the kernel asks whether a peer is still there.
+const PEER_PROBE: Duration = Duration::from_secs(60);

@@ -7,8 +7,9 @@
 //!
 //! After `101 Switching Protocols` there is no idle timeout: a WebSocket may be silent for hours.
 //! The kernel is asked to find out about peers that have vanished, also about one that has said all
-//! and from which nothing is read any more. A tunnel keeps its permit, and lives on through
-//! reloads; a drain gives it until its deadline.
+//! and from which nothing is read any more; where the tunnel is a stream of HTTP/2, that is asked
+//! for its connection. A tunnel keeps its permit, and lives on through reloads; a drain gives it
+//! until its deadline.
 
 use std::{
     future::poll_fn,

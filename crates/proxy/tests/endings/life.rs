@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Write as _,
-    net::{Shutdown, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     sync::{Arc, Barrier, Mutex, mpsc::channel},
     thread,
 };
@@ -53,6 +53,47 @@ fn a_tunnel_ends_when_a_client_that_has_said_all_is_reset() {
     SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
     drop(client);
     proxy.expect(Ending::Tunnel, 1);
+}
+
+/// Whether the kernel is to ask, on a connection with such ends, if the peer is still there: the
+/// timer of an established connection (01) is that of keepalive (02).
+fn is_probed(is_it: impl Fn(&str, &str) -> bool) -> bool {
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields[3] == "01" && fields[5].starts_with("02:") && is_it(fields[1], fields[2])
+    })
+}
+
+#[test]
+fn peers_of_a_stream_without_an_idle_timeout_are_looked_for_by_the_kernel() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        let begun = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+        stream.write_all(begun).unwrap();
+        // Until the proxy ends it.
+        until_closed(&mut stream);
+    });
+    let end = |address: SocketAddr| format!(":{:04X}", address.port());
+    for is_off in [true, false] {
+        let mut fleet = fleet(&[server.address]);
+        if is_off {
+            fleet.listeners[0].timeouts.idle = Duration::ZERO;
+            fleet.services[0].timeouts.idle = Duration::ZERO;
+        }
+        let proxy = Proxy::of(fleet);
+        let mut client = proxy.connect();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        head(&mut client).unwrap();
+        let (own, far) = (end(proxy.address), end(server.address));
+        let to_client = || is_probed(|local, _| local.ends_with(&own));
+        let to_server = || is_probed(|_, remote| remote.ends_with(&far));
+        if is_off {
+            crate::support::wait_until(|| to_client() && to_server(), "both to be probed");
+        } else {
+            assert!(!to_client(), "the timeout looks for it");
+        }
+    }
 }
 
 #[test]

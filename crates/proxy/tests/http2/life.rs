@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::Write as _,
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     sync::{Arc, Barrier},
     thread,
 };
@@ -17,6 +17,7 @@ use loadline_core::{
 
 use crate::{
     frames::{DATA, GOAWAY, Raw},
+    scripted::Scripted,
     support::{OK, Proxy, SHORT, answering, fleet, get, head, server, wait_until},
 };
 
@@ -71,6 +72,36 @@ async fn an_answer_that_takes_longer_than_idle_connections_may_live_is_waited_fo
     fleet.listeners[0].timeouts.keep_alive = SHORT;
     let proxy = Proxy::of(fleet);
     assert_eq!(proxy.client().await.ask(get()).await.unwrap().text(), "ok");
+}
+
+/// Whether the kernel is to ask, on a connection with such ends, if the peer is still there: the
+/// timer of an established connection (01) is that of keepalive (02).
+fn is_probed(is_it: impl Fn(&str, &str) -> bool) -> bool {
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields[3] == "01" && fields[5].starts_with("02:") && is_it(fields[1], fields[2])
+    })
+}
+
+#[tokio::test]
+async fn peers_that_vanish_behind_streams_without_a_timeout_are_looked_for_by_the_kernel() {
+    let server = Scripted::new(async |mut asked| {
+        let _open = asked.begin();
+        std::future::pending().await
+    });
+    let mut fleet = server.fleet();
+    fleet.listeners[0].timeouts.idle = Duration::ZERO;
+    fleet.services[0].timeouts.idle = Duration::ZERO;
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, _) = requests.send_request(get(), true).unwrap();
+    let _open = answer.await.unwrap();
+    let end = |address: SocketAddr| format!(":{:04X}", address.port());
+    let (own, far) = (end(proxy.address), end(server.address));
+    wait_until(|| is_probed(|local, _| local.ends_with(&own)), "the client to be probed");
+    wait_until(|| is_probed(|_, remote| remote.ends_with(&far)), "the server to be probed");
 }
 
 #[tokio::test]
