@@ -9,7 +9,8 @@
 pub enum Ending {
     /// The server's response reached the client whole, whatever its status.
     Complete,
-    /// The connection became a tunnel (Upgrade) and was closed by either side.
+    /// The connection became a tunnel (Upgrade) and was closed by either side, or broken off by the
+    /// client.
     Tunnel,
     /// A TCP connection on which neither side sent anything for as long as `idle` allows.
     Idle,
@@ -66,7 +67,8 @@ pub enum Ending {
     /// The body of the server's response is over the limit of the service: 502, or the client's
     /// connection is cut where it has seen some of it.
     ServerBodyTooLarge,
-    /// The server's response broke off on the way to the client: the client's connection is cut.
+    /// The server's response, or a tunnel to it, broke off on the way to the client: the client's
+    /// connection is cut.
     ServerCut,
     /// The server paused too long in the middle of its response: the client's connection is cut.
     ServerStalled,

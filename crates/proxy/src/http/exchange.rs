@@ -431,7 +431,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn count_failure(&self, place: Option<&Place>, reason: Reason) {
+    pub(crate) fn count_failure(&self, place: Option<&Place>, reason: Reason) {
         let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
         failures.note(shared, &route.service_context().cells, route.scene(place), reason);
     }

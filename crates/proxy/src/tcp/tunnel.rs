@@ -101,13 +101,14 @@ impl Tunnel {
     }
 }
 
-/// Carries bytes between the peers until the end, and adds up those that go to the client.
+/// Carries bytes between the peers until the end, which it gives, and adds up those that go to the
+/// client.
 pub(crate) async fn tunnel(
     buffers: &Buffers,
     client: &mut Peer,
     server: &mut Peer,
     bytes: &mut u64,
-) {
+) -> End {
     client.socket.keep_alive();
     server.socket.keep_alive();
     let mut tunnel = Tunnel::between(buffers, client, server);
@@ -117,7 +118,7 @@ pub(crate) async fn tunnel(
         *bytes += tunnel.down.bytes - before;
         end
     })
-    .await;
+    .await
 }
 
 /// Moves one direction, and passes its end on if it is one.

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{ErrorKind, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
     sync::{Arc, Barrier, Mutex, mpsc::channel},
     thread,
@@ -50,8 +50,60 @@ fn a_tunnel_ends_when_a_client_that_has_said_all_is_reset() {
     let client = upgraded(&proxy);
     client.shutdown(Shutdown::Write).unwrap();
     let _open = has_said_all.recv_timeout(PATIENCE).unwrap();
-    SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
-    drop(client);
+    reset(client);
+    proxy.expect(Ending::Tunnel, 1);
+}
+
+/// A server that switches protocols, says `pong` to `ping`, and goes on as `then` says.
+fn ponging(then: impl Fn(TcpStream) + Send + Sync + 'static) -> Scripted {
+    Scripted::new(move |mut stream, _| {
+        head(&mut stream).unwrap();
+        let answer =
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        assert_eq!(exactly(&mut stream, 4), "ping");
+        stream.write_all(b"pong").unwrap();
+        then(stream);
+    })
+}
+
+fn pinged(proxy: &Proxy) -> TcpStream {
+    let mut client = upgraded(proxy);
+    client.write_all(b"ping").unwrap();
+    assert_eq!(exactly(&mut client, 4), "pong");
+    client
+}
+
+fn reset(stream: TcpStream) {
+    SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(stream);
+}
+
+#[test]
+fn a_tunnel_that_its_server_breaks_is_broken_for_its_client_and_no_success() {
+    let (go_on, may) = channel();
+    let may = Mutex::new(may);
+    let server = ponging(move |stream| {
+        may.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        reset(stream);
+    });
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = pinged(&proxy);
+    go_on.send(()).unwrap();
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    proxy.expect(Ending::ServerCut, 1);
+}
+
+#[test]
+fn a_tunnel_that_its_client_breaks_is_broken_for_its_server() {
+    let (tell, told) = channel();
+    let server = ponging(move |mut stream| {
+        tell.send(stream.read(&mut [0]).map_err(|error| error.kind())).unwrap();
+    });
+    let proxy = Proxy::to(&[server.address]);
+    reset(pinged(&proxy));
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
     proxy.expect(Ending::Tunnel, 1);
 }
 

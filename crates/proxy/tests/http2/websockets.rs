@@ -1,6 +1,10 @@
 //! WebSocket through the proxy: a real client and a real server, and where it cannot go.
 
-use std::{io::Write as _, net::TcpStream};
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use h2::{RecvStream, SendStream, ext::Protocol, server::Builder};
@@ -10,7 +14,7 @@ use loadline_core::{decide::ending::Ending, fleet::HttpVersion, state::ServiceCo
 use crate::{
     grpc::{Script, run},
     scripted::Scripted,
-    support::{PATIENCE, Proxy, answering, fleet},
+    support::{PATIENCE, Proxy, answering, fleet, head, server},
 };
 
 fn extended_connect() -> Request<()> {
@@ -57,6 +61,24 @@ async fn echoes(mut up: SendStream<Bytes>, mut down: RecvStream) {
     // The server has closed; the tunnel ends when the client does as well.
     up.send_data(Bytes::new(), true).unwrap();
     while down.data().await.is_some_and(|more| more.is_ok()) {}
+}
+
+#[tokio::test]
+async fn a_stream_of_http2_whose_server_breaks_is_reset() {
+    let proxy = Proxy::to(server(|mut stream| {
+        head(&mut stream);
+        let answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+            Connection: Upgrade\r\n\r\n";
+        stream.write_all(answer).unwrap();
+        stream.read_exact(&mut [0]).unwrap();
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+    }));
+    let (answer, mut up) = connect(&proxy).await;
+    up.send_data(Bytes::from_static(b"!"), false).unwrap();
+    let error = answer.into_body().data().await.unwrap().unwrap_err();
+    assert!(error.is_reset() && error.is_remote(), "{error}");
+    let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::ServerCut, 1));
+    ended.await.unwrap();
 }
 
 /// A proxy to a server that speaks HTTP/2 by an implementation that shares no code with it.

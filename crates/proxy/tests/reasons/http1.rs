@@ -196,6 +196,10 @@ fn leaving() -> Vec<Case> {
     let lost = |reason| (Ending::ServerReset, reason);
     let cut = |reason| (Ending::ServerCut, reason);
     const COUNTED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this";
+    const UPGRADE: &[u8] =
+        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+    const SWITCH: &[u8] =
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
     const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
     vec![
         closing(
@@ -229,6 +233,12 @@ fn leaving() -> Vec<Case> {
             COUNTED,
             cut("connection reset by peer while reading response body"),
         ),
+        resetting(
+            "reset in a tunnel",
+            SWITCH,
+            cut("connection reset by peer in the middle of the stream"),
+        )
+        .asking(UPGRADE.to_vec()),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The switch of a connection to another protocol.
 
-use std::{future::poll_fn, task::Poll};
+use std::{future::poll_fn, mem, task::Poll};
 
 use loadline_core::decide::{ending::Ending, reason::Reason};
 use loadline_http1::{Forwarded, ResponseHead, ResponseOptions, write_response};
@@ -8,8 +8,8 @@ use loadline_http1::{Forwarded, ResponseHead, ResponseOptions, write_response};
 use super::{Attempt, Done};
 use crate::{
     http::exchange::{Exchange, Next},
-    io::{buffer::Buffer, peer::client_gone},
-    tcp::tunnel::tunnel,
+    io::{buffer::Buffer, peer::client_gone, socket::Socket},
+    tcp::tunnel::{End, tunnel},
 };
 
 impl Attempt<'_, '_> {
@@ -40,8 +40,28 @@ impl Attempt<'_, '_> {
         record.bytes += text.len() as u64;
         // In memory of its own: few requests become tunnels, and all would have room for it.
         let server = &mut self.connection.peer;
-        Box::pin(tunnel(&worker.buffers, client, server, &mut record.bytes)).await;
-        Ok(Done { ending: Ending::Tunnel, next: Next::Close, reusable: false })
+        let end = Box::pin(tunnel(&worker.buffers, client, server, &mut record.bytes)).await;
+        Ok(self.close(end))
+    }
+
+    /// Passes on how a tunnel has ended: an orderly end would make what was cut look whole (RFC
+    /// 8441, section 5). As of TCP, a server is not blamed for one that broke.
+    fn close(&mut self, end: End) -> Done {
+        let tunnel = Done { ending: Ending::Tunnel, next: Next::Close, reusable: false };
+        match end {
+            End::Closed => tunnel,
+            End::ClientBroken | End::Unnotified => {
+                mem::replace(&mut self.connection.peer.socket, Socket::NOBODY).reset();
+                tunnel
+            }
+            End::ServerBroken(_) => {
+                let reason = Reason::StreamReset;
+                let place = self.exchange.driver.place();
+                self.exchange.record.reason = Some(reason);
+                self.exchange.count_failure(place.as_ref(), reason);
+                Done { ending: reason.ending(), next: Next::Reset, ..tunnel }
+            }
+        }
     }
 
     /// Sends what is left of the request: the other protocol begins behind it (RFC 9110, 7.8).
