@@ -81,7 +81,8 @@ pub enum Ending {
     /// HTTP/2 cannot ask for: 501.
     NoUpgrade,
     /// loadline stopped, or its server was to be given up, before the request was through, and the
-    /// time for the drain was over.
+    /// time for the drain was over: 503, or the client's connection is cut where it has seen some of
+    /// the response.
     Drained,
     /// loadline ran out of a resource of its own (descriptors, ports): 503.
     Internal,
@@ -258,6 +259,7 @@ impl Ending {
             | Self::QueueFull
             | Self::QueueTimeout
             | Self::Throttled
+            | Self::Drained
             | Self::Internal => Some(503),
             Self::Complete
             | Self::Tunnel
@@ -267,8 +269,7 @@ impl Ending {
             | Self::ClientGone
             | Self::ClientSlow
             | Self::ServerCut
-            | Self::ServerStalled
-            | Self::Drained => None,
+            | Self::ServerStalled => None,
         }
     }
 }

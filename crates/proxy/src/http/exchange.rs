@@ -3,6 +3,7 @@
 
 mod cached;
 mod coded;
+mod cut;
 mod in_part;
 mod local_reply;
 mod object;
@@ -161,25 +162,6 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Answers the request, until its listener cuts what is left.
-    pub(crate) async fn run_unless_cut(&mut self) -> Next {
-        let (worker, listener) = (self.worker, self.listener);
-        let (mut answered, mut has_begun) = (pin!(self.run()), false);
-        poll_fn(|cx| {
-            // Before anything else: a connection that many share is cut as well, and that is not
-            // its client's doing.
-            let is_cut = worker.is_stopped() || listener.is_cut();
-            if mem::replace(&mut has_begun, true) && is_cut {
-                return Poll::Ready(Next::Reset);
-            }
-            match answered.as_mut().poll(cx) {
-                Poll::Pending if listener.is_cut() => Poll::Ready(Next::Reset),
-                next => next,
-            }
-        })
-        .await
-    }
-
     async fn run(&mut self) -> Next {
         if let Some(path) = self.request.challenge.take() {
             Box::pin(self.look_up_challenge(&path)).await;
@@ -256,7 +238,7 @@ impl<'a> Exchange<'a> {
                     _ => return Some((ending, next)),
                 },
                 Some(Err(action)) => action,
-                None => self.failed(&Failure::CUT),
+                None => self.failed(&Failure::cut(self.record.status)),
             };
         }
     }
@@ -487,10 +469,12 @@ impl<'a> Exchange<'a> {
     /// Sends a response of our own.
     async fn send_answer(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
         self.timer.arm(self.listener_context.timeouts.idle);
+        // Whoever ends this on its way has to know that part of it may have gone out.
+        self.record.status = status;
         let sent = self.client.send(&text, self.timer).await;
-        if sent.is_ok() {
-            self.record.status = status;
-            self.record.bytes = text.len() as u64;
+        match sent {
+            Ok(()) => self.record.bytes = text.len() as u64,
+            Err(_) => self.record.status = 0,
         }
         self.worker.buffers.give_text(text);
         match (sent, close, self.request.is_whole) {

@@ -32,17 +32,6 @@ pub(crate) enum Again {
 }
 
 impl Failure {
-    /// Its server has been given up: whatever the client has seen so far, this is its end.
-    pub(crate) const CUT: Self = Self {
-        failed: Failed {
-            reason: Reason::DrainOver,
-            progress: Progress { committed: true, ..Progress::NOTHING },
-        },
-        committed: Some(Next::Reset),
-        refused: None,
-        again: None,
-    };
-
     /// The server has all the connections it may have.
     pub(crate) const CROWDED: Self = Self {
         failed: Failed {
@@ -53,6 +42,18 @@ impl Failure {
         committed: None,
         again: None,
     };
+
+    /// Its server has been given up, and it is not sent to another. A client that has been told a
+    /// `status`, if that is not 0, has part of a response.
+    pub(crate) fn cut(status: u16) -> Self {
+        let progress = Progress { committed: true, ..Progress::NOTHING };
+        Self {
+            failed: Failed { reason: Reason::DrainOver, progress },
+            refused: None,
+            committed: (status != 0).then_some(Next::Reset),
+            again: None,
+        }
+    }
 
     /// A failure before anything was sent.
     pub(crate) const fn new(reason: Reason) -> Self {

@@ -164,10 +164,13 @@ impl Stream {
         }
     }
 
-    /// Ends the stream so that nobody takes what there was of the response for the whole.
+    /// Ends the stream so that nobody takes what there was of the response for the whole. Dropping
+    /// it would say that the client itself has taken its request back (CANCEL).
     pub(crate) fn reset(&mut self) {
-        if let ResponseState::Begun(body) = &mut self.answer {
-            body.reset();
+        match &mut self.answer {
+            ResponseState::Awaited(respond) => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+            ResponseState::Begun(body) => body.reset(),
+            ResponseState::Over => {}
         }
     }
 

@@ -241,7 +241,8 @@ fn what_is_left_at_the_end_of_a_drain_is_cut_and_counted() {
     let mut tunnel = upgraded(&tunnels);
     crate::support::wait_until(|| server.connections() == 1, "the request");
     let tallies = proxy.runtime.stop(SHORT);
-    assert_eq!(until_closed(&mut waiting), "");
+    let told = until_closed(&mut waiting);
+    assert!(told.starts_with("HTTP/1.1 503 ") && told.contains("\r\nConnection: close\r\n"));
     assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (1, 1));
     let tallies = tunnels.runtime.stop(SHORT);
     assert_eq!(until_closed(&mut tunnel), "");

@@ -11,7 +11,7 @@ use std::{
 use h2::Reason;
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, HttpVersion, Listener, LogTarget},
+    fleet::{AccessLog, HttpVersion, Listener, LogTarget, Server},
     time::Duration,
 };
 
@@ -72,6 +72,54 @@ async fn an_answer_that_takes_longer_than_idle_connections_may_live_is_waited_fo
     fleet.listeners[0].timeouts.keep_alive = SHORT;
     let proxy = Proxy::of(fleet);
     assert_eq!(proxy.client().await.ask(get()).await.unwrap().text(), "ok");
+}
+
+/// A server that has one request and answers nothing, and what waits for it to be asked.
+fn silent() -> (SocketAddr, Arc<Barrier>) {
+    let asked = Arc::new(Barrier::new(2));
+    let here = asked.clone();
+    let silent = server(move |mut stream| {
+        head(&mut stream);
+        here.wait();
+        // Until the proxy ends it.
+        head(&mut stream);
+    });
+    (silent, asked)
+}
+
+/// Clients of gRPC would take CANCEL for their own doing.
+#[tokio::test]
+async fn a_request_that_is_cut_at_the_end_of_a_drain_is_told_so_and_not_cancelled() {
+    let (silent, asked) = silent();
+    let proxy = Proxy::to(silent);
+    let client = proxy.client().await;
+    let answer = tokio::spawn(async move { client.ask(get()).await });
+    tokio::task::spawn_blocking(move || asked.wait()).await.unwrap();
+    let stopped = thread::spawn(move || proxy.runtime.stop(SHORT));
+    assert_eq!(answer.await.unwrap().unwrap().status, 503);
+    let tallies = stopped.join().unwrap();
+    assert_eq!((tallies.requests(), tallies.count(Ending::Drained)), (1, 1));
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_with_its_server_is_told_so_and_not_cancelled() {
+    let (silent, asked) = silent();
+    let other = answering(OK);
+    let with = |weights: [u32; 2]| {
+        let mut fleet = fleet(silent);
+        fleet.services[0].drain_timeout = Some(SHORT);
+        let servers = [silent, other].into_iter().zip(weights);
+        let server = |(address, weight)| Server { weight, ..Server::at(address) };
+        fleet.services[0].groups[0].servers = servers.map(server).collect();
+        fleet
+    };
+    let proxy = Proxy::of(with([1, 0]));
+    let client = proxy.client().await;
+    let answer = tokio::spawn(async move { client.ask(get()).await });
+    tokio::task::spawn_blocking(move || asked.wait()).await.unwrap();
+    proxy.runtime.reload(with([0, 1])).unwrap();
+    assert_eq!(answer.await.unwrap().unwrap().status, 503);
+    proxy.expect(Ending::Drained, 1);
 }
 
 /// Whether the kernel is to ask, on a connection with such ends, if the peer is still there: the

@@ -47,19 +47,19 @@ impl Attempt<'_, '_> {
     /// Passes on how a tunnel has ended: an orderly end would make what was cut look whole (RFC
     /// 8441, section 5). As of TCP, a server is not blamed for one that broke.
     fn close(&mut self, end: End) -> Done {
-        let tunnel = Done { ending: Ending::Tunnel, next: Next::Close, reusable: false };
+        let closed = Done { ending: Ending::Tunnel, next: Next::Close, reusable: false };
         match end {
-            End::Closed => tunnel,
+            End::Closed => closed,
             End::ClientBroken | End::Unnotified => {
                 mem::replace(&mut self.connection.peer.socket, Socket::NOBODY).reset();
-                tunnel
+                closed
             }
             End::ServerBroken(_) => {
                 let reason = Reason::StreamReset;
                 let place = self.exchange.driver.place();
                 self.exchange.record.reason = Some(reason);
                 self.exchange.count_failure(place.as_ref(), reason);
-                Done { ending: reason.ending(), next: Next::Reset, ..tunnel }
+                Done { ending: reason.ending(), next: Next::Reset, ..closed }
             }
         }
     }
