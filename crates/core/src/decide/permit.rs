@@ -193,7 +193,15 @@ impl Permit {
         stall::patience(floor, usual, longest)
     }
 
-    /// Whether the server has answered nobody for all of `patience`.
+    /// Records that more of the response, or of a tunnel, came: where that takes long the server
+    /// does not hang.
+    pub fn heard_more(&self, now: Instant) {
+        if now.since(self.since) >= stall::STREAM {
+            self.server.silence.heard_more();
+        }
+    }
+
+    /// Whether the server has answered nobody for all of `patience`, nor sent more of a response.
     #[must_use]
     pub fn is_silent(&self, now: Instant, patience: Duration) -> bool {
         self.server.silence.is_silent(now, patience)

@@ -18,6 +18,11 @@
 //!
 //! Back from its time out, suspicions still stand: a single request that waits in vain takes the
 //! server out again.
+//!
+//! A server that goes on with responses that take long, as with streams of events, does not hang.
+//! That bytes came is noted without the time, as it happens so often: it counts as of when somebody
+//! looks, once. What is left of a short response is left out, or each hang would be found that much
+//! later.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -34,6 +39,8 @@ pub(crate) struct Stall {
     suspicions: AtomicU16,
     /// Whether it was ejected for its silence.
     out: AtomicBool,
+    /// Whether more of a response has come since somebody last looked.
+    goes_on: AtomicBool,
     hang_end: HangEnd,
 }
 
@@ -48,6 +55,13 @@ impl Stall {
         self.hang_end.heard(now);
     }
 
+    /// Notes that the server has sent more of a response that takes long.
+    pub(crate) fn heard_more(&self) {
+        if !self.goes_on.load(Relaxed) {
+            self.goes_on.store(true, Relaxed);
+        }
+    }
+
     /// Whether a hang, which is over now, delayed the response to a request of `since`.
     pub(crate) fn has_delayed(&self, since: Instant) -> bool {
         self.hang_end.has_delayed(since)
@@ -58,9 +72,17 @@ impl Stall {
         Instant::from_nanos(self.heard_at.load(Relaxed))
     }
 
-    /// Whether it has answered nobody for the whole patience.
+    /// Whether it has answered nobody for the whole patience, nor sent more of a response: that is
+    /// taken for an answer of now.
     pub(crate) fn is_silent(&self, now: Instant, patience: Duration) -> bool {
-        now.since(self.heard_at()) >= patience
+        if now.since(self.heard_at()) < patience {
+            return false;
+        }
+        let goes_on = self.goes_on.swap(false, Relaxed);
+        if goes_on {
+            self.heard(now);
+        }
+        !goes_on
     }
 
     /// One request more has waited in vain while it was silent: how many suspect the server now.
@@ -161,6 +183,9 @@ const LONGEST_MAX: Duration = Duration::from_secs(15);
 /// Shorter ones are not worth a look: twice that is far below any sensible floor.
 pub(crate) const SLOW: Duration = Duration::from_millis(50);
 
+/// A response under way for so long is a stream, or is as good as one.
+pub(crate) const STREAM: Duration = Duration::from_secs(1);
+
 /// So many in flight at a server are not all slow.
 pub(crate) const MANY: u32 = 16;
 
@@ -194,6 +219,18 @@ mod tests {
         silence.heard(at(5_000));
         assert!(!silence.is_out());
         assert_eq!(silence.suspect(), 1);
+    }
+
+    #[test]
+    fn a_server_that_goes_on_with_a_response_is_silent_only_when_no_more_of_it_comes() {
+        let silence = Stall::default();
+        silence.heard(at(100));
+        assert_eq!(silence.suspect(), 1);
+        silence.heard_more();
+        assert!(!silence.is_silent(at(1_000), MS * 500), "an answer of now");
+        assert_eq!(silence.suspect(), 1, "the first in a row");
+        assert!(!silence.is_silent(at(1_400), MS * 500));
+        assert!(silence.is_silent(at(1_500), MS * 500), "once");
     }
 
     #[test]

@@ -266,6 +266,22 @@ fn requests_that_were_slow_before_anything_was_known_are_known_as_the_longest() 
     assert!(world.silent.is_empty(), "{:?}", world.silent);
 }
 
+#[test]
+fn a_server_that_streams_for_long_does_not_hang_and_the_rest_of_a_short_response_says_nothing() {
+    let groups = vec![group("near", 0, 1, Capacity::default())];
+    let (_, plan) = started(Service { groups, ..Service::named("web") });
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    let ask = PickContext { now: at(100), key: 0, draw: 0, tried: &[], stick: None };
+    let Decision::Send(permit) = plan.services[0].pick(&ask) else { panic!("nothing is full") };
+    let patience = Duration::from_millis(500);
+    permit.answered(at(100));
+    permit.heard_more(at(300));
+    assert!(permit.is_silent(at(700), patience), "the rest of a short one");
+    permit.heard_more(at(1_200));
+    assert!(!permit.is_silent(at(1_300), patience), "a stream");
+    assert!(permit.is_silent(at(1_800), patience), "that goes on no more");
+}
+
 /// Answers the checks that the controller orders, and gives what it tells.
 fn all_checks_pass(controller: &mut Controller, now: Instant) -> Vec<Change> {
     let mut changes = Vec::new();

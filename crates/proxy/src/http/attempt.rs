@@ -517,7 +517,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
     ) -> Poll<Result<(), Reason>> {
         let moved = self.upload.bytes;
         self.poll_upload(cx)?;
-        let Exchange { worker, client, timer, listener_context, record, .. } = &mut *self.exchange;
+        let Exchange { worker, client, timer, listener_context, record, driver, .. } =
+            &mut *self.exchange;
         let (server, written) = (&mut self.connection.peer, download.written());
         let polled = download.poll(cx, &worker.buffers, server, &mut client.socket);
         record.bytes += download.written() - written;
@@ -536,7 +537,12 @@ impl<'e, 'a> Attempt<'e, 'a> {
             Poll::Pending => {}
         }
         let for_client = download.waits_for_sink() || self.upload.waits_for_source();
-        if download.has_moved() || self.upload.bytes > moved {
+        let has_moved = download.has_moved();
+        if has_moved || self.upload.bytes > moved {
+            // What waits for a slow client may have been sent long ago.
+            if has_moved && !download.waits_for_sink() {
+                driver.heard_more(worker.timers.coarse_now());
+            }
             let limit =
                 if for_client { listener_context.timeouts.idle } else { self.timeouts.idle };
             timer.arm(limit);

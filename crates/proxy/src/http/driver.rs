@@ -191,6 +191,11 @@ impl Driver {
         self.patience() > Duration::ZERO && self.machine.permit().is_some_and(Permit::hangs)
     }
 
+    /// Records that more of its response has come.
+    pub(crate) fn heard_more(&self, now: Instant) {
+        self.machine.permit().into_iter().for_each(|permit| permit.heard_more(now));
+    }
+
     /// How long its server may answer nobody before it is suspected to hang; zero for ever.
     pub(crate) const fn patience(&self) -> Duration {
         self.machine.patience()

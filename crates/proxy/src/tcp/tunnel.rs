@@ -101,13 +101,14 @@ impl Tunnel {
     }
 }
 
-/// Carries bytes between the peers until the end, which it gives, and adds up those that go to the
-/// client.
+/// Carries bytes between the peers until the end, which it gives. Adds up those that go to the
+/// client, and says when the server has sent some.
 pub(crate) async fn tunnel(
     buffers: &Buffers,
     client: &mut Peer,
     server: &mut Peer,
     bytes: &mut u64,
+    heard: impl Fn(),
 ) -> End {
     client.socket.keep_alive();
     server.socket.keep_alive();
@@ -116,6 +117,9 @@ pub(crate) async fn tunnel(
         let before = tunnel.down.bytes;
         let end = tunnel.poll(cx, buffers, client, server);
         *bytes += tunnel.down.bytes - before;
+        if tunnel.down.bytes > before && tunnel.down.waits_for_source() {
+            heard();
+        }
         end
     })
     .await

@@ -2,11 +2,13 @@
 
 use std::{
     io::Write as _,
+    net::TcpStream,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
+    time::Duration as StdDuration,
 };
 
 use loadline_core::{
@@ -212,4 +214,44 @@ fn requests_that_may_be_repeated_leave_a_server_that_answers_nobody() {
     (0..20).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
     assert_eq!(hanging.connections(), before, "it is out of rotation");
     proxy.expect(Ending::Complete, 60);
+}
+
+#[test]
+fn a_server_that_streams_events_is_not_taken_for_one_that_hangs() {
+    let streaming = |mut stream: TcpStream, _: usize| {
+        while let Some(asked) = head(&mut stream) {
+            if asked.starts_with("GET /events ") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+                while stream.write_all(b"data: x\n\n").is_ok() {
+                    thread::sleep(StdDuration::from_millis(10));
+                }
+                return;
+            }
+            if asked.starts_with("GET /slow ") {
+                thread::sleep(StdDuration::from_millis(1_500));
+            }
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let servers = [Scripted::new(streaming), Scripted::new(streaming)];
+    let mut fleet = fleet(&[servers[0].address, servers[1].address]);
+    let time = Duration::from_secs(60);
+    fleet.services[0].ejection = Some(Ejection { time, time_max: time, ..Ejection::default() });
+    fleet.services[0].policy = loadline_core::fleet::PolicyKind::RoundRobin;
+    let proxy = Proxy::of(fleet);
+    // Until its latency is known nobody can tell that it is late.
+    (0..20).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
+    let mut streams = [proxy.connect(), proxy.connect()];
+    for stream in &mut streams {
+        stream.write_all(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        head(stream).unwrap();
+    }
+    thread::sleep(StdDuration::from_millis(1_200));
+    let asking: Vec<_> = (0..12).map(|_| asking(&proxy, "/slow")).collect();
+    for answer in asking {
+        assert!(answer.join().unwrap().starts_with("HTTP/1.1 200 "));
+    }
+    let state = proxy.runtime.handle().state();
+    let servers = &state.services[0].groups[0].servers;
+    assert!(servers.iter().all(|server| server.ejections == 0), "it sends all the time");
 }

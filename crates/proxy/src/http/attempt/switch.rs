@@ -34,13 +34,14 @@ impl Attempt<'_, '_> {
         buffer.consume(head.head_len());
         self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
         self.committed = Some(Next::Close);
-        let Exchange { worker, client, timer, record, .. } = &mut *self.exchange;
+        let Exchange { worker, client, timer, record, driver, .. } = &mut *self.exchange;
         record.status = head.status();
         client.send(&text, timer).await.map_err(client_gone)?;
         record.bytes += text.len() as u64;
         // In memory of its own: few requests become tunnels, and all would have room for it.
-        let server = &mut self.connection.peer;
-        let end = Box::pin(tunnel(&worker.buffers, client, server, &mut record.bytes)).await;
+        let (server, bytes) = (&mut self.connection.peer, &mut record.bytes);
+        let heard = || driver.heard_more(worker.timers.coarse_now());
+        let end = Box::pin(tunnel(&worker.buffers, client, server, bytes, heard)).await;
         Ok(self.close(end))
     }
 
