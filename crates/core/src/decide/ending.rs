@@ -81,8 +81,8 @@ pub enum Ending {
     /// HTTP/2 cannot ask for: 501.
     NoUpgrade,
     /// loadline stopped, or its server was to be given up, before the request was through, and the
-    /// time for the drain was over: 503, or the client's connection is cut where it has seen some of
-    /// the response.
+    /// time for the drain was over: 503, or the client's connection is cut where it has seen some
+    /// of the response.
     Drained,
     /// loadline ran out of a resource of its own (descriptors, ports): 503.
     Internal,

@@ -46,7 +46,7 @@ impl Attempt<'_, '_> {
     }
 
     /// Passes on how a tunnel has ended: an orderly end would make what was cut look whole (RFC
-    /// 8441, section 5). As of TCP, a server is not blamed for one that broke.
+    /// 8441, section 5). As for streams of TCP, its server is not blamed where it breaks.
     fn close(&mut self, end: End) -> Done {
         let closed = Done { ending: Ending::Tunnel, next: Next::Close, reusable: false };
         match end {
