@@ -187,7 +187,7 @@ fn a_request_with_a_body_goes_to_a_server_of_http2_without_its_upgrade() {
     let request = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: tcp\r\n\
                     Content-Length: 2\r\n\r\nhi";
     stream.write_all(request).unwrap();
-    assert!(crate::support::head(&mut stream).unwrap().starts_with("HTTP/1.1 200 "));
+    assert!(head(&mut stream).unwrap().starts_with("HTTP/1.1 200 "));
     proxy.expect(Ending::Complete, 1);
 }
 
