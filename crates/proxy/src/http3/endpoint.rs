@@ -10,7 +10,7 @@ use std::{
     future::{Future as _, poll_fn},
     io::{self, IoSliceMut},
     mem,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
@@ -29,6 +29,7 @@ use super::{
     config::Config,
     connection,
     first_packets::{FirstPackets, PER_SECOND},
+    offload::Offload,
     sockets::{Joined, Lease, QuicSockets},
 };
 use crate::{
@@ -99,11 +100,13 @@ impl SocketReader {
         let mut settings = EndpointConfig::default();
         settings.cid_generator(move || Box::new(ids));
         let first_packets = Arc::new(FirstPackets::new(socket.clone()));
-        let opened = socket.try_clone().and_then(|socket| {
-            let socket = TokioRuntime.wrap_udp_socket(socket)?;
+        let opened = socket.try_clone().and_then(|own| {
+            let own = TokioRuntime.wrap_udp_socket(own)?;
+            let offload = Offload::new(own.clone(), socket);
             let (first_packets, lease) = (first_packets.clone(), lease.clone());
             let clock = self.worker.shared.clock;
-            let socket = Arc::new(Leased { socket, first_packets, clock, _lease: lease });
+            let leased = Leased { socket: own, offload, first_packets, clock, _lease: lease };
+            let socket = Arc::new(leased);
             let config = Some((*first).clone());
             Endpoint::new_with_abstract_socket(settings, config, socket, Arc::new(TokioRuntime))
         });
@@ -291,6 +294,7 @@ async fn until_idle(worker: Rc<Worker>, sockets: Arc<QuicSockets>, endpoint: End
 /// A socket that is let go of when the last connection of its endpoint is over.
 struct Leased {
     socket: Arc<dyn AsyncUdpSocket>,
+    offload: Offload,
     first_packets: Arc<FirstPackets>,
     clock: Clock,
     _lease: Arc<Lease>,
@@ -308,7 +312,7 @@ impl AsyncUdpSocket for Leased {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.socket.try_send(transmit)
+        self.offload.try_send(transmit)
     }
 
     fn poll_recv(
@@ -320,7 +324,9 @@ impl AsyncUdpSocket for Leased {
         let received = ready!(self.socket.poll_recv(cx, bufs, meta))?;
         for (packet, meta) in bufs.iter().zip(&mut meta[..received]) {
             // Of several in one buffer all are of one client.
-            if !self.first_packets.admit(&packet[..meta.len], || self.clock.now()) {
+            let is_read = is_answerable(meta)
+                && self.first_packets.admit(&packet[..meta.len], || self.clock.now());
+            if !is_read {
                 meta.len = 0;
             }
         }
@@ -332,7 +338,7 @@ impl AsyncUdpSocket for Leased {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        self.socket.max_transmit_segments()
+        self.offload.max_segments(|| self.clock.now())
     }
 
     fn max_receive_segments(&self) -> usize {
@@ -342,6 +348,16 @@ impl AsyncUdpSocket for Leased {
     fn may_fragment(&self) -> bool {
         self.socket.may_fragment()
     }
+}
+
+/// Whether a packet can be answered: nothing can be sent to port 0, nor from an address of many.
+fn is_answerable(meta: &RecvMeta) -> bool {
+    let is_of_one = match meta.dst_ip.map(|ip| ip.to_canonical()) {
+        None => true,
+        Some(IpAddr::V4(ip)) => !(ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified()),
+        Some(IpAddr::V6(ip)) => !(ip.is_multicast() || ip.is_unspecified()),
+    };
+    meta.addr.port() != 0 && is_of_one
 }
 
 /// H3_NO_ERROR (RFC 9114, 8.1).
@@ -356,3 +372,25 @@ const UNPROVEN_MAX: usize = 128;
 
 /// After this it is said again that packets are dropped.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_from_port_0_or_to_an_address_of_many_is_not_answered() {
+        let is_answerable = |from: &str, to: Option<&str>| {
+            let (addr, dst_ip) = (from.parse().unwrap(), to.map(|to| to.parse().unwrap()));
+            is_answerable(&RecvMeta { addr, dst_ip, ..RecvMeta::default() })
+        };
+        let client = "192.0.2.1:443";
+        for own in [None, Some("192.0.2.9"), Some("::ffff:192.0.2.9"), Some("2001:db8::9")] {
+            assert!(is_answerable(client, own), "{own:?}");
+            assert!(!is_answerable("192.0.2.1:0", own), "{own:?}");
+        }
+        let many = ["255.255.255.255", "::ffff:255.255.255.255", "224.0.0.1", "ff02::1"];
+        for to in many.into_iter().chain(["0.0.0.0", "::"]) {
+            assert!(!is_answerable(client, Some(to)), "{to}");
+        }
+    }
+}

@@ -11,6 +11,7 @@
 //! | `steering` | which of them a packet comes to |
 //! | `endpoint` | one of them; which connections are taken in |
 //! | `first_packets`, `socket_filter` | how many packets of unknown clients are read |
+//! | `offload` | how many packets are sent at a time |
 //! | `config` | what a connection is made with: certificates, windows, limits |
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
 //! | `arrivals` | the streams that come in |
@@ -30,6 +31,7 @@ mod extended;
 mod field_lines;
 mod first_packets;
 mod frames;
+mod offload;
 mod priority;
 mod quic;
 mod receive;
