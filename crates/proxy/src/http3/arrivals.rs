@@ -43,6 +43,8 @@ pub(super) struct StreamControl {
     empty: Cell<u32>,
     /// Responses that go first have been sent of while this one waited.
     is_passed_over: Cell<bool>,
+    /// How often that was so when it was asked, since data of it was sent.
+    times_passed_over: Cell<u32>,
     /// What h3 was given last to send.
     payload: Cell<Bytes>,
     taking: RefCell<Taking>,
@@ -84,6 +86,7 @@ impl StreamControl {
             protocol: Cell::new(None),
             empty: Cell::new(0),
             is_passed_over: Cell::new(false),
+            times_passed_over: Cell::new(0),
             payload: Cell::default(),
             taking: RefCell::new(taking),
         })
@@ -166,14 +169,24 @@ impl StreamControl {
         count > 0
     }
 
-    pub(super) fn set_passed_over(&self, is_passed_over: bool) {
-        self.is_passed_over.set(is_passed_over);
+    /// Data of it was sent.
+    pub(super) fn go_on(&self) {
+        self.is_passed_over.set(false);
+        self.times_passed_over.set(0);
     }
 
-    /// Whether responses that go first have been sent of since this was asked last, while this one
-    /// waited.
+    /// Responses that go first have been sent of while it waits.
+    pub(super) fn pass_over(&self) {
+        self.is_passed_over.set(true);
+    }
+
+    /// Whether that is so since this was asked last; not without end, as the client may see to it
+    /// that it is.
     pub(super) fn take_passed_over(&self) -> bool {
-        self.is_passed_over.take()
+        let times = self.times_passed_over.get();
+        let is_passed_over = self.is_passed_over.take() && times < PASSED_OVER_MAX;
+        self.times_passed_over.set(times + u32::from(is_passed_over));
+        is_passed_over
     }
 
     /// What h3 is given to send next.
@@ -288,8 +301,32 @@ impl Arrivals {
     }
 }
 
+/// So many deadlines of a response pass while others are sent, one after another.
+const PASSED_OVER_MAX: u32 = 30;
+
 /// Changes of priority that are remembered for a connection.
 const UPDATES: usize = 256;
 
 /// Difference of stream ids between a client's requests (RFC 9000, 2.1).
 const ID_STEP: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_passed_over_so_often_and_no_more_until_data_of_it_is_sent() {
+        let control = StreamControl::new();
+        let times = || {
+            let asked = (0..100).map(|_| {
+                control.pass_over();
+                control.take_passed_over()
+            });
+            asked.take_while(|is_passed_over| *is_passed_over).count()
+        };
+        assert!(!control.take_passed_over(), "nobody has gone first");
+        assert_eq!((times(), times()), (PASSED_OVER_MAX as usize, 0));
+        control.go_on();
+        assert_eq!(times(), PASSED_OVER_MAX as usize);
+    }
+}

@@ -87,23 +87,28 @@ impl RoomShare {
         self.waits = true;
     }
 
-    /// Notes that data of the response of `order` was sent: responses of the same or a later order
-    /// wait for their turn, not for their client.
+    /// Notes that data of the response of `order` was sent. Where it had to wait for that,
+    /// responses of the same or a later order wait for their turn, not for their client.
     pub(super) fn go_on(&mut self, order: i32) {
-        self.leave();
-        self.control.set_passed_over(false);
-        let waiting = self.room.waiting.borrow();
-        let behind = waiting.iter().filter(|it| it.order <= order);
-        behind.for_each(|it| it.control.set_passed_over(true));
+        let has_waited = self.leave();
+        self.control.go_on();
+        if has_waited {
+            let waiting = self.room.waiting.borrow();
+            let behind = waiting.iter().filter(|it| it.order <= order);
+            behind.for_each(|it| it.control.pass_over());
+        }
     }
 
-    fn leave(&mut self) {
-        if mem::take(&mut self.waits) {
+    /// Waits no longer: whether it did.
+    fn leave(&mut self) -> bool {
+        let waits = mem::take(&mut self.waits);
+        if waits {
             let mut waiting = self.room.waiting.borrow_mut();
             if let Some(at) = waiting.iter().position(|it| Rc::ptr_eq(&it.control, &self.control)) {
                 waiting.swap_remove(at);
             }
         }
+        waits
     }
 }
 

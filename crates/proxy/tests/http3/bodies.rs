@@ -14,7 +14,9 @@ use tokio::time::{sleep, timeout};
 use crate::{
     authority::Authority,
     raw::{frame, lines, next_frame, open},
-    support::{Client, Relay, config, fleet, head, request, rest, server, sized, start, until},
+    support::{
+        Client, PATIENCE, Relay, config, fleet, head, request, rest, server, sized, start, until,
+    },
 };
 
 const POST: [(&str, &str); 4] =
@@ -210,6 +212,26 @@ async fn a_response_that_waits_for_its_turn_is_not_cut_for_its_client() {
     let (body, size, _) = second.await.unwrap();
     assert_eq!(body.unwrap(), size);
     until(|| proxy.tallies().count(Ending::Complete) == 2).await;
+}
+
+#[tokio::test]
+async fn a_download_that_its_client_takes_nothing_of_ends_though_it_takes_other_responses() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].timeouts.idle = Duration::from_millis(300);
+    let (proxy, address) = start(&fleet);
+    let mut client = Client::with(address, config(&authority, 50_000)).await;
+    let mut stalled = client.requests.send_request(request("GET", "/2000000")).await.unwrap();
+    stalled.finish().await.unwrap();
+    stalled.recv_response().await.unwrap();
+    let began = Instant::now();
+    while proxy.tallies().count(Ending::ClientTimeout) == 0 {
+        assert!(began.elapsed() < PATIENCE, "it does not end");
+        client.get("/10").await;
+        sleep(StdDuration::from_millis(20)).await;
+    }
+    assert!(rest(&mut stalled).await.is_err());
 }
 
 /// Takes longer than a client may be slow for.
