@@ -2,8 +2,13 @@
 //!
 //! States as in HTTP/2: *serving*; *leaving* (GOAWAY is sent, also to a client that has sent one
 //! and been answered; streams that crossed it are answered); *left* (further streams are refused).
-//! It is closed when nothing is under way and the client has acknowledged what was sent. What a
-//! client can do too much of:
+//! It is closed when nothing is under way and the client has acknowledged what was sent.
+//!
+//! A connection whose client asks from another address than it began with is left, too: quinn goes
+//! on to an address before it is proved, and does not tell when it is. All requests of a connection
+//! have the address of its handshake; a client that has moved makes another connection.
+//!
+//! What a client can do too much of:
 //!
 //! | attack | what bounds it |
 //! |---|---|
@@ -17,7 +22,7 @@
 
 use std::{
     future::{Future, poll_fn},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll},
@@ -128,6 +133,7 @@ async fn begin(
     Some(Box::new(Served {
         h3,
         streaming,
+        address: address.ip(),
         timer,
         keep_alive,
         confirmation,
@@ -199,6 +205,8 @@ fn enter_client(worker: &Worker, pass: &mut ConnectionGuard, quinn: &quinn::Conn
 struct Served {
     h3: server::Connection<Connection, Bytes>,
     streaming: Rc<Streaming>,
+    /// Of the client, when the connection began.
+    address: IpAddr,
     timer: Timer,
     keep_alive: Duration,
     /// Until it has come, where it has to be waited for.
@@ -274,7 +282,12 @@ impl Served {
                 return Poll::Ready(Event::Leave);
             }
             match self.h3.poll_accept_request_stream(cx) {
-                Poll::Ready(Ok(Some(stream))) => self.open(stream),
+                Poll::Ready(Ok(Some(stream))) => {
+                    self.open(stream);
+                    if self.stage == Stage::Serving && self.has_moved() {
+                        return Poll::Ready(Event::Leave);
+                    }
+                }
                 // The client has said GOAWAY, and QUIC has all of its responses. A stream that
                 // never had a head keeps h3 from saying so, until `keep_alive`.
                 Poll::Ready(Ok(None)) if self.stage == Stage::Serving => {
@@ -317,6 +330,11 @@ impl Served {
             poll_fn(|cx| control.poll_stopped(cx)).await;
             drop(pending);
         }));
+    }
+
+    /// Whether the client has, or pretends to have, another address than in the beginning.
+    fn has_moved(&self) -> bool {
+        canonical(self.streaming.quinn.remote_address()).ip() != self.address
     }
 
     /// Leaves if nothing has been under way for long enough; true when it can be closed.

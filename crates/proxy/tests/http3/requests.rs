@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
+    time::{Duration as StdDuration, Instant},
 };
 
 use bytes::Bytes;
@@ -14,13 +15,17 @@ use h3::error::Code;
 use http::{Request, StatusCode};
 use loadline_core::{decide::ending::Ending, fleet::ProxyVersion};
 use quinn::Endpoint;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::sleep,
+};
 
 use crate::{
     authority::Authority,
     raw::{lines, next_frame, open},
     support::{
-        Client, Relay, Requests, config, field, fleet, head, request, rest, server, start, until,
+        Client, PATIENCE, Relay, Requests, config, field, fleet, get, head, request, rest, server,
+        start, until,
     },
 };
 
@@ -83,6 +88,31 @@ async fn a_body_goes_on_while_the_port_of_its_client_changes() {
     let (status, answer) = answer.await.unwrap();
     assert_eq!(status, 200);
     assert!(answer.ends_with(&body));
+}
+
+/// Whose address the server is told; none where the client is to make another connection.
+async fn told_address(client: &Client) -> Option<String> {
+    let (_, head) = get(client.requests.clone(), "/").await.ok()?;
+    let head = String::from_utf8(head).unwrap();
+    Some(field(&head, "x-forwarded-for").unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn a_client_that_has_moved_is_known_by_its_new_address_once_it_has_proved_that() {
+    let authority = Authority::new();
+    let (_proxy, address) = start(&fleet(echo(), &authority, 2));
+    let client = Client::to(address, &authority).await;
+    assert_eq!(told_address(&client).await.as_deref(), Some("127.0.0.1"));
+    let moved = Ipv4Addr::new(127, 0, 0, 2);
+    client.endpoint.rebind(UdpSocket::bind((moved, 0)).unwrap()).unwrap();
+    let began = Instant::now();
+    while let Some(told) = told_address(&client).await {
+        assert_eq!(told, "127.0.0.1", "nobody has proved another to be its own");
+        assert!(began.elapsed() < PATIENCE, "it may stay");
+        sleep(StdDuration::from_millis(5)).await;
+    }
+    let again = Client::over(client.endpoint.clone(), address).await;
+    assert_eq!(told_address(&again).await.as_deref(), Some("127.0.0.2"));
 }
 
 #[tokio::test]
