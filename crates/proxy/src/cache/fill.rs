@@ -195,7 +195,10 @@ impl Fetch {
         (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
         came: &Came<'_>,
     ) {
-        if metadata.is_none() {
+        if metadata.is_none() && came.head.status() == TOO_EARLY {
+            // It says nothing of further requests.
+            self.close();
+        } else if metadata.is_none() {
             self.pass(cache::is_server_error(came.head.status()), came.asked);
         } else if !self.is_own_range() {
             // Who wants another range joins no fetch for one.
@@ -452,6 +455,10 @@ const SLICE_REFUSED: Failed =
     Failed { ending: Ending::ServerCut, reason: Some(Reason::SliceRefused) };
 pub(crate) const CHANGED: Failed =
     Failed { ending: Ending::ServerCut, reason: Some(Reason::ContentChanged) };
+
+/// A server does not take this one request before its client has proved not to repeat another's
+/// (RFC 8470, 5.2).
+const TOO_EARLY: u16 = 425;
 
 /// How long a key counts as one with responses that cannot be stored.
 const UNSTORABLE: Duration = Duration::from_secs(10);

@@ -102,6 +102,19 @@ fn what_may_not_be_stored_goes_through_and_is_asked_for_each_time() {
 }
 
 #[test]
+fn a_request_that_came_too_early_keeps_no_response_to_another_from_being_stored() {
+    let origin = Origin::new(|stream, _, number| match number {
+        0 => send(stream, "HTTP/1.1 425 Too Early\r\nContent-Length: 0\r\n\r\n"),
+        _ => send(stream, fresh("hello")),
+    });
+    let proxy = Proxy::before(&origin);
+    let early = proxy.get("/a", "");
+    assert!(early.starts_with("HTTP/1.1 425 "), "{early}");
+    assert_eq!(body(&proxy.get("/a", "")), "hello");
+    assert!(status(&proxy.get("/a", "")).contains("; hit;"));
+}
+
+#[test]
 fn a_body_in_chunks_is_stored_and_told_with_its_length() {
     let origin = Origin::answering(
         "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n\
