@@ -37,7 +37,9 @@ pub(crate) struct ListenerTls {
     /// `CN=alice,O=Example`. A header of this name from a client never reaches a server.
     #[schemars(extend("examples" = ["X-Client-Subject"]))]
     pub(crate) client_subject_header: Key<Text<HeaderName>>,
-    /// Whether clients may resume their TLS session without a full handshake.
+    /// Whether clients may resume their TLS session without a full handshake. Sessions stay good
+    /// over a reload that changes neither the TLS settings of the listener nor its certificates and
+    /// authorities, and end with a restart or upgrade.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
     /// Whether returning clients of HTTP/3 may send requests with their first packet (0-RTT), which

@@ -23,6 +23,7 @@ use rustls::{
 use super::{
     config::{SystemRoots, TlsError, for_clients, for_servers},
     issued::Issued,
+    sessions::{Basis, keep_sessions},
     stream::Tls,
     validity::Validity,
 };
@@ -32,6 +33,8 @@ use super::{
 pub struct Keys {
     /// By the address a listener is bound to.
     listeners: BTreeMap<SocketAddr, Arc<ServerConfig>>,
+    /// What their sessions were agreed on by.
+    bases: BTreeMap<SocketAddr, Basis>,
     /// By the name of a service.
     services: BTreeMap<String, Dialing>,
     /// By the file of a certificate.
@@ -90,8 +93,10 @@ impl Keys {
         for listener in &fleet.listeners {
             let Some(tls) = &listener.tls else { continue };
             let issued = tls.acme.as_ref().map(|acme| keys.issued_for(acme, before));
+            let basis = Basis::of(tls);
             match for_clients(tls, alpn(listener), issued.unwrap_or_default()) {
-                Ok((config, validities)) => {
+                Ok((mut config, validities)) => {
+                    keys.resume(listener.bind, (&mut config, basis), before);
                     keys.listeners.insert(listener.bind, config);
                     keys.remember(validities);
                 }
@@ -116,6 +121,22 @@ impl Keys {
             }
         }
         if faults.is_empty() { Ok(keys) } else { Err(faults) }
+    }
+
+    /// Has a listener go on with its sessions of before, if they are still good.
+    fn resume(
+        &mut self,
+        bind: SocketAddr,
+        (config, basis): (&mut Arc<ServerConfig>, Option<Basis>),
+        before: &Self,
+    ) {
+        let Some(basis) = basis else { return };
+        if before.bases.get(&bind) == Some(&basis)
+            && let Some(known) = before.listeners.get(&bind)
+        {
+            keep_sessions(config, known);
+        }
+        self.bases.insert(bind, basis);
     }
 
     /// The certificates of these names, read again. One that cannot be used is no error: another

@@ -7,6 +7,7 @@ mod keys;
 mod names;
 mod ocsp;
 mod self_signed;
+mod sessions;
 mod stream;
 mod validity;
 

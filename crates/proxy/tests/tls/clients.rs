@@ -105,6 +105,40 @@ fn a_session_is_resumed_unless_the_file_says_otherwise() {
 }
 
 #[test]
+fn a_session_outlasts_a_reload_that_does_not_change_what_it_was_agreed_on_by() {
+    use rustls::HandshakeKind::{Full, Resumed};
+    let authority = Authority::new();
+    let shown = authority.sign(&["client.test"]);
+    let check =
+        ClientCheck { authorities: shown.chain.clone(), required: false, subject_header: None };
+    let tls =
+        ListenerTls { clients: Some(check), ..ListenerTls::of(vec![authority.sign(&["a.test"])]) };
+    let fleet = fleet(echo(None), Some(tls));
+    let (proxy, address) = start(fleet.clone());
+    let config = authority.client(&[&TLS13], None);
+    let handshake = || {
+        let mut client = connect(address, &config, "a.test");
+        ask(&mut client, b"").unwrap();
+        client.conn.handshake_kind().unwrap()
+    };
+    let becomes_full = || (0..1_000).any(|_| handshake() == Full);
+    assert_eq!(handshake(), Full);
+    for (file, name) in [("a.test.pem", "a.test"), ("client.test.pem", "client.test")] {
+        proxy.reload(fleet.clone()).unwrap();
+        // The worker sees it within.
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(handshake(), Resumed, "nothing has changed");
+        authority.sign_as(file, &[name]);
+        proxy.reload(fleet.clone()).unwrap();
+        assert!(becomes_full(), "{file} has changed");
+    }
+    let mut stricter = fleet;
+    stricter.listeners[0].tls.as_mut().unwrap().terms.min_version = TlsVersion::V13;
+    proxy.reload(stricter).unwrap();
+    assert!(becomes_full(), "the settings have changed");
+}
+
+#[test]
 fn a_client_without_the_certificate_that_is_required_gets_no_answer() {
     let authority = Authority::new();
     let tls = ListenerTls {
