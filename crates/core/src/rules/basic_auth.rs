@@ -68,9 +68,13 @@ pub enum PasswordHashError {
 }
 
 impl BasicAuth {
-    /// What is computed for somebody who says to be `user`; none where there are no users at all.
+    /// What is computed for somebody who says to be `user` and shows this password; none where
+    /// there are no users at all, or where it is too long to be anybody's.
     #[must_use]
-    pub fn check(&self, user: &str) -> Option<PasswordCheck> {
+    pub fn check(&self, user: &str, password: &[u8]) -> Option<PasswordCheck> {
+        if password.len() > PASSWORD_LENGTH_MAX {
+            return None;
+        }
         let known = self.users.get(user);
         let hash = known.or_else(|| self.users.values().next())?;
         Some(PasswordCheck { hash: hash.clone(), is_known: known.is_some() })
@@ -174,6 +178,10 @@ const COST_MAX: u32 = 16;
 /// Some seconds; the default is 5,000.
 const ROUNDS_MAX: u32 = 5_000_000;
 
+/// As long as `crypt` takes them (`CRYPT_MAX_PASSPHRASE_SIZE` of libxcrypt). The time of SHA-crypt
+/// grows with the square of the length: 11,000 bytes take half a second.
+const PASSWORD_LENGTH_MAX: usize = 512;
+
 /// Length of the old DES hashes of crypt.
 const DES_LENGTH: usize = 13;
 
@@ -221,10 +229,19 @@ mod tests {
     #[test]
     fn a_name_that_nobody_has_costs_a_hash_as_well_and_is_never_right() {
         let auth = auth(&[("alice", BCRYPT), ("bob", SHA_256)]);
-        let check = |user| auth.check(user).expect("users");
+        let check = |user| auth.check(user, b"x").expect("users");
         assert!(check("bob").is_known && check("bob").hash.as_str() == SHA_256);
         assert!(!check("eve").is_known && check("eve").hash.as_str() == BCRYPT);
-        assert_eq!(self::auth(&[]).check("eve"), None);
+        assert_eq!(self::auth(&[]).check("eve", b"x"), None);
+    }
+
+    #[test]
+    fn a_long_password_is_wrong_at_once_since_its_check_would_hold_up_all_others() {
+        let auth = auth(&[("bob", SHA_256)]);
+        for user in ["bob", "eve"] {
+            assert!(auth.check(user, &[b'x'; 512]).is_some());
+            assert_eq!(auth.check(user, &[b'x'; 513]), None);
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(crate) fn shown<'a>(
     if text.iter().any(u8::is_ascii_control) {
         return None;
     }
-    let check = auth.check(std::str::from_utf8(user).ok()?)?;
+    let check = auth.check(std::str::from_utf8(user).ok()?, password)?;
     Some(Shown { check, user: user.to_vec(), password: password.to_vec() })
 }
 
@@ -56,8 +56,11 @@ mod tests {
         assert_eq!(read(&["Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="]), aladdin());
         assert_eq!(read(&["bASIC   QWxhZGRpbjpvcGVuIHNlc2FtZQ"]), aladdin());
         assert_eq!(read(&["Basic eDp5Onp6"]), Some(("x".into(), "y:zz".into(), false)));
+        let long = STANDARD_PAD_INDIFFERENT.encode(format!("Aladdin:{}", "x".repeat(513)));
+        let long = format!("Basic {long}");
         for values in [
             &[][..],
+            &[long.as_str()],
             &["Bearer QWxhZGRpbjpvcGVuIHNlc2FtZQ=="],
             &["Basic"],
             &["Basic "],

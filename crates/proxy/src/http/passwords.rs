@@ -9,8 +9,8 @@
 //! ```
 //! What is remembered is a keyed hash of user, password and the hash it has to have, so that memory
 //! holds no password and another hash in the file is another question. Requests that ask the same
-//! at the same time have one check. Where the queue is full the rest is told to come again: guesses
-//! cost their turns, not those of users who are known.
+//! at the same time have one check, and none where all of them have gone. Where the queue is full the
+//! rest is told to come again: guesses cost their turns, not those of users who are known.
 
 use std::{
     cell::RefCell,
@@ -152,6 +152,9 @@ impl Checker {
             return Ok(Some(receiver));
         }
         if checks.queue.len() >= QUEUE_MAX {
+            checks.forget_gone();
+        }
+        if checks.queue.len() >= QUEUE_MAX {
             return Err(Busy);
         }
         if checks.threads < threads_max() {
@@ -173,6 +176,7 @@ impl Checker {
     fn work(&self) {
         let mut checks = self.lock();
         while !checks.is_over {
+            checks.forget_gone();
             let Some((question, shown)) = checks.queue.pop_front() else {
                 checks = self.changed.wait(checks).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -190,6 +194,21 @@ impl Checker {
                 let _ = sender.send(is_right);
             }
         }
+    }
+}
+
+impl Checks {
+    /// Takes out of the queue what nobody waits for any more.
+    fn forget_gone(&mut self) {
+        let Self { queue, waiting, .. } = self;
+        queue.retain(|(question, _)| {
+            let senders = waiting.get(question).map_or(&[][..], Vec::as_slice);
+            let is_awaited = senders.iter().any(|sender| !sender.is_closed());
+            if !is_awaited {
+                waiting.remove(question);
+            }
+            is_awaited
+        });
     }
 }
 
@@ -229,7 +248,8 @@ fn threads_max() -> usize {
     })
 }
 
-/// Checks that wait: at 50 ms each the last waits three seconds for one thread.
+/// Checks that wait: at 50 ms each, as of bcrypt at a cost of 10, the last waits three seconds for
+/// one thread; each further step of the cost doubles that.
 const QUEUE_MAX: usize = 64;
 
 /// Users whose password is remembered as right, of 48 bytes each.
@@ -300,14 +320,37 @@ mod tests {
         assert_eq!(passwords.check(again(), &own).await, Ok(true));
         // Nobody works any more, so that the queue fills.
         passwords.checker.lock().is_over = true;
-        let mut refused = 0;
-        for guess in 0..QUEUE_MAX + 10 {
-            let question = passwords.question(&shown(&guess.to_string(), true)).unwrap();
-            refused += usize::from(passwords.checker.ask(question, shown("x", true)).is_err());
-        }
-        assert_eq!(refused, 10);
+        let asked: Vec<_> = (0..QUEUE_MAX + 10).map(|guess| ask(&passwords, guess)).collect();
+        assert_eq!(asked.iter().filter(|answer| answer.is_err()).count(), 10);
         let elsewhere = RefCell::default();
         assert_eq!(passwords.check(again(), &elsewhere).await, Ok(true));
+    }
+
+    #[test]
+    fn guesses_of_clients_that_have_gone_are_not_checked_and_take_nobodys_place() {
+        let passwords = Passwords::default();
+        // Nobody works, so that the queue is as it was filled.
+        passwords.checker.lock().is_over = true;
+        let mut asked: Vec<_> = (0..QUEUE_MAX).map(|guess| ask(&passwords, guess)).collect();
+        let stays = asked.pop();
+        // Two ask the same, and one of them stays.
+        let same = ask(&passwords, 0);
+        drop(asked);
+        assert!(ask(&passwords, QUEUE_MAX).is_ok(), "there is room");
+        let left = || {
+            let mut checks = passwords.checker.lock();
+            checks.forget_gone();
+            (checks.queue.len(), checks.waiting.len())
+        };
+        assert_eq!(left(), (2, 2));
+        drop((stays, same));
+        assert_eq!(left(), (0, 0));
+    }
+
+    /// Asks for a guess of its own.
+    fn ask(passwords: &Passwords, guess: usize) -> Result<Option<oneshot::Receiver<bool>>, Busy> {
+        let question = [u8::try_from(guess).unwrap(); 16];
+        passwords.checker.ask(question, shown("x", true))
     }
 
     #[test]

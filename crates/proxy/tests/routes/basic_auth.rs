@@ -1,6 +1,6 @@
 //! Basic authentication: who comes in, who does not, and what servers and the log get to see.
 
-use std::{fs, io::Write as _, sync::Arc};
+use std::{fs, io::Write as _, sync::Arc, time::Instant};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use loadline_core::{
@@ -12,11 +12,15 @@ use loadline_core::{
     },
     time::Duration,
 };
+use socket2::SockRef;
 
 use crate::support::{Proxy, answer, rule, under};
 
 /// Of `Hello world!`, as `openssl passwd -5` writes it.
 const HASH: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
+
+/// Whose check takes seconds.
+const SLOW: &str = "$2y$16$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC";
 
 const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
 
@@ -138,6 +142,23 @@ fn passwords_that_are_slow_to_check_hold_up_nobody_else() {
     last.set_nonblocking(true).unwrap();
     let none = last.peek(&mut [0]).unwrap_err();
     assert_eq!(none.kind(), std::io::ErrorKind::WouldBlock, "guesses were checked first");
+}
+
+#[test]
+fn a_guess_is_given_up_when_its_client_is_gone() {
+    let open = rule(under("/open"), Action::Respond(answer(200, "open")));
+    let proxy = Proxy::of(vec![open, guarded("/", auth(SLOW))]);
+    let mut client = proxy.connect();
+    let request = "GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWxpY2U6eA==\r\n\r\n";
+    client.write_all(request.as_bytes()).unwrap();
+    // There is one worker, which has read the guess by now.
+    assert!(proxy.get("/open").ends_with("open"));
+    let start = Instant::now();
+    SockRef::from(&client).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    drop(client);
+    proxy.counts(Ending::ClientGone, 1);
+    let took = start.elapsed();
+    assert!(took < std::time::Duration::from_secs(1), "it was checked first: {took:?}");
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! What has to be known of a request before anybody is asked.
 
-use std::{future::poll_fn, pin::Pin, task::Poll};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+};
 
 use loadline_core::{decide::reason::Reason, rules::ForwardAuth};
 
@@ -66,13 +70,22 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    async fn check_password(&self, check: basic_auth::Check) -> Result<(), Box<Reply>> {
+    async fn check_password(&mut self, check: basic_auth::Check) -> Result<(), Box<Reply>> {
         let basic_auth::Check { shown, refusal } = check;
-        let passwords = &self.worker.shared.passwords;
-        match passwords.check(shown, &self.worker.passwords).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(Box::new(refusal)),
-            Err(Busy) => Err(Box::new(Reply::busy(Reason::PasswordChecksBusy))),
+        let worker = self.worker;
+        let mut checked = pin!(worker.shared.passwords.check(shown, &worker.passwords));
+        let answered = poll_fn(|cx| match checked.as_mut().poll(cx) {
+            Poll::Pending => {
+                self.watch_client();
+                self.client.socket.poll_reset(cx).map(|()| None)
+            }
+            answered => answered.map(Some),
+        });
+        match answered.await {
+            Some(Ok(true)) => Ok(()),
+            Some(Ok(false)) => Err(Box::new(refusal)),
+            Some(Err(Busy)) => Err(Box::new(Reply::busy(Reason::PasswordChecksBusy))),
+            None => Err(Box::new(Reply::unwanted())),
         }
     }
 
