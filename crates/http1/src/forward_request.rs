@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use crate::client_lines::{ClientLines, value_of};
+use crate::client_lines::{ClientLines, ForwardRules, value_of};
 use crate::connection::options;
 use crate::fields::{Field, Known};
 use crate::forward::{FRAMING, HOP_BY_HOP, Runs, is_named, next_line, write_framing, write_line};
@@ -32,6 +32,9 @@ pub struct RequestOptions<'a> {
     /// The client, and the scheme that it came by, as they are known of one that is trusted: the
     /// fields that it has not sent say so, too.
     pub client: Option<(IpAddr, &'a str)>,
+    /// Whether X-Forwarded-Proto and Forwarded of a client that is trusted are written anew, by
+    /// what is known of the client alone: others get the response as well.
+    pub anew: bool,
 }
 
 impl Default for RequestOptions<'_> {
@@ -43,6 +46,7 @@ impl Default for RequestOptions<'_> {
             host_if_absent: b"localhost",
             trust_client: false,
             client: None,
+            anew: false,
         }
     }
 }
@@ -82,6 +86,9 @@ const CLIENT_FIELDS: u32 = Known::XForwardedFor.bit()
     | Known::XForwardedHost.bit()
     | Known::XForwardedOther.bit()
     | Known::Forwarded.bit();
+
+/// Those of them that tell the client's scheme, or the host that it asked for.
+const ANEW: u32 = Known::XForwardedProto.bit() | Known::Forwarded.bit();
 
 impl Forwarding<'_> {
     /// Writes the request line, and Host where it is not the client's. Returns where the copy of
@@ -124,6 +131,9 @@ impl Forwarding<'_> {
         let mut touched = HOP_BY_HOP;
         if !self.options.trust_client {
             touched |= CLIENT_FIELDS;
+        }
+        if self.options.anew {
+            touched |= ANEW;
         }
         if rules.x_forwarded {
             touched |= Known::XForwardedFor.bit();
@@ -181,13 +191,17 @@ impl Forwarding<'_> {
             Known::Upgrade if self.options.upgrade => return offer(field.value.of(self.buf)),
             _ => return Addition::Drop,
         };
-        if !self.options.trust_client {
+        if !self.options.trust_client || self.is_anew(field.known) {
             return Addition::Drop;
         }
         if fields[index + 1..].iter().any(|later| later.known == field.known) {
             return Addition::Leave;
         }
         Addition::Append(value_of(line))
+    }
+
+    fn is_anew(&self, known: Known) -> bool {
+        self.options.anew && ANEW & known.bit() != 0
     }
 
     fn added_lines(&self, out: &mut Vec<u8>, touched: u32) {
@@ -211,7 +225,8 @@ impl Forwarding<'_> {
     /// Adds the lines about the client that the request does not carry on from before.
     fn client_lines(&self, out: &mut Vec<u8>) {
         let (trusts, fields) = (self.options.trust_client, self.head.fields());
-        let kept = |known: Known| trusts && fields.has(known);
+        let came = |known: Known| trusts && fields.has(known);
+        let kept = |known: Known| came(known) && !self.is_anew(known);
         if self.client.rules().x_forwarded_host
             && !kept(Known::XForwardedHost)
             && let Some(host) = self.head.host(self.buf)
@@ -229,7 +244,7 @@ impl Forwarding<'_> {
             (Known::Forwarded, self.client.forwarded_line()),
         ] {
             match self.options.client {
-                _ if line.is_empty() || kept(known) => {}
+                _ if kept(known) || (line.is_empty() && !came(known)) => {}
                 Some(client) => self.told_line(out, known, client),
                 None => out.extend_from_slice(line),
             }
@@ -237,18 +252,19 @@ impl Forwarding<'_> {
         out.extend_from_slice(self.client.via_line(is_http10));
     }
 
-    /// Adds a line that the proxy in front has not sent: the client that it names elsewhere, and
-    /// then its own address (RFC 7239, 7.4).
+    /// Adds a line that the proxy in front has not sent, or that is written anew: the client that
+    /// it names, and then its own address (RFC 7239, 7.4).
     #[cold]
     fn told_line(&self, out: &mut Vec<u8>, known: Known, (address, scheme): (IpAddr, &str)) {
-        let told = ClientLines::new(self.client.rules(), address, scheme);
+        let rules = ForwardRules { x_forwarded: true, forwarded: true, ..self.client.rules() };
+        let told = ClientLines::new(rules, address, scheme);
         let (line, own) = match known {
             Known::XForwardedFor => (told.for_line(), self.client.for_line()),
             Known::Forwarded => (told.forwarded_line(), self.client.forwarded_line()),
             _ => return out.extend_from_slice(told.proto_line()),
         };
         let [node, own_node] = [line, own].map(|line| line.split(|byte| *byte == b';').next());
-        if node == own_node {
+        if node == own_node || own.is_empty() {
             return out.extend_from_slice(line);
         }
         out.extend_from_slice(line.strip_suffix(b"\r\n").unwrap_or(line));

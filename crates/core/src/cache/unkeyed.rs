@@ -7,11 +7,28 @@
 
 /// Whether a server may answer otherwise because of this field of a client, though no key has it:
 /// another host, path, scheme or method than the request's, as frameworks and servers read them.
+///
+/// `X-Forwarded-Proto` and `Forwarded` are none of them: a proxy writes them by what the key has.
 #[must_use]
 pub fn changes_unkeyed(name: &[u8]) -> bool {
     let may_be =
         matches!(name.first(), Some(b'X' | b'x' | b'B' | b'b' | b'R' | b'r' | b'F' | b'f'));
-    may_be && NAMES.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+    may_be && (NAMES.iter().any(|known| is_read_as(name, known)) || is_underscored_scheme(name))
+}
+
+/// No proxy writes it like this.
+fn is_underscored_scheme(name: &[u8]) -> bool {
+    name.contains(&b'_') && is_read_as(name, "x-forwarded-proto")
+}
+
+/// Whether a server may take `name` for `known`: to CGI, WSGI, PHP and Rack an underscore is a
+/// hyphen.
+fn is_read_as(name: &[u8], known: &str) -> bool {
+    let is_same = |(byte, known): (&u8, u8)| match *byte {
+        b'_' => known == b'-',
+        byte => byte.eq_ignore_ascii_case(&known),
+    };
+    name.len() == known.len() && name.iter().zip(known.bytes()).all(is_same)
 }
 
 /// Names in order of what they change: the host, the path, the scheme and port, the method.
@@ -60,7 +77,10 @@ mod tests {
         assert!(changes_unkeyed(b"x-HTTP-method-OVERRIDE"));
         for name in NAMES {
             assert!(changes_unkeyed(name.as_bytes()), "{name}");
+            let underscored = name.to_ascii_uppercase().replace('-', "_");
+            assert!(changes_unkeyed(underscored.as_bytes()), "{underscored}");
         }
+        assert!(changes_unkeyed(b"X_Forwarded-Host") && changes_unkeyed(b"x_forwarded_proto"));
         for harmless in ["host", "x-forwarded-for", "x-forwarded-proto", "forwarded", "cookie", ""]
         {
             assert!(!changes_unkeyed(harmless.as_bytes()), "{harmless}");

@@ -31,6 +31,7 @@ const TRUSTED: RequestOptions<'_> = RequestOptions {
     host_if_absent: b"localhost",
     trust_client: true,
     client: None,
+    anew: false,
 };
 
 fn plain(request: &str) -> String {
@@ -176,6 +177,25 @@ fn what_a_trusted_proxy_says_in_one_header_is_said_in_the_other() {
          Forwarded: for=192.0.2.7;proto=https\r\n\r\n"
     );
     assert_eq!(forward(&request, both, RequestOptions { client, ..TRUSTED }), expected);
+}
+
+#[test]
+fn a_cache_passes_on_no_host_and_no_other_scheme_that_came_through_a_trusted_proxy() {
+    let client = Some((IpAddr::V4(Ipv4Addr::new(203, 0, 113, 9)), "https"));
+    let cached = RequestOptions { client, anew: true, ..TRUSTED };
+    let said = "Forwarded: for=1.1.1.1;host=evil.test;proto=http\r\nX-Forwarded-Proto: http\r\n\
+        X-Forwarded-Proto: gopher\r\nForwarded: for=203.0.113.9;host=\"evil.test\"\r\n";
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{said}A: b\r\n\r\n");
+    let usual = "X-Forwarded-Proto: https\r\nForwarded: for=203.0.113.9;proto=https";
+    for (rules, own) in
+        [(NOTHING, ""), (ForwardRules { forwarded: true, ..NOTHING }, ", for=192.0.2.7;proto=http")]
+    {
+        let expected = format!("GET / HTTP/1.1\r\nHost: a\r\nA: b\r\n{usual}{own}\r\n\r\n");
+        assert_eq!(forward(&request, rules, cached), expected);
+    }
+    // What is known is said by nobody who has not said it before.
+    let plain = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(forward(plain, NOTHING, cached), plain);
 }
 
 #[test]

@@ -147,9 +147,10 @@ impl Request {
         from: From<'_>,
     ) -> Box<Self> {
         let bytes = buffer.filled();
-        let mut text = server_head(worker, listener_context, (head, bytes), from);
         let id = RequestId::new(&worker.random, (head, bytes), from.is_trusted);
         let mut routed = rules::route(worker, listener_context, (head, bytes), (from, &id));
+        let cached = routed.rank.filter(|rank| listener_context.routes.caches(*rank));
+        let mut text = server_head(worker, listener_context, (head, bytes), (from, cached));
         if let Some(Check::Service(check)) = &mut routed.check {
             prepare(check, view, (head, bytes), (&text, from));
         }
@@ -162,7 +163,6 @@ impl Request {
             let seen = (from.scheme, routed.rank);
             trace(worker, spans, listener_context, (head, bytes), (seen, &mut text))
         });
-        let cached = routed.rank.filter(|rank| listener_context.routes.caches(*rank));
         let wanted = cached.and_then(|rank| {
             let asked = (rank, routed.service, from.scheme);
             wanted((view, listener_context), (head, bytes), &text, asked)
@@ -331,12 +331,18 @@ fn server_head(
     worker: &Worker,
     listener_context: &ListenerContext,
     (head, bytes): (&RequestHead, &[u8]),
-    from: From<'_>,
+    (from, cached): (From<'_>, Option<usize>),
 ) -> Vec<u8> {
     let mut text = worker.buffers.take_text();
     let (upgrade, trust_client) = (head.upgrade(), from.is_trusted);
     let client = trust_client.then_some((from.address.ip(), from.scheme));
-    let options = RequestOptions { upgrade, trust_client, client, ..RequestOptions::default() };
+    let options = RequestOptions {
+        upgrade,
+        trust_client,
+        client,
+        anew: cached.is_some(),
+        ..RequestOptions::default()
+    };
     write_request(&mut text, bytes, head, from.lines, options);
     if let Some(header) = &listener_context.subject_header {
         let subject = from.tls.map_or("", |tls| &tls.subject);

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 
 use loadline_core::{
     decide::ending::Ending,
+    fleet::UnderscoreHeaders,
     rules::{Caching, QueryKey, Routes, Template},
 };
 
@@ -22,6 +23,37 @@ fn a_header_that_is_not_part_of_the_key_does_not_reach_the_server() {
         assert_eq!(asked.len(), number + 1, "{name}");
         assert!(!asked[number].contains("evil.example"), "{name}: {}", asked[number]);
     }
+}
+
+#[test]
+fn an_underscore_in_its_name_does_not_bring_such_a_header_to_the_server() {
+    let origin = Origin::answering(fresh("hello"));
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].underscore_headers = UnderscoreHeaders::Keep;
+    let proxy = Proxy::of(fleet);
+    for name in UNKEYED.iter().chain(&["X-Forwarded-Proto"]) {
+        let name = name.replace('-', "_");
+        proxy.get(&format!("/{name}"), &format!("{name}: evil.example\r\nmy_key: mine\r\n"));
+        let asked = origin.asked().pop().unwrap();
+        assert!(!asked.contains("evil.example") && asked.contains("my_key: mine"), "{asked}");
+    }
+}
+
+#[test]
+fn what_a_trusted_proxy_lets_through_chooses_neither_the_host_nor_the_scheme_of_others() {
+    let origin = Origin::answering(fresh("hello"));
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
+    let proxy = Proxy::of(fleet);
+    let said = "Forwarded: for=192.0.2.7;host=evil.test\r\nX-Forwarded-For: 192.0.2.9\r\n\
+                X-Forwarded-Proto: evil, https\r\n";
+    proxy.get("/a", said);
+    assert!(status(&proxy.get("/a", said)).contains("; hit;"), "its scheme is part of the key");
+    let asked = origin.asked();
+    assert_eq!(asked.len(), 1);
+    assert!(!asked[0].contains("evil"), "{}", asked[0]);
+    assert_eq!(field(&asked[0], "forwarded"), Some("for=192.0.2.9;proto=https"), "{}", asked[0]);
+    assert_eq!(field(&asked[0], "x-forwarded-proto"), Some("https"), "{}", asked[0]);
 }
 
 /// A server that says in its responses what it was asked.
