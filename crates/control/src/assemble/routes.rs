@@ -77,6 +77,10 @@ fn rule(
     authentication::refuse_cached_user(route, (&request, authentication.as_ref()), problems);
     let path = route.rewrite.at().and_then(|change| path_change(change, maps, problems));
     refuse_cached_map(route, path.as_ref(), problems);
+    let mut cache = caching(&route.cache, problems);
+    if let (Some(caching), Some(authentication)) = (&mut cache, &authentication) {
+        caching.settings.authorized = authentication.shows_token(&request);
+    }
     Rule {
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
         when: conditions(route, problems),
@@ -86,7 +90,7 @@ fn rule(
         class: route.class.get().map(|word| word.0.0),
         action,
         mirror: route.mirror.at().map(|given| mirror(given, services, problems)),
-        cache: caching(&route.cache, problems),
+        cache,
         cors: route.cors.at().map(|given| cors(given, problems)),
         path,
         request,

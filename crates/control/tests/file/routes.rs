@@ -306,6 +306,23 @@ fn what_is_wrong_with_the_tokens_of_a_route_is_said_at_its_place() {
 }
 
 #[test]
+fn a_token_that_servers_see_in_a_header_or_a_cookie_counts_for_the_cache_like_authorization() {
+    for (route, expected) in [
+        ("header = \"X-Token\" }", true),
+        ("cookie = \"session\" }", true),
+        ("header = \"X-Token\", pass_authorization = false }", false),
+        ("cookie = \"session\" }, request_headers = { remove = \"Cookie\" }", false),
+        ("issuer = \"us\" }", false),
+    ] {
+        let given = "service = \"api\", cache = true, jwt = { keys = \"https://us.test/keys\",";
+        let loaded = parse("routes.toml", &file(&format!("{{ {given} {route} }}"))).unwrap();
+        let rule = &loaded.fleet.listeners[0].routes.rules()[0].1;
+        let settings = &rule.cache.as_ref().unwrap().settings;
+        assert_eq!(settings.authorized, expected, "{route}");
+    }
+}
+
+#[test]
 fn a_new_path_is_decoded_or_encoded_and_has_no_query() {
     let changes = |rewrite: &str| {
         let route = format!("{{ service = \"api\", rewrite = {{ {rewrite} }} }}");

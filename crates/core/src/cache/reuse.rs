@@ -73,15 +73,16 @@ pub enum Forward {
 pub struct Wishes {
     /// What its `Cache-Control` or `Pragma` asks for.
     pub directives: RequestDirectives,
-    /// Whether it has `Authorization`.
+    /// Whether it shows who is asking: [`Settings::is_authorized`].
     pub authorized: bool,
 }
 
 impl Wishes {
     /// Reads the fields of a request.
     #[must_use]
-    pub fn of(fields: Fields<'_>) -> Self {
-        Self { directives: RequestDirectives::of(fields), authorized: fields.has("authorization") }
+    pub fn of(fields: Fields<'_>, settings: &Settings) -> Self {
+        let authorized = settings.is_authorized(fields);
+        Self { directives: RequestDirectives::of(fields), authorized }
     }
 }
 
@@ -204,6 +205,7 @@ fn use_stored(
 mod tests {
     use super::*;
     use crate::cache::{
+        Refusal,
         field::{Field, tests::lines},
         may_store,
         message::tests::{NOW, exchange},
@@ -215,7 +217,7 @@ mod tests {
         let mut exchange = exchange(200, &response);
         exchange.requested = exchange.received;
         let stored = may_store(&exchange, &Settings::default()).unwrap();
-        let wishes = Wishes::of(Fields(&request));
+        let wishes = Wishes::of(Fields(&request), &Settings::default());
         let now = NOW + Duration::from_secs(age);
         decide(Found::Response(&stored), &wishes, situation, now, &Settings::default())
     }
@@ -342,7 +344,7 @@ mod tests {
         let wish = [Field::new(b"cache-control", b"no-cache, max-stale=100")];
         let decide = |situation, age| {
             let now = NOW + Duration::from_secs(age);
-            let wishes = Wishes::of(Fields(&wish));
+            let wishes = Wishes::of(Fields(&wish), &settings);
             decide(Found::Response(&stored), &wishes, situation, now, &settings)
         };
         assert_eq!(decide(Situation::Available, 5), Decision::Fresh);
@@ -389,6 +391,22 @@ mod tests {
     }
 
     #[test]
+    fn a_token_elsewhere_than_in_authorization_tells_who_is_known_as_well() {
+        let settings = Settings { authorized: true, ..Settings::default() };
+        let wishes = Wishes::of(Fields(&[]), &settings);
+        for (value, is_for_all) in [("max-age=10", false), ("max-age=10, public", true)] {
+            let fields = [Field::new(b"cache-control", value.as_bytes())];
+            let exchange = exchange(200, &fields);
+            let refused = may_store(&exchange, &settings).err();
+            assert_eq!(refused, (!is_for_all).then_some(Refusal::Authorization), "{value}");
+            let stored = may_store(&exchange, &Settings::default()).unwrap();
+            let found = Found::Response(&stored);
+            let decision = decide(found, &wishes, Situation::Available, NOW, &settings);
+            assert_eq!(decision == Decision::Fresh, is_for_all, "{value}: {decision:?}");
+        }
+    }
+
+    #[test]
     fn what_is_not_stored_is_fetched_unless_only_that_is_wanted() {
         let decide = |found, wishes: &Wishes, situation| {
             decide(found, wishes, situation, NOW, &Settings::default())
@@ -400,7 +418,7 @@ mod tests {
         assert_eq!(other, Decision::Fetch(Forward::VaryMiss));
         assert_eq!(decide(Found::Nothing, &plain, Situation::Failed), Decision::Fail);
         let only = [Field::new(b"cache-control", b"only-if-cached")];
-        let only = Wishes::of(Fields(&only));
+        let only = Wishes::of(Fields(&only), &Settings::default());
         assert_eq!(decide(Found::Nothing, &only, Situation::Available), Decision::OnlyIfCached);
     }
 }

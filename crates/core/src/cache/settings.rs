@@ -1,6 +1,6 @@
 //! What an operator decides about a cache, beyond what the RFCs say.
 
-use super::targeted::CDN_CACHE_CONTROL;
+use super::{field::Fields, targeted::CDN_CACHE_CONTROL};
 use crate::time::Duration;
 
 /// What is allowed beside what the responses themselves say.
@@ -23,6 +23,9 @@ pub struct Settings {
     pub request_directives: bool,
     /// What is done with responses that set cookies.
     pub set_cookie: SetCookie,
+    /// Whether each request shows its server who is asking, elsewhere than in `Authorization`: its
+    /// response is stored as if it were there.
+    pub authorized: bool,
     /// The fields of RFC 9213 that are about this cache, most important first.
     pub targets: &'static [&'static str],
 }
@@ -37,8 +40,17 @@ impl Default for Settings {
             heuristic_max: Duration::from_secs(86_400),
             request_directives: true,
             set_cookie: SetCookie::WithLifetime,
+            authorized: false,
             targets: &[CDN_CACHE_CONTROL],
         }
+    }
+}
+
+impl Settings {
+    /// Whether a request with these fields shows who is asking: RFC 9111 section 3.5.
+    #[must_use]
+    pub fn is_authorized(&self, request: Fields<'_>) -> bool {
+        self.authorized || request.has("authorization")
     }
 }
 

@@ -42,7 +42,7 @@ pub fn may_store(exchange: &Exchange<'_>, settings: &Settings) -> Result<Metadat
 pub(super) fn may_keep(exchange: &Exchange<'_>, settings: &Settings) -> Result<Metadata, Refusal> {
     let Exchange { request, response, .. } = *exchange;
     let directives = ResponseDirectives::of(response.fields, settings.targets);
-    check_request(exchange, &directives)?;
+    check_request(exchange, &directives, settings)?;
     check_directives(&response, &directives)?;
     check_consistency(response.status, response.fields)?;
     if are_too_many(response.fields) {
@@ -86,7 +86,7 @@ pub enum Refusal {
     /// The response says `private`.
     #[error("private")]
     Private,
-    /// The request has `Authorization` and the response does not allow it.
+    /// The request has `Authorization`, or the like, and the response does not allow it.
     #[error("authorization")]
     Authorization,
     /// The response sets a cookie: [`SetCookie`].
@@ -109,7 +109,11 @@ pub enum Refusal {
     NoLifetime,
 }
 
-fn check_request(exchange: &Exchange<'_>, directives: &ResponseDirectives) -> Result<(), Refusal> {
+fn check_request(
+    exchange: &Exchange<'_>,
+    directives: &ResponseDirectives,
+    settings: &Settings,
+) -> Result<(), Refusal> {
     let request = exchange.request;
     if request.is_retrieval() && request.has_content {
         return Err(Refusal::RequestContent);
@@ -120,7 +124,7 @@ fn check_request(exchange: &Exchange<'_>, directives: &ResponseDirectives) -> Re
     if request.fields.iter().any(|field| changes_unkeyed(field.name)) {
         return Err(Refusal::Unkeyed);
     }
-    if request.fields.has("authorization") && !directives.allows_authorized() {
+    if settings.is_authorized(request.fields) && !directives.allows_authorized() {
         return Err(Refusal::Authorization);
     }
     Ok(())

@@ -2,8 +2,8 @@
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
-use super::{BasicAuth, ForwardAuth};
-use crate::jwt::Jwt;
+use super::{BasicAuth, ForwardAuth, HeaderEdits};
+use crate::jwt::{Jwt, TokenPlace};
 
 /// How somebody who asks has to show who it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,18 @@ impl Authentication {
             Self::Forward(auth) => return auth.copy_headers.clone(),
         };
         own.into_iter().map(Into::into).collect()
+    }
+
+    /// Whether servers see a token elsewhere than in `Authorization`, where requests are changed
+    /// like this on the way to them.
+    #[must_use]
+    pub fn shows_token(&self, request: &HeaderEdits) -> bool {
+        let Self::Jwt(jwt) = self else { return false };
+        match &jwt.place {
+            TokenPlace::Authorization => false,
+            TokenPlace::Header(name) => jwt.pass_authorization && !request.drops(name.as_bytes()),
+            TokenPlace::Cookie(_) => !request.drops(b"cookie"),
+        }
     }
 
     /// Index of the service that is asked.

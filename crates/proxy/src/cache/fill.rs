@@ -166,8 +166,8 @@ impl Fetch {
     fn keeps_stored(&self, exchange: &Exchange<'_>) -> bool {
         let failed = cache::is_server_error(exchange.response.status);
         let Some((stored, _)) = self.stored.as_ref().filter(|_| failed) else { return false };
-        let (found, wishes) =
-            (Found::Response(&stored.metadata), Wishes::of(exchange.request.fields));
+        let found = Found::Response(&stored.metadata);
+        let wishes = Wishes::of(exchange.request.fields, self.settings());
         let now = exchange.received;
         let decision = decide(found, &wishes, Situation::Failed, now, self.settings());
         matches!(decision, Decision::Fresh | Decision::Stale { .. })
@@ -216,7 +216,7 @@ impl Fetch {
         }
         let until = self.clock.now() + if fails { FAILED } else { UNSTORABLE };
         let asked = request_fields(asked);
-        if Fields(&asked).has("authorization") {
+        if self.settings().is_authorized(Fields(&asked)) {
             return self.store.pass_authorized(&self.wanted, until);
         }
         // A range is joined by a longer key, and a part that is stored is still good.

@@ -4,6 +4,7 @@
 use std::net::Ipv4Addr;
 
 use loadline_core::{
+    cache::Settings,
     decide::ending::Ending,
     fleet::UnderscoreHeaders,
     rules::{Caching, QueryKey, Routes, Template},
@@ -133,6 +134,22 @@ fn what_a_server_made_for_the_address_of_one_client_is_not_given_to_another() {
         assert_eq!(body(&until_closed(&mut stream)), format!("127.0.0.{client}"));
         assert_eq!(origin.asked().len(), asked, "asked by 127.0.0.{client}");
     }
+}
+
+#[test]
+fn what_a_server_made_for_the_bearer_of_a_token_in_a_cookie_is_not_given_to_another() {
+    let origin = Origin::new(|stream, asked, _| {
+        send(stream, fresh(field(asked, "cookie").unwrap_or("nobody")));
+    });
+    let settings = Settings { authorized: true, ..Settings::default() };
+    let mut fleet = fleet(origin.address);
+    let caching = Caching { settings, ..Caching::default() };
+    fleet.listeners[0].routes = Routes::new(vec![rule(caching)]);
+    let proxy = Proxy::of(fleet);
+    for user in ["session=ann", "session=bob", "session=ann"] {
+        assert_eq!(body(&proxy.get("/a", &format!("Cookie: {user}\r\n"))), user);
+    }
+    assert_eq!(origin.asked().len(), 3);
 }
 
 #[test]

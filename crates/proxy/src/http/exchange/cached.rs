@@ -149,7 +149,8 @@ impl Exchange<'_> {
     fn step(&self, store: &Store, uses_disk: bool, wanted: &Wanted) -> Step {
         let fields = request_fields(&self.request.text);
         let fields = Fields(&fields);
-        let wishes = Wishes::of(fields);
+        let settings = &wanted.caching().settings;
+        let wishes = Wishes::of(fields, settings);
         let found = store.find(&wanted.url, &wanted.variant, fields);
         let in_part = |is_passed| {
             let key = &found.key;
@@ -177,7 +178,7 @@ impl Exchange<'_> {
         {
             return step;
         }
-        let (now, settings) = (unix_now(), &wanted.caching().settings);
+        let now = unix_now();
         let known = match &stored {
             Some(object) => Found::Response(&object.metadata),
             None if found.has_others => Found::OtherVariants,
@@ -309,7 +310,8 @@ impl Exchange<'_> {
         let fields = Fields(&fields);
         let (now, settings) = (unix_now(), &wanted.caching().settings);
         let found = Found::Response(metadata);
-        let decision = decide(found, &Wishes::of(fields), Situation::Available, now, settings);
+        let wishes = Wishes::of(fields, settings);
+        let decision = decide(found, &wishes, Situation::Available, now, settings);
         let is_it = decision == Decision::Fresh
             && response.answers(&wanted.variant, fields)
             && !wants_another(response, fields, metadata.received);
@@ -371,8 +373,9 @@ impl Exchange<'_> {
     /// Whether a response that may be stored is the one for this request.
     fn is_for(&self, response: &Response, metadata: &Metadata, waiting: &Waiting<'_>) -> bool {
         let fields = request_fields(&self.request.text);
+        let settings = &waiting.wanted.caching().settings;
         let is_allowed =
-            waiting.is_first || metadata.for_authorized || !Fields(&fields).has("authorization");
+            waiting.is_first || metadata.for_authorized || !settings.is_authorized(Fields(&fields));
         waiting.is_first || is_allowed && response.answers(&waiting.wanted.variant, Fields(&fields))
     }
 
@@ -400,7 +403,7 @@ impl Exchange<'_> {
         let fields = request_fields(&self.request.text);
         let (now, settings) = (unix_now(), &waiting.wanted.caching().settings);
         let found = Found::Response(&object.metadata);
-        match decide(found, &Wishes::of(Fields(&fields)), situation, now, settings) {
+        match decide(found, &Wishes::of(Fields(&fields), settings), situation, now, settings) {
             Decision::Fresh | Decision::Stale { .. } => {
                 Some((object.clone(), Given::hit(&object.metadata, now)))
             }
@@ -490,7 +493,7 @@ fn on_disk(
 /// The key by which a fetch is joined: what may be for somebody who is known is not waited for by
 /// others.
 pub(super) fn fetch_key(stored: Key, request: Fields<'_>) -> Key {
-    match request.first("authorization").filter(|_| Wishes::of(request).authorized) {
+    match request.first("authorization") {
         Some(credentials) => [&stored, &b"\0"[..], credentials].concat().into(),
         None => stored,
     }

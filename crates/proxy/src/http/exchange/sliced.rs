@@ -8,7 +8,9 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use loadline_core::{
-    cache::{ContentRange, Fields, Metadata, Slices, Vary, Wishes, pause_before, strong_tag},
+    cache::{
+        ContentRange, Fields, Metadata, RequestDirectives, Slices, Vary, pause_before, strong_tag,
+    },
     decide::{ending::Fault, reason::Reason},
     time::Duration,
 };
@@ -155,7 +157,7 @@ impl Exchange<'_> {
     /// Whether the client wants nothing that is not stored.
     pub(super) fn wants_nothing_else(&self) -> bool {
         let fields = request_fields(&self.request.text);
-        Wishes::of(Fields(&fields)).directives.only_if_cached
+        RequestDirectives::of(Fields(&fields)).only_if_cached
     }
 }
 
@@ -218,7 +220,7 @@ impl Exchange<'_> {
                 Begun::Response(response, ..) if !sliced.has(&response) => {
                     return Err(self.without_slice(sliced, CHANGED));
                 }
-                Begun::Response(_, Some(metadata), _) if self.may_have(&metadata) => {
+                Begun::Response(_, Some(metadata), _) if self.may_have(&metadata, sliced) => {
                     return Ok(slice);
                 }
                 Begun::Response(..) if slice.is_first => return Ok(slice),
@@ -351,8 +353,10 @@ impl Exchange<'_> {
     }
 
     /// Whether a response that was begun for another is for this request as well.
-    fn may_have(&self, metadata: &Metadata) -> bool {
-        metadata.for_authorized || !Fields(&request_fields(&self.request.text)).has("authorization")
+    fn may_have(&self, metadata: &Metadata, sliced: &Sliced) -> bool {
+        let fields = request_fields(&self.request.text);
+        let settings = &sliced.wanted.caching().settings;
+        metadata.for_authorized || !settings.is_authorized(Fields(&fields))
     }
 }
 

@@ -73,7 +73,7 @@ impl Exchange<'_> {
         let settings = &wanted.caching().settings;
         let fields = request_fields(&self.request.text);
         let (now, found) = (unix_now(), Found::Response(&object.metadata));
-        match decide(found, &Wishes::of(Fields(&fields)), situation, now, settings) {
+        match decide(found, &Wishes::of(Fields(&fields), settings), situation, now, settings) {
             Decision::Fresh | Decision::Stale { .. } => {
                 Some((object.clone(), Given::hit(&object.metadata, now)))
             }
