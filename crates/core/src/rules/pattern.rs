@@ -301,6 +301,13 @@ impl FromStr for Network {
         if length > most {
             return Err(PatternError::Network);
         }
+        // Clients at such addresses are known by those of IPv4.
+        let (address, length) = match (address, address.to_canonical()) {
+            (IpAddr::V6(_), mapped @ IpAddr::V4(_)) if length >= MAPPED => {
+                (mapped, length - MAPPED)
+            }
+            _ => (address, length),
+        };
         let cleared = match address {
             IpAddr::V4(it) => {
                 let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
@@ -428,3 +435,6 @@ pub const PATH_LENGTH_MAX: usize = 2_000;
 
 /// What one expression may take in memory once it is compiled.
 pub const REGEX_SIZE_MAX: usize = 1 << 20;
+
+/// The length of `::ffff:0:0/96`, which has the addresses of IPv4.
+const MAPPED: u8 = 96;

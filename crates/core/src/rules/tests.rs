@@ -190,6 +190,22 @@ fn patterns_that_cannot_be_say_what_would_be_right() {
     assert!(Host::parse("[::1]").unwrap().matches(b"[::1]"));
     assert!("0.0.0.0/0".parse::<Network>().unwrap().contains([1, 2, 3, 4].into()));
     assert!("::/0".parse::<Network>().unwrap().contains([1u16; 8].into()));
+    for (mapped, expected) in [
+        ("::ffff:127.0.0.3", "127.0.0.3/32"),
+        ("::ffff:127.0.0.3/128", "127.0.0.3/32"),
+        ("::ffff:127.0.0.0/125", "127.0.0.0/29"),
+        ("::ffff:0:0/96", "0.0.0.0/0"),
+    ] {
+        let network: Network = mapped.parse().unwrap();
+        assert_eq!(network.to_string(), expected, "{mapped}");
+        assert!(network.contains([127, 0, 0, 3].into()), "{mapped}");
+    }
+    for (mapped, expected) in [
+        ("::ffff:127.0.0.3/125", "the network is 127.0.0.0/29"),
+        ("::ffff:0:0/95", "the network is ::fffe:0:0/95"),
+    ] {
+        assert_eq!(mapped.parse::<Network>().unwrap_err().to_string(), expected, "{mapped}");
+    }
 }
 
 #[test]
