@@ -39,7 +39,8 @@ pub(crate) struct ListenerTls {
     pub(crate) client_subject_header: Key<Text<HeaderName>>,
     /// Whether clients may resume their TLS session without a full handshake. Sessions stay good
     /// over a reload that changes neither the TLS settings of the listener nor its certificates and
-    /// authorities, and end with a restart or upgrade.
+    /// authorities, and end with a restart or upgrade. A session ends too when a certificate that
+    /// its client has shown expires.
     #[schemars(extend("default" = true))]
     pub(crate) resumption: Key<bool>,
     /// Whether returning clients of HTTP/3 may send requests with their first packet (0-RTT), which

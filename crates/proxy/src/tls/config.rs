@@ -22,6 +22,7 @@ use rustls::{
 };
 
 use super::{
+    expiry,
     issued::{Issued, VALIDATION_PROTOCOL},
     names::ByName,
     self_signed,
@@ -161,6 +162,9 @@ pub(super) fn for_clients(
         // A session that is kept here, and taken out when it is used, is used once: tickets could
         // be sent again with what they come with.
         config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+    }
+    if tls.clients.is_some() {
+        expiry::end_with_certificates(&mut config);
     }
     config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
     if tls.acme.as_ref().is_some_and(|it| it.issuer.challenge == Challenge::TlsAlpn01) {

@@ -2,6 +2,7 @@
 
 mod client;
 mod config;
+mod expiry;
 mod issued;
 mod keys;
 mod names;

@@ -50,9 +50,21 @@ impl Authority {
 
     /// As [`Authority::sign_as`], for this key.
     pub(crate) fn sign_key(&self, file: &str, names: &[&str], key: &KeyPair) -> Certificate {
+        self.sign_with(file, names, key, |_| ())
+    }
+
+    /// As [`Authority::sign_key`], with what this changes.
+    pub(crate) fn sign_with(
+        &self,
+        file: &str,
+        names: &[&str],
+        key: &KeyPair,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Certificate {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names.clone()).unwrap();
         params.distinguished_name.push(DnType::CommonName, names[0].clone());
+        change(&mut params);
         let certificate = params.signed_by(key, &self.issuer);
         let path = self.path(file);
         fs::write(&path, certificate.unwrap().pem() + &key.serialize_pem()).unwrap();

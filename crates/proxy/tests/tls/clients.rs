@@ -5,7 +5,7 @@ use std::{
     net::TcpStream,
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use loadline_core::{
@@ -13,7 +13,7 @@ use loadline_core::{
     fleet::{AccessLog, ClientCheck, ListenerTls, LogTarget, TlsTerms, TlsVersion},
     state::Listener,
 };
-use rcgen::{KeyPair, PKCS_ED25519};
+use rcgen::{KeyPair, PKCS_ED25519, date_time_ymd};
 use rustls::{
     ProtocolVersion,
     version::{TLS12, TLS13},
@@ -136,6 +136,44 @@ fn a_session_outlasts_a_reload_that_does_not_change_what_it_was_agreed_on_by() {
     stricter.listeners[0].tls.as_mut().unwrap().terms.min_version = TlsVersion::V13;
     proxy.reload(stricter).unwrap();
     assert!(becomes_full(), "the settings have changed");
+}
+
+#[test]
+fn a_session_ends_when_the_certificate_of_its_client_expires() {
+    use rustls::HandshakeKind::{Full, Resumed};
+    let authority = Authority::new();
+    let clients =
+        ClientCheck { authorities: authority.file(), required: true, subject_header: None };
+    let tls = ListenerTls {
+        clients: Some(clients),
+        ..ListenerTls::of(vec![authority.sign(&["a.test"])])
+    };
+    let (proxy, address) = start(fleet(echo(None), Some(tls)));
+    let lifetime = Duration::from_secs(4);
+    let end = (SystemTime::now() + lifetime).duration_since(UNIX_EPOCH).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let shown = authority.sign_with("client.pem", &["client.test"], &key, |params| {
+        params.not_after = date_time_ymd(1970, 1, 1) + end;
+    });
+    let configs = [&TLS12, &TLS13].map(|version| authority.client(&[version], Some(&shown)));
+    for config in &configs {
+        let kinds = [(); 2].map(|()| {
+            let mut client = connect(address, config, "a.test");
+            ask(&mut client, b"").unwrap();
+            client.conn.handshake_kind().unwrap()
+        });
+        assert_eq!(kinds, [Full, Resumed]);
+    }
+    thread::sleep(lifetime + Duration::from_secs(1));
+    for config in &configs {
+        let refused = ask(&mut connect(address, config, "a.test"), b"").unwrap_err();
+        assert!(refused.to_string().contains("CertificateExpired"), "{refused}");
+    }
+    let until = Instant::now() + Duration::from_secs(10);
+    while proxy.tallies().count(Ending::ClientBad) != 2 {
+        assert!(Instant::now() < until, "{:?}", proxy.tallies());
+        thread::yield_now();
+    }
 }
 
 #[test]
