@@ -242,9 +242,9 @@ pub(crate) struct Listener {
     #[schemars(extend("default" = "x-forwarded"))]
     pub(crate) forwarded: Key<Text<Word<Forwarded>>>,
     /// Addresses of trusted proxies in front. Their `X-Forwarded-*`, `X-Real-IP` and `Forwarded`
-    /// headers are kept, lists are extended, and the client that they name counts as the client in
-    /// logs, rules, limits and hashes. From all others these headers are replaced or removed. With
-    /// `accept_proxy` the address in the PROXY header is compared.
+    /// headers are kept, lists are extended, and the client in `X-Forwarded-For` or `Forwarded` is
+    /// the client of logs, rules, limits and hashes. From all others these headers are replaced or
+    /// removed. With `accept_proxy` the address in the PROXY header is compared.
     pub(crate) trusted_proxies: Key<OneOrMore<NetworkRange>>,
     /// What happens to headers with an underscore in their name, which some servers read as a
     /// hyphen: `Content_Length` as `Content-Length`.
