@@ -9,8 +9,8 @@
 //! ```
 //! What is remembered is a keyed hash of user, password and the hash it has to have, so that memory
 //! holds no password and another hash in the file is another question. Requests that ask the same
-//! at the same time have one check, and none where all of them have gone. Where the queue is full the
-//! rest is told to come again: guesses cost their turns, not those of users who are known.
+//! at the same time have one check, and none once all of them have gone. Where the queue is full
+//! the rest is told to come again: guesses cost their turns, not those of users who are known.
 
 use std::{
     cell::RefCell,
