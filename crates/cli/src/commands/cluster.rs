@@ -11,7 +11,7 @@ use std::{
 use clap::Subcommand;
 use loadline_control::{
     Moment,
-    cluster::{EdgeInfo, Published, Settings, Store, StoreError},
+    cluster::{EdgeInfo, Overview, Published, Settings, Store, StoreError},
 };
 use tokio::time::sleep;
 
@@ -176,20 +176,21 @@ async fn followed(store: &Store, version: u64, wait: u64) -> anyhow::Result<Exit
     let deadline = Instant::now() + Duration::from_secs(wait);
     loop {
         let overview = store.overview().await.map_err(helped)?;
-        let is_settled = overview.edges.iter().all(|edge| settled(edge, version));
+        let is_settled = overview.edges.iter().all(|edge| settled(&overview, edge, version));
         let is_over = is_settled || overview.superseded(version).is_some();
         if is_over || Instant::now() >= deadline {
             series::print(&page::outcome(&overview, version))?;
-            let all = overview.edges.iter().all(|edge| edge.member.configuration == version);
+            let runs = |edge: &EdgeInfo| overview.is_run_by(&edge.member, version);
+            let all = overview.edges.iter().all(runs);
             return Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(EXIT_VERDICT) });
         }
         sleep(LOOK_INTERVAL).await;
     }
 }
 
-fn settled(edge: &EdgeInfo, version: u64) -> bool {
-    let refused = edge.member.refused.as_ref().map(|refusal| refusal.version);
-    edge.member.configuration == version || refused == Some(version)
+fn settled(overview: &Overview, edge: &EdgeInfo, version: u64) -> bool {
+    overview.is_run_by(&edge.member, version)
+        || overview.refusal_by(&edge.member, version).is_some()
 }
 
 async fn open(settings: &Settings) -> anyhow::Result<Store> {

@@ -185,6 +185,10 @@ fn a_value_that_nobody_can_read_changes_nothing_and_is_told() {
     assert_eq!(edge.cluster()["configuration"], 1);
     let told = cluster(&edge, &["status"]).text;
     assert!(told.contains("unreadable: the key `/loadline/members/edge-9`"), "{told}");
+    let told = publish(&edge, &service("web", "127.0.0.1:1"));
+    assert_eq!(told.code, Some(2), "{}", told.text);
+    let remedy = "`etcdctl del /loadline/configuration/current`";
+    assert!(told.text.contains(remedy), "{}", told.text);
     etcd.control(&["put", "/loadline/configuration/current", "8"]);
     edge.until(|it| it["refused"].is_string());
     etcd.control(&["put", "/loadline/configuration/current", "1"]);

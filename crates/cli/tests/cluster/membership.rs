@@ -68,6 +68,19 @@ fn an_edge_with_the_name_of_another_is_told_so_and_serves() {
 }
 
 #[test]
+fn the_identity_of_a_cluster_is_written_again_where_it_is_removed() {
+    let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
+    edge.until(|it| it["joined"] == true);
+    let identity = || etcd.control(&["get", "/loadline/cluster", "--print-value-only"]);
+    let before = identity();
+    etcd.control(&["del", "--prefix", "/loadline/"]);
+    edge.until(|_| !identity().is_empty());
+    assert_eq!(identity(), before);
+    edge.until(|it| it["joined"] == true && it["edges"] == 1);
+}
+
+#[test]
 fn an_edge_goes_on_without_its_store_and_joins_again_when_it_is_back() {
     let (mut etcd, worker) = (Etcd::start(), Worker::start(&[]));
     etcd.kill();

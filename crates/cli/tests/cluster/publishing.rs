@@ -111,6 +111,41 @@ fn an_edge_starts_with_what_it_had_while_the_store_is_away() {
 }
 
 #[test]
+fn an_edge_takes_what_a_new_store_has_although_its_number_is_that_of_what_it_runs() {
+    let (old, new, worker) = (Etcd::start(), Etcd::start(), Worker::start(&[]));
+    let web = service("web", &worker.address);
+    let mut edge = Edge::of(&old, "edge-1", "", "");
+    publish(&edge, &web);
+    edge.begin();
+    edge.until(|it| it["configuration"] == 1 && it["joined"] == true);
+    edge.stop();
+    edge.edit(&old.url(), &new.url());
+    let told = publish(&edge, &(web + &service("mail", &worker.address)));
+    assert!(told.text.contains("published version 1"), "{}", told.text);
+    edge.begin();
+    edge.until(|it| it["joined"] == true);
+    edge.until(|_| edge.state()["services"].as_array().is_some_and(|all| all.len() == 2));
+    edge.until(|_| cluster(&edge, &["status"]).text.contains("  version 1\n"));
+}
+
+#[test]
+fn what_is_published_to_a_store_that_has_lost_its_data_runs_at_every_edge_and_has_a_new_number() {
+    let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let web = service("web", &worker.address);
+    let edge = Edge::of(&etcd, "edge-1", "", "");
+    publish(&edge, &web);
+    let edge = edge.start();
+    edge.until(|it| it["configuration"] == 1 && it["joined"] == true);
+    etcd.control(&["del", "--prefix", "/loadline/"]);
+    let members = ["get", "--prefix", "/loadline/members/", "--keys-only"];
+    edge.until(|_| !etcd.control(&members).is_empty());
+    let told = publish(&edge, &(web + &service("mail", &worker.address)));
+    assert!(told.text.contains("published version 2"), "{}", told.text);
+    assert!(told.text.contains("edge-1: runs it"), "{}", told.text);
+    assert_eq!(edge.state()["services"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
 fn an_edge_that_has_nothing_to_run_says_what_would_help() {
     let etcd = Etcd::start();
     let edge = Edge::of(&etcd, "edge-1", "", "");

@@ -59,8 +59,12 @@ pub struct Agent {
     view: View,
     identity: Identity,
     offers: mpsc::Sender<Offer>,
-    /// The version that runs here.
+    /// The version that runs here; 0 where none does.
     running: u64,
+    /// The digest of its text.
+    digest: Option<String>,
+    /// The version that was last compared with it, and the revision at which it was put in force.
+    considered: Option<(u64, i64)>,
     /// The configuration it began with, until that is stored.
     begun_with: Option<Published>,
     refused: Option<Refusal>,
@@ -95,6 +99,7 @@ impl Agent {
     ) -> Self {
         let keys = Keys { prefix: settings.prefix.clone() };
         let version = running.as_ref().map_or(0, |it| it.version);
+        let digest = running.as_ref().map(Published::digest);
         view.change(|state| {
             state.name.clone_from(&settings.name);
             state.configuration = version;
@@ -107,6 +112,8 @@ impl Agent {
             identity,
             offers,
             running: version,
+            digest,
+            considered: None,
             begun_with: running,
             refused: None,
             known: Known::default(),
@@ -160,13 +167,8 @@ impl Agent {
     /// Does its part over one connection.
     async fn session(&mut self, client: &Client) -> Result<Infallible, Fault> {
         let revision = self.read_all(client).await?;
-        let admitted = self.admit(client).await;
-        match &admitted {
-            Ok(()) => self.view.admit(true),
-            Err(Fault::Foreign { .. }) => self.view.admit(false),
-            Err(_) => {}
-        }
-        admitted?;
+        self.enter(client).await?;
+        let mut marker = client.watch(&self.keys.marker(), revision + 1).await?;
         let mut members = client.watch(&self.keys.members(), revision + 1).await?;
         let mut current = client.watch(&self.keys.current(), revision + 1).await?;
         self.view.change(|state| state.endpoint = Some(client.endpoint().to_owned()));
@@ -174,9 +176,13 @@ impl Agent {
         let mut ticks = interval(Duration::from_nanos(self.settings.lease.as_nanos() / 3));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            if self.known.take_unmarked() {
+                self.enter(client).await?;
+            }
             self.consider(client).await?;
             self.show();
             tokio::select! {
+                heard = marker.next() => self.heed(heard?)?,
                 heard = members.next() => self.heed(heard?)?,
                 heard = current.next() => self.heed(heard?)?,
                 heard = next(&mut renewals) => self.renewed(heard?, &mut renewals)?,
@@ -189,11 +195,23 @@ impl Agent {
         }
     }
 
+    /// Sees to it that this edge and the keys belong together, and lets its other parts know.
+    async fn enter(&mut self, client: &Client) -> Result<(), Fault> {
+        let admitted = self.admit(client).await;
+        match &admitted {
+            Ok(()) => self.view.admit(true),
+            Err(Fault::Foreign { .. }) => self.view.admit(false),
+            Err(_) => {}
+        }
+        admitted
+    }
+
     /// Reads who is there and what is in force, as of the revision.
     async fn read_all(&mut self, client: &Client) -> Result<i64, Fault> {
         let members = client.prefix(&self.keys.members()).await?;
         let current = client.range(&self.keys.current(), "").await?;
-        self.known = Known::default();
+        // It may be another store, whose numbers and revisions say nothing of what runs here.
+        (self.known, self.considered) = (Known::default(), None);
         for it in members.kvs.iter().chain(&current.kvs) {
             if let Err(error) = self.known.learn(&self.keys, it) {
                 self.tell(&error.into());
@@ -218,22 +236,28 @@ impl Agent {
 
     /// Begins with the version in force where another one runs.
     async fn consider(&mut self, client: &Client) -> Result<(), Fault> {
-        let Some(version) = self.known.current() else { return Ok(()) };
-        if version == self.running {
-            self.refused = None;
-        }
-        let is_refused = self.refused.as_ref().is_some_and(|it| it.version == version);
-        if version == self.running || is_refused || self.taking.is_some() {
+        let current = self.known.current_since();
+        let Some((version, _)) = current else { return Ok(()) };
+        if self.taking.is_some() || self.considered == current {
             return Ok(());
         }
+        self.considered = current;
         let published = match read_version(client, &self.keys, version).await? {
             Ok(Version { text, .. }) => Published { version, text, name: None },
             Err(error) => {
-                self.refuse(version, error.to_string());
-                self.event(&error.into());
+                self.refuse_unreadable(version, error);
                 return Ok(());
             }
         };
+        let digest = Some(published.digest());
+        if version == self.running && digest == self.digest {
+            self.refused = None;
+            return Ok(());
+        }
+        let is_refused = |it: &Refusal| it.version == version && it.digest == digest;
+        if self.refused.as_ref().is_some_and(is_refused) {
+            return Ok(());
+        }
         let (answer, answered) = oneshot::channel();
         let offer = Offer { published: published.clone(), answer };
         if self.offers.send(offer).await.is_ok() {
@@ -249,7 +273,8 @@ impl Agent {
         match outcome {
             Ok(()) => {
                 tracing::info!(version, "cluster: the published configuration is in force");
-                (self.running, self.refused) = (version, None);
+                (self.running, self.digest) = (version, Some(published.digest()));
+                self.refused = None;
                 self.keep(&published);
             }
             Err(reason) => {
@@ -259,7 +284,8 @@ impl Agent {
                     "cluster: the published configuration is refused, nothing has changed: \
                      {reason}"
                 );
-                self.refuse(version, reason);
+                let digest = Some(published.digest());
+                self.refuse(Refusal { version, digest, reason });
             }
         }
     }
@@ -271,9 +297,22 @@ impl Agent {
         }
     }
 
-    fn refuse(&mut self, version: u64, reason: String) {
+    fn refuse(&mut self, refusal: Refusal) {
         self.view.change(|state| state.refusals += 1);
-        self.refused = Some(Refusal { version, reason });
+        self.refused = Some(refusal);
+    }
+
+    /// Refuses a version that nobody can read, unless it has the number of the one that runs.
+    fn refuse_unreadable(&mut self, version: u64, error: ValueError) {
+        if version == self.running {
+            self.refused = None;
+            return;
+        }
+        let refusal = Refusal { version, digest: None, reason: error.to_string() };
+        if self.refused.as_ref() != Some(&refusal) {
+            self.refuse(refusal);
+            self.event(&error.into());
+        }
     }
 
     /// Copies what is known to the view.

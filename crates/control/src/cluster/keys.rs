@@ -22,6 +22,10 @@ pub struct EdgeEntry {
     pub admin: Option<String>,
     /// The version of the published configuration that it runs; 0 where it runs none.
     pub configuration: u64,
+    /// The digest of its text; none where it runs none, or where the edge is of a release that does
+    /// not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// A version that this edge refused.
     pub refused: Option<Refusal>,
     /// The names of its services.
@@ -33,6 +37,10 @@ pub struct EdgeEntry {
 pub struct Refusal {
     /// Number of the version that it refused.
     pub version: u64,
+    /// The digest of its text; none where nobody can read it, or where the edge is of a release
+    /// that does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// What is wrong with it, for people.
     pub reason: String,
 }

@@ -11,7 +11,10 @@ use super::{
 #[derive(Debug, Default)]
 pub(super) struct Known {
     members: BTreeMap<String, Entry>,
-    current: Option<u64>,
+    /// The version, and the revision at which it was put in force.
+    current: Option<(u64, i64)>,
+    /// Whether the identity of the cluster was removed.
+    is_unmarked: bool,
     /// The keys whose values nobody can read.
     unreadable: BTreeSet<String>,
 }
@@ -44,7 +47,8 @@ impl Known {
 
     fn learn_value(&mut self, keys: &Keys, key: &str, it: &KeyValue) -> Result<(), ValueError> {
         if key == keys.current() {
-            self.current = Some(keys::read("the number of a version", key, &it.value)?);
+            let version = keys::read("the number of a version", key, &it.value)?;
+            self.current = Some((version, it.mod_revision));
             return Ok(());
         }
         let Some(name) = key.strip_prefix(&keys.members()) else { return Ok(()) };
@@ -72,6 +76,8 @@ impl Known {
         self.unreadable.remove(&*key);
         if key == keys.current() {
             self.current = None;
+        } else if key == keys.marker() {
+            self.is_unmarked = true;
         } else if let Some(name) = key.strip_prefix(&keys.members()) {
             self.members.remove(name);
         }
@@ -85,7 +91,17 @@ impl Known {
 
     /// The version that is in force.
     pub(super) fn current(&self) -> Option<u64> {
+        self.current.map(|(version, _)| version)
+    }
+
+    /// The version that is in force, with the revision at which it was put in force.
+    pub(super) fn current_since(&self) -> Option<(u64, i64)> {
         self.current
+    }
+
+    /// Whether the identity of the cluster was removed since this was asked last.
+    pub(super) fn take_unmarked(&mut self) -> bool {
+        std::mem::take(&mut self.is_unmarked)
     }
 
     pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
@@ -138,6 +154,32 @@ mod tests {
         let gone = Event { kind: DELETED, ..put("/l/members/b", "", 0) };
         known.follow(&keys, &gone).unwrap();
         assert_eq!(known.elected(), Some("a"));
+    }
+
+    #[test]
+    fn a_version_that_is_put_in_force_again_is_told_from_the_one_of_its_number_before() {
+        let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
+        let version = |revision| {
+            let mut event = put("/l/configuration/current", "1", revision);
+            event.kv.iter_mut().for_each(|it| it.mod_revision = revision);
+            event
+        };
+        known.follow(&keys, &version(3)).unwrap();
+        let before = known.current_since();
+        known.follow(&keys, &Event { kind: DELETED, ..version(4) }).unwrap();
+        assert_eq!(known.current_since(), None);
+        known.follow(&keys, &version(5)).unwrap();
+        assert_eq!((before, known.current_since()), (Some((1, 3)), Some((1, 5))));
+    }
+
+    #[test]
+    fn an_identity_that_is_removed_is_noticed_once() {
+        let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
+        known.follow(&keys, &put("/l/cluster", "{}", 1)).unwrap();
+        assert!(!known.take_unmarked());
+        let gone = Event { kind: DELETED, ..put("/l/cluster", "", 0) };
+        known.follow(&keys, &gone).unwrap();
+        assert!(known.take_unmarked() && !known.take_unmarked());
     }
 
     #[test]

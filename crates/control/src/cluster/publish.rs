@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EdgeEntry, Fault, Settings, SharedServiceInfo, Version,
+    EdgeEntry, Fault, Published, Refusal, Settings, SharedServiceInfo, Version,
     agent::read_version,
     etcd::{
         Client, EtcdError,
@@ -23,7 +23,7 @@ pub struct Store {
 }
 
 /// What is in the store, for people and programs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Overview {
     /// The member of etcd that was asked.
     pub endpoint: String,
@@ -60,6 +60,26 @@ impl Overview {
     pub fn superseded(&self, version: u64) -> Option<u64> {
         self.current.filter(|current| *current != version)
     }
+
+    /// Whether an edge runs this version, and not another text that had its number in a store that
+    /// was before this one.
+    #[must_use]
+    pub fn is_run_by(&self, edge: &EdgeEntry, version: u64) -> bool {
+        edge.configuration == version && self.is_of(version, edge.digest.as_deref())
+    }
+
+    /// Why an edge has refused this version, if it has.
+    #[must_use]
+    pub fn refusal_by<'a>(&self, edge: &'a EdgeEntry, version: u64) -> Option<&'a Refusal> {
+        let refused = edge.refused.as_ref().filter(|it| it.version == version)?;
+        self.is_of(version, refused.digest.as_deref()).then_some(refused)
+    }
+
+    /// Whether this may be the digest of a version: edges of older releases tell none.
+    fn is_of(&self, version: u64, digest: Option<&str>) -> bool {
+        let stored = self.versions.iter().find(|it| it.version == version);
+        stored.zip(digest).is_none_or(|(stored, digest)| stored.digest == digest)
+    }
 }
 
 /// A version, without its text.
@@ -73,6 +93,8 @@ pub struct VersionInfo {
     pub by: String,
     /// Bytes of its text.
     pub bytes: usize,
+    /// The digest of its text, as edges tell of what they run.
+    pub digest: String,
 }
 
 /// An edge.
@@ -102,6 +124,9 @@ pub enum StoreError {
     /// There is nothing to go back to.
     #[error("no version is older than the one in force")]
     NothingOlder,
+    /// Nobody can read which version is in force.
+    #[error("{0}; remove it (`etcdctl del {key}`), and publish again", key = .0.key)]
+    Current(ValueError),
     /// The text is more than the store takes.
     #[error("the file has {0} bytes; etcd takes {max} at most", max = TEXT_MAX)]
     TooLarge(usize),
@@ -151,7 +176,8 @@ impl Store {
         }
         let current = self.current().await?;
         let numbers = self.numbers().await?;
-        let version = numbers.last().copied().unwrap_or(0).max(current.version) + 1;
+        let highest = numbers.last().copied().unwrap_or(0).max(current.version);
+        let version = highest.max(self.highest_run().await?).saturating_add(1);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (text, by) = (text.to_owned(), by.to_owned());
         let replaces = Some(current.version).filter(|version| *version > 0);
@@ -216,7 +242,7 @@ impl Store {
         let cluster = kept(marker, &mut unreadable).map(|marker| marker.id);
         let current = match self.current().await {
             Ok(current) => Some(current.version).filter(|version| *version > 0),
-            Err(StoreError::Fault(Fault::Value(error))) => {
+            Err(StoreError::Current(error)) => {
                 unreadable.push(error.to_string());
                 None
             }
@@ -283,14 +309,17 @@ impl Store {
         let key = String::from_utf8_lossy(&it.key);
         let Version { text, at_s, by, .. } = keys::read("a configuration", &key, &it.value)?;
         let number = key.strip_prefix(&self.keys.versions()).and_then(|it| it.parse().ok());
-        Ok(VersionInfo { version: number.unwrap_or(0), at_s, by, bytes: text.len() })
+        let (version, bytes) = (number.unwrap_or(0), text.len());
+        let digest = Published { version, text, name: None }.digest();
+        Ok(VersionInfo { version, at_s, by, bytes, digest })
     }
 
     async fn current(&self) -> Result<Current, StoreError> {
         let key = self.keys.current();
         let found = self.client.range(&key, "").await?;
         let Some(it) = found.kvs.first() else { return Ok(Current { version: 0, revision: 0 }) };
-        let version = keys::read("the number of a version", &key, &it.value)?;
+        let version = keys::read("the number of a version", &key, &it.value);
+        let version = version.map_err(StoreError::Current)?;
         Ok(Current { version, revision: it.mod_revision })
     }
 
@@ -302,6 +331,16 @@ impl Store {
             key.strip_prefix(&self.keys.versions()).and_then(|it| it.parse().ok())
         };
         Ok(found.kvs.iter().filter_map(number).collect())
+    }
+
+    /// The highest version that an edge runs: a store that has lost its data has not got it.
+    async fn highest_run(&self) -> Result<u64, StoreError> {
+        let members = self.client.prefix(&self.keys.members()).await?.kvs;
+        let runs = members.iter().filter_map(|it| {
+            let key = String::from_utf8_lossy(&it.key);
+            keys::read("a member", &key, &it.value).ok().map(|it: EdgeEntry| it.configuration)
+        });
+        Ok(runs.max().unwrap_or(0))
     }
 
     fn points_to(&self, version: u64) -> Operation {
@@ -335,6 +374,23 @@ const TEXT_MAX: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_edge_that_runs_another_text_of_this_number_does_not_run_the_version() {
+        let published = |text: &str| Published { version: 1, text: text.to_owned(), name: None };
+        let (old, new) = (published("# old").digest(), published("# new").digest());
+        let by = "here".to_owned();
+        let version = VersionInfo { version: 1, at_s: 0, by, bytes: 5, digest: new.clone() };
+        let overview = Overview { versions: vec![version], ..Overview::default() };
+        let refused = |digest| Some(Refusal { version: 1, digest, reason: "no".to_owned() });
+        for (digest, is_it) in [(Some(old), false), (Some(new), true), (None, true)] {
+            let refused = refused(digest.clone());
+            let edge = EdgeEntry { configuration: 1, digest, refused, ..EdgeEntry::default() };
+            assert_eq!(overview.is_run_by(&edge, 1), is_it, "{edge:?}");
+            assert_eq!(overview.refusal_by(&edge, 1).is_some(), is_it, "{edge:?}");
+            assert!(!overview.is_run_by(&edge, 2) && overview.refusal_by(&edge, 2).is_none());
+        }
+    }
 
     #[test]
     fn a_rollback_goes_back_to_what_ran_before_and_not_to_what_was_rolled_back_from() {

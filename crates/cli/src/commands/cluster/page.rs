@@ -7,7 +7,7 @@ use std::{
 
 use loadline_control::{
     acme::CertificateInfo,
-    cluster::{EdgeInfo, Overview, SharedGroupInfo, SharedServiceInfo},
+    cluster::{EdgeEntry, EdgeInfo, Overview, SharedGroupInfo, SharedServiceInfo},
 };
 
 use crate::commands::size;
@@ -39,7 +39,7 @@ pub(super) fn page(it: &Overview) -> String {
         text += &row("edge", "region", "loadline", "lease", "runs");
     }
     for EdgeInfo { name, member, lease_s } in &it.edges {
-        let (lease, runs) = (format!("{lease_s}s"), runs(member.configuration));
+        let (lease, runs) = (format!("{lease_s}s"), runs(it, member));
         text += &row(name, &member.region, &member.release, &lease, &runs);
         if let Some(refused) = &member.refused {
             let _ = writeln!(text, "  refused version {}: {}", refused.version, refused.reason);
@@ -121,13 +121,12 @@ pub(super) fn outcome(it: &Overview, version: u64) -> String {
     let superseded = it.superseded(version).map(|now| format!("superseded by version {now}"));
     let mut text = String::new();
     for EdgeInfo { name, member, .. } in &it.edges {
-        let refused = member.refused.as_ref().filter(|refused| refused.version == version);
-        let _ = match refused {
-            _ if member.configuration == version => writeln!(text, "{name}: runs it"),
+        let _ = match it.refusal_by(member, version) {
+            _ if it.is_run_by(member, version) => writeln!(text, "{name}: runs it"),
             Some(refused) => writeln!(text, "{name}: refused it: {}", refused.reason),
             None => {
                 let reason = superseded.as_deref().unwrap_or("has not answered");
-                writeln!(text, "{name}: {reason}, {}", runs(member.configuration))
+                writeln!(text, "{name}: {reason}, {}", runs(it, member))
             }
         };
     }
@@ -137,6 +136,11 @@ pub(super) fn outcome(it: &Overview, version: u64) -> String {
     text
 }
 
-fn runs(version: u64) -> String {
-    if version == 0 { "its own file".to_owned() } else { format!("version {version}") }
+/// What an edge runs. Before the store lost its data another text may have had the number.
+fn runs(it: &Overview, member: &EdgeEntry) -> String {
+    match member.configuration {
+        0 => "its own file".to_owned(),
+        version if it.is_run_by(member, version) => format!("version {version}"),
+        version => format!("another version {version}"),
+    }
 }

@@ -89,6 +89,7 @@ impl Agent {
             release: self.identity.release.clone(),
             admin: self.identity.admin.clone(),
             configuration: self.running,
+            digest: self.digest.clone(),
             refused: self.refused.clone(),
             services: (self.identity.services)(),
         };
