@@ -1,6 +1,6 @@
 //! What goes wrong with a store: each has a message, a metric, and requests are answered.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use crate::{
     certificates,
@@ -8,6 +8,7 @@ use crate::{
     edge::{Edge, service},
     etcd::Etcd,
     served::Worker,
+    traffic::{Demand, Server},
 };
 
 /// Waits for this fault of the edge, of which the log has to say this.
@@ -37,6 +38,22 @@ fn a_wrong_password_is_told_and_the_right_one_is_taken() {
     assert_told(&edge, "denied", &["invalid user ID or password", "`password_file`"]);
     user(etcd.folder(), "password\n");
     edge.until(|it| it["joined"] == true && it["fault"].is_null());
+}
+
+#[test]
+fn a_store_that_begins_to_ask_for_a_user_is_told_of_and_capacity_is_shared_again_after_it() {
+    let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
+    let web = service("web", &server.address) + "max_rate = \"100/s\"\n";
+    let edge = Edge::of(&etcd, "edge-1", "when_away = \"keep\"", &web).start();
+    edge.until(|it| it["sharing"]["leased"] == true);
+    let _demand = Demand::begin(&edge.traffic, 2, 20);
+    etcd.ask_for_passwords("readwrite", "/loadline/");
+    assert_told(&edge, "denied", &["user name is empty", "`password_file`"]);
+    edge.until(|it| it["sharing"]["leased"] == false && it["fault"]["kind"] == "denied");
+    etcd.control(&["--user", "root:rootword", "auth", "disable"]);
+    edge.until(|it| it["sharing"]["leased"] == true && it["fault"].is_null());
+    let told = edge.log().matches("user name is empty; this edge").count();
+    assert!((1..=2).contains(&told), "not a line for each attempt: {}", edge.log());
 }
 
 #[test]

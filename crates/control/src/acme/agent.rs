@@ -296,10 +296,15 @@ impl Agent {
                 tracked.progress = progress;
             }
             Done::Shared(fault) => {
-                if fault.is_some() {
+                let fault = fault.map(|fault| fault.to_string());
+                if let Some(fault) = &fault {
                     tracked.postpone();
+                    // Once, until it goes well again or something else is wrong.
+                    if known.fault.as_ref() != Some(fault) {
+                        tracing::warn!(file, "acme: left to the other edges: {fault}");
+                    }
                 }
-                known.fault = fault.map(|fault| fault.to_string());
+                known.fault = fault;
             }
         }
         drop(view);

@@ -387,12 +387,12 @@ async fn next(
 }
 
 /// How long to wait after so many failures in a row: longer each time, and not all at once.
-fn wait(failures: u32) -> Duration {
+pub(super) fn wait(failures: u32) -> Duration {
     let longest = FIRST_WAIT * 2_u32.pow(failures.min(5));
     longest.mul_f64(rand::random_range(0.5..1.0))
 }
 
 /// A connection that lasted this long was a good one.
-const CALM: Duration = Duration::from_secs(10);
+pub(super) const CALM: Duration = Duration::from_secs(10);
 /// The waits are up to 32 times this, 6.4 s.
 const FIRST_WAIT: Duration = Duration::from_millis(200);

@@ -66,6 +66,12 @@ impl Fault {
             if message.contains("invalid auth token"))
     }
 
+    /// Whether every connection to the store meets it, so that it is enough that the agent tells of
+    /// it, or another connection mends it.
+    pub(super) fn is_of_all(&self) -> bool {
+        matches!(self.kind(), "unreachable" | "unavailable") || self.is_old_token()
+    }
+
     /// Whether the connection is of use all the same.
     pub(super) fn is_of_the_request(&self) -> bool {
         match self {

@@ -2,13 +2,14 @@
 
 use std::{
     ops::ControlFlow::{self, Break, Continue},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::{sync::Notify, time::sleep};
 
 use super::{
     Fault, Settings, View,
+    agent::{CALM, wait},
     etcd::{
         Client,
         message::{Event, KeyValue, WatchResponse},
@@ -41,8 +42,9 @@ impl Followed<'_> {
     /// alone. Ends when `follower` breaks off, or who admits is gone: the process ends then.
     pub(super) async fn follow(self, follower: &impl Follower) {
         let mut admitted = self.view.admitted();
-        let mut first = 0;
+        let (mut first, mut refusals) = (0, 0);
         while admitted.wait_for(|admitted| *admitted).await.is_ok() {
+            let begun = Instant::now();
             let fault = match Client::connect(self.settings, first).await {
                 Ok((client, index)) => {
                     first = index + 1;
@@ -57,20 +59,34 @@ impl Followed<'_> {
                 }
                 Err(error) => Some(error.into()),
             };
-            // What is wrong with the store is told and counted by the agent, which has met it too.
-            if let Some(fault) = fault {
-                tracing::debug!(self.prefix, "{fault}");
-            }
             if follower.lost().is_break() {
                 return;
             }
-            sleep(WAIT.mul_f64(rand::random_range(0.5..1.0))).await;
+            if begun.elapsed() > CALM {
+                refusals = 0;
+            }
+            let pause = match fault.filter(|fault| !fault.is_of_all()) {
+                Some(fault) => {
+                    self.view.part_fault(&self.unfollowed(), &fault);
+                    refusals += 1;
+                    // Each attempt may cost the store a login.
+                    wait(refusals)
+                }
+                None => WAIT.mul_f64(rand::random_range(0.5..1.0)),
+            };
+            sleep(pause).await;
         }
+    }
+
+    /// What does not work while the connection is refused.
+    fn unfollowed(&self) -> String {
+        format!("`{}` is not followed", self.prefix)
     }
 
     /// Until the connection fails, or `follower` breaks off.
     async fn follow_over(&self, client: Client, follower: &impl Follower) -> Result<(), Fault> {
         let all = client.prefix(self.prefix).await?;
+        self.view.part_well(&self.unfollowed());
         let revision = all.header.map_or(0, |header| header.revision);
         // What changes meanwhile comes by the watch, however late that is opened.
         let mut listens = follower.connected(client.clone(), revision, all.kvs);
@@ -94,5 +110,5 @@ pub(super) fn unless_gone<E>(sent: Result<(), E>) -> ControlFlow<()> {
     sent.map_or(Break(()), Continue)
 }
 
-/// From the end of one connection to the next, at most.
+/// From the end of one connection to the next, at most, where the store was away.
 const WAIT: Duration = Duration::from_millis(250);

@@ -128,9 +128,15 @@ impl<C: Checking> SharedHealth<C> {
         loop {
             if self.keyspace.is_connected() {
                 match self.keyspace.lock(&name, Vec::new(), (&name, 0)).await {
-                    Ok(Some(hold)) => return hold,
+                    Ok(Some(hold)) => {
+                        self.shown.part_well(UNSHARED);
+                        return hold;
+                    }
                     Ok(None) => {}
-                    Err(fault) => tracing::debug!("checks are not shared: {fault}"),
+                    Err(fault) if fault.is_of_all() => {
+                        tracing::debug!("{UNSHARED}: {fault}");
+                    }
+                    Err(fault) => self.shown.part_fault(UNSHARED, &fault),
                 }
             }
             sleep(AGAIN).await;
@@ -225,6 +231,9 @@ fn is_there(servers: &BTreeMap<String, BTreeSet<SocketAddr>>, key: &str) -> bool
     let found = parts(key).map(|(service, server)| (servers.get(service), server));
     found.is_some_and(|(servers, server)| servers.is_some_and(|all| all.contains(&server)))
 }
+
+/// What does not work while the store takes nothing of this edge's checks.
+const UNSHARED: &str = "checks of servers are not shared";
 
 /// Time between two attempts to enter.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -228,7 +228,7 @@ impl Sharing {
     /// The store did not do something, which is tried again.
     fn failed(&mut self, error: &EtcdError) {
         if !error.is_of_the_request() {
-            // The agent tells of it, which has met it too.
+            // The link tells of it, where it meets it with another connection.
             tracing::debug!("sharing: {error}");
             self.broken.notify_waiters();
             return;

@@ -229,9 +229,7 @@ impl Tracked {
             let done = tokio::select! {
                 done = work => done,
                 () = locked.lost() => {
-                    let fault = Fault::local("the store of the cluster is away");
-                    tracing::warn!(file, "acme: left to the other edges: {fault}");
-                    Done::Shared(Some(fault))
+                    Done::Shared(Some(Fault::local("the store of the cluster is away")))
                 }
             };
             locked.release().await;
