@@ -14,6 +14,7 @@ use loadline_core::{
 use super::{
     Front,
     account::Authority,
+    client::with_retry_after,
     disk::{KeptOrder, Progress},
     fault::{Fault, again},
     issued::{Issued, new_key, now_s, request, validation},
@@ -55,14 +56,15 @@ impl Drop for Answer<'_> {
 impl Attempt {
     /// Tries it; the certificate is kept and shown then. With it, how the next attempt stands.
     pub(super) async fn run(mut self) -> (Result<Issued, Fault>, Progress) {
-        let fault = match self.obtain().await {
+        let (obtained, retry_after_s) = with_retry_after(self.obtain()).await;
+        let fault = match obtained {
             Ok(issued) => return (Ok(issued), renewed()),
             Err(fault) => fault,
         };
         self.authority.learn(fault.failure).await;
         let order = self.progress.order.take().filter(|_| fault.failure.keeps_order());
         let failures = self.progress.failures.saturating_add(1);
-        let wait_s = wait_s(failures, self.authority.client.take_retry_after(), rand::random());
+        let wait_s = wait_s(failures, retry_after_s, rand::random());
         let name = &self.name;
         tracing::warn!(name, failures, retry_in_s = wait_s, "acme: no certificate: {fault}");
         self.progress = Progress { failures, not_before_s: now_s() + wait_s, order };

@@ -57,7 +57,11 @@ impl Folder {
 
     /// What the account is; none where there is none yet.
     pub(super) fn account<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
-        self.json(ACCOUNT)
+        self.json(ACCOUNT).map_err(|error| {
+            let path = self.path.join(ACCOUNT).display().to_string();
+            let why = format!("`{path}`: {error}; remove it, and another account is made");
+            io::Error::new(error.kind(), why)
+        })
     }
 
     pub(super) fn keep_account(&self, account: &impl Serialize) -> io::Result<()> {
@@ -147,6 +151,15 @@ mod tests {
         }
         folder.keep_progress("a.test", &Progress::default()).unwrap();
         assert!(!path.join("a.test.json").exists());
+    }
+
+    #[test]
+    fn an_account_that_is_damaged_is_told_with_its_file_and_what_helps() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap().unwrap();
+        fs::write(place.path().join(ACCOUNT), "{ \"email\": ").unwrap();
+        let told = folder.account::<serde_json::Value>().unwrap_err().to_string();
+        assert!(told.contains("/account.json`: EOF") && told.contains("remove it"), "{told}");
     }
 
     #[test]

@@ -40,9 +40,13 @@ impl Issued {
             return Err(Fault::refused("there is no certificate"));
         };
         let server = ServerName::try_from(name).map_err(Fault::refused)?;
-        EndEntityCert::try_from(&first)
-            .and_then(|it| it.verify_is_valid_for_subject_name(&server))
-            .map_err(|error| Fault::refused(format!("not for `{name}`: {error}")))?;
+        let certificate = EndEntityCert::try_from(&first);
+        let certificate = certificate.map_err(|_| Fault::refused("the certificate is damaged"))?;
+        if certificate.verify_is_valid_for_subject_name(&server).is_err() {
+            let names: Vec<_> = certificate.valid_dns_names().collect();
+            let names = if names.is_empty() { "no name".to_owned() } else { names.join(", ") };
+            return Err(Fault::refused(format!("it is for {names}, not for `{name}`")));
+        }
         CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
             .map_err(Fault::refused)?;
         let (_, parsed) = X509Certificate::from_der(&first).map_err(Fault::refused)?;
@@ -93,4 +97,20 @@ pub(super) fn validation(name: &str, digest: &[u8]) -> Result<Pair, Fault> {
 /// Seconds since 1970.
 pub(super) fn now_s() -> u64 {
     UnixTime::now().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_for_other_names_is_refused_with_the_names_that_it_is_for() {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(["b.test".to_owned(), "*.c.test".to_owned()]).unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let pem = format!("{}\n{}", key.serialize_pem().trim_end(), certificate.pem());
+        assert!(Issued::read(&pem, "b.test").is_ok());
+        let fault = Issued::read(&pem, "a.test").unwrap_err();
+        assert_eq!(fault.why, "it is for b.test, *.c.test, not for `a.test`");
+    }
 }

@@ -9,6 +9,7 @@ use super::{Done, Front};
 use crate::acme::{
     account::Authority,
     attempt::Attempt,
+    client::with_retry_after,
     disk::Progress,
     fault::Fault,
     issued::{Issued, now_s},
@@ -185,10 +186,11 @@ impl Tracked {
                 let account = authority.account().await?;
                 Ok::<_, Fault>(account.renewal_info(&identifier).await?)
             };
-            let answer = answer.await.inspect_err(|fault| {
+            let (answer, retry_after_s) = with_retry_after(answer).await;
+            let answer = answer.inspect_err(|fault| {
                 tracing::debug!(file, %fault, "acme: no renewal information");
             });
-            let (window, wait_s) = answer.ok().map_or((None, None), |(info, wait)| {
+            let (window, wait_s) = answer.ok().map_or((None, retry_after_s), |(info, wait)| {
                 let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
                 let window = info.suggested_window;
                 let [start_s, end_s] =
