@@ -77,6 +77,9 @@ fn a_list_that_is_broken_at_the_start_is_told_by_check_and_by_serve() {
     }
     fs::write(&list, "servers = [\"10.0.0.1:80\", \"10.0.0.2:80\"]").unwrap();
     let check = Command::new(env!("CARGO_BIN_EXE_loadline")).arg("check").arg(&file).output();
-    let said = String::from_utf8(check.unwrap().stdout).unwrap();
+    let check = check.unwrap();
+    let said = String::from_utf8(check.stdout).unwrap();
     assert!(said.contains("2 servers of the file") && said.contains("web.toml"), "{said}");
+    let logged = String::from_utf8(check.stderr).unwrap();
+    assert!(!logged.contains("10.0.0.1:80"), "{logged}");
 }

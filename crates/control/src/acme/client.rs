@@ -72,7 +72,7 @@ fn note_retry_after(seconds: u64) {
 /// section 10.2.3).
 fn seconds(value: &str, now_s: u64) -> Option<u64> {
     let (value, now) = (value.trim(), UnixTime::from_secs(now_s.cast_signed()));
-    let until = || Some(parse_date(value.as_bytes(), now)?.since(now).as_secs());
+    let until = || Some(parse_date(value.as_bytes(), now)?.since(now).to_std().as_secs());
     value.parse().ok().or_else(until)
 }
 

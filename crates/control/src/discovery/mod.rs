@@ -109,13 +109,14 @@ pub(crate) fn check(path: &Path, may_be_empty: bool) -> Result<(), String> {
     fits.then_some(()).ok_or_else(|| "it lists no server".to_owned())
 }
 
-/// Reads the lists that `fleet` names and that are files: for a check, which asks nobody.
+/// Reads the lists that `fleet` names and that are files: for a check, which asks nobody and logs
+/// nothing.
 ///
 /// # Errors
 /// [`DiscoveryError`] for the first that cannot be used.
 pub fn read(fleet: &Fleet) -> Result<Lists, DiscoveryError> {
     let mut lists = Lists::default();
-    read_again(&mut lists, fleet, Instant::ZERO)?;
+    read_again(&mut lists, fleet, Instant::ZERO, Lists::take)?;
     Ok(lists)
 }
 
@@ -149,13 +150,21 @@ pub(crate) fn begin_again(
     now: Instant,
 ) -> Result<Lists, DiscoveryError> {
     let mut lists = before;
-    read_again(&mut lists, fleet, now)?;
+    read_again(&mut lists, fleet, now, take)?;
     ask_first(&mut lists, names, now);
     Ok(lists)
 }
 
+/// Takes an answer about a list in.
+type Take = fn(&mut Lists, Instant, &Source, Result<Vec<Listed>, String>) -> Outcome;
+
 /// Follows the lists that `fleet` names, and reads every file among them.
-fn read_again(lists: &mut Lists, fleet: &Fleet, now: Instant) -> Result<(), DiscoveryError> {
+fn read_again(
+    lists: &mut Lists,
+    fleet: &Fleet,
+    now: Instant,
+    take: Take,
+) -> Result<(), DiscoveryError> {
     lists.follow(fleet);
     let files = lists.sources().cloned().collect();
     for (source, answer) in read_files(files) {

@@ -327,12 +327,17 @@ impl Listed {
     }
 
     /// The servers of SRV records: address, priority and weight of each. A weight of up to 65,535
-    /// becomes its part of 1000 where one is larger than that, and at least 1: RFC 2782
-    /// gives a weight of 0 "a very small chance".
+    /// becomes its part of 1000 where one of its priority is larger than that (RFC 2782 compares
+    /// no others), and at least 1: the RFC gives a weight of 0 "a very small chance".
     #[must_use]
     pub fn of_services(records: &[(SocketAddr, u16, u16)]) -> Vec<Self> {
-        let largest = records.iter().map(|it| u32::from(it.2)).max().unwrap_or(0).max(WEIGHT_MAX);
+        let mut largest = BTreeMap::new();
+        for &(_, priority, weight) in records {
+            let known = largest.entry(priority).or_insert(WEIGHT_MAX);
+            *known = u32::from(weight).max(*known);
+        }
         let listed = records.iter().map(|&(address, priority, weight)| {
+            let largest = largest.get(&priority).copied().unwrap_or(WEIGHT_MAX);
             let weight = (u32::from(weight) * WEIGHT_MAX / largest).max(1);
             Self { address, weight, priority }
         });
@@ -370,14 +375,20 @@ impl Change {
     }
 }
 
-/// "+10.0.0.1:80 -10.0.0.2:80 ~10.0.0.3:80", the last with another weight or priority.
+/// "+10.0.0.1:80 -10.0.0.2:80 ~10.0.0.3:80", the last with another weight or priority; of each
+/// kind the first ten, and how many more there are.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = [('+', &self.added), ('-', &self.removed), ('~', &self.altered)];
-        let each = kinds.iter().flat_map(|(sign, list)| list.iter().map(move |it| (sign, it)));
-        for (index, (sign, server)) in each.enumerate() {
-            let space = if index == 0 { "" } else { " " };
-            write!(f, "{space}{sign}{server}")?;
+        let mut space = "";
+        for (sign, list) in [('+', &self.added), ('-', &self.removed), ('~', &self.altered)] {
+            for server in list.iter().take(SHOWN_MAX) {
+                write!(f, "{space}{sign}{server}")?;
+                space = " ";
+            }
+            let more = list.len().saturating_sub(SHOWN_MAX);
+            if more > 0 {
+                write!(f, " {sign}... and {more} more")?;
+            }
         }
         Ok(())
     }
@@ -391,6 +402,9 @@ fn sources(fleet: &Fleet) -> impl Iterator<Item = &Source> {
 fn groups_mut(fleet: &mut Fleet) -> impl Iterator<Item = &mut Group> {
     fleet.services.iter_mut().flat_map(|service| &mut service.groups)
 }
+
+/// Servers of each kind in the text of a change.
+const SHOWN_MAX: usize = 10;
 
 /// The largest weight of a server.
 const WEIGHT_MAX: u32 = 1_000;
@@ -435,6 +449,9 @@ mod tests {
         let heavy = Listed { weight: 5, ..server(2) };
         let change = Change::between(&[server(1), server(2)], &[heavy, server(3)]);
         assert_eq!(change.to_string(), "+10.0.0.3:80 -10.0.0.1:80 ~10.0.0.2:80");
+        let many: Vec<Listed> = (1..=112).map(server).collect();
+        let told = Change::between(&[server(113)], &many).to_string();
+        assert!(told.contains(" +10.0.0.10:80 +... and 102 more -10.0.0.113:80"), "{told}");
     }
 
     #[test]
@@ -548,6 +565,8 @@ mod tests {
             weights(&[(address(1), 0, 60_000), (address(2), 0, 30_000)]),
             [(1000, 0), (500, 0)]
         );
+        let records = [(address(1), 0, 60_000), (address(3), 10, 5), (address(4), 10, 15)];
+        assert_eq!(weights(&records), [(1000, 0), (5, 10), (15, 10)], "each priority by itself");
     }
 
     #[test]
