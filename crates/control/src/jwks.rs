@@ -8,9 +8,11 @@
 //! When a URL is asked is decided by [`loadline_core::jwt::Refresh`]. None of it carries traffic.
 //!
 //! A key that verifies nothing here is passed over, as section 5 of the RFC wants it. A set without
-//! any other is an error, which says why of each of them.
+//! any other is an error, which says why of each of them; a URL whose set is empty has withdrawn
+//! its keys.
 
 mod agent;
+mod view;
 
 use std::{fs, path::Path, pin::Pin, sync::Arc};
 
@@ -20,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::admin::LiveConfiguration;
 use agent::Agent;
+pub use view::View;
 
 /// What verifies tokens with the keys of URLs.
 pub trait Front: Send + Sync + 'static {
@@ -45,11 +48,11 @@ pub struct Known {
 }
 
 /// Asks the URLs that `site` names for their keys. What asks ends with the last of them, and begins
-/// anew after a reload that has one.
-pub async fn follow(site: Arc<LiveConfiguration>, front: Arc<dyn Front>) {
+/// anew after a reload that has one. `view` shows what comes of it.
+pub async fn follow(site: Arc<LiveConfiguration>, front: Arc<dyn Front>, view: View) {
     let mut reloads = site.reloads();
     loop {
-        Agent::new(front.clone()).run(&site, &mut reloads).await;
+        Agent::new(front.clone(), view.clone()).run(&site, &mut reloads).await;
         // The sender is part of the site.
         if reloads.changed().await.is_err() {
             return;
@@ -84,6 +87,10 @@ fn parse(text: &[u8], secrets: Secrets) -> Result<KeySet, String> {
         Value::Object(one) if one.contains_key("kty") => std::slice::from_ref(&read),
         _ => read["keys"].as_array().ok_or("neither `keys` nor `kty` is in it")?.as_slice(),
     };
+    // An issuer may have none any more; a file that has none is a mistake.
+    if list.is_empty() && secrets == Secrets::Refused {
+        return Ok(KeySet::default());
+    }
     if list.len() > KEYS_MAX {
         return Err(format!("{} keys, of which a token would be tried with each", list.len()));
     }
@@ -234,6 +241,10 @@ mod tests {
             let told = parse(text.as_bytes()).unwrap_err();
             assert!(told.starts_with(why), "{text}: {told}");
         }
+        let published = super::parse(b"{ \"keys\": [] }", Secrets::Refused);
+        assert!(published.unwrap().is_empty(), "all are withdrawn");
+        let unusable = super::parse(b"{ \"keys\": [{}] }", Secrets::Refused);
+        assert!(unusable.unwrap_err().starts_with("no key that verifies tokens"));
         let secret = format!("{{ \"kty\": \"oct\", \"k\": \"{}\" }}", "A".repeat(43));
         assert!(parse(secret.as_bytes()).is_ok());
         let told = super::parse(secret.as_bytes(), Secrets::Refused).unwrap_err();

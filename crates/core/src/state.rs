@@ -15,6 +15,7 @@ mod certificate;
 mod cluster;
 mod counter;
 mod forwarding;
+mod jwt;
 mod listener;
 mod measure;
 mod standby;
@@ -37,6 +38,7 @@ pub use forwarding::{
     Flow, FlowEnd, FlowEndError, FlowFilter, ForwardedServer, Forwarding, ForwardingRates,
     Frontend, Traffic,
 };
+pub use jwt::JwtKeys;
 pub use listener::Listener;
 pub use measure::Baseline;
 use serde::{Deserialize, Serialize};
@@ -95,6 +97,9 @@ pub struct State {
     /// Certificates by ACME, with the state of their renewal; absent if no listener has `acme`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acme: Vec<AcmeCertificate>,
+    /// Keys of JSON Web Tokens that are fetched; absent if no `jwt` has a URL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jwt: Vec<JwtKeys>,
     /// The cache; absent if no route has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,

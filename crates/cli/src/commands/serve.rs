@@ -30,7 +30,6 @@ use loadline_control::{
     Loaded, Moment, Process, Trust,
     admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
     discovery::{self, NameServers},
-    jwks,
 };
 use loadline_core::{
     decide::{discovery::Lists, ending::Ending},
@@ -61,7 +60,7 @@ use fixed::Fixed;
 use follow::{Changed, Follower};
 use handover::{HandoverState, InheritedState, Successor};
 use identity::Identity;
-use keys::Verifying;
+use keys::Keys;
 use notify::notify;
 use pid_file::PidFile;
 use reader::Reader;
@@ -188,6 +187,7 @@ struct Edge {
     pid_file: Option<PidFile>,
     cluster: Cluster,
     acme: Acme,
+    keys: Keys,
 }
 
 /// Why a process ends.
@@ -247,9 +247,9 @@ impl Edge {
             let handle = proxy.handle();
             forwarder.follow(move || handle.plan()).map_err(Failure::running)?;
         }
-        let (handle, view, acme) = (proxy.handle(), cluster.view(), Acme::default());
-        let (forwarded, issued) = (forwarder.clone(), acme.view.clone());
-        let running = Running { proxy: handle, forwarder: forwarded, cluster: view, acme: issued };
+        let (acme, keys) = (Acme::default(), Keys::default());
+        let views = (acme.view.clone(), keys.view.clone());
+        let running = Running::new(proxy.handle(), forwarder.clone(), cluster.view(), views);
         let site = Arc::new(site(running, (begun, lists), (args, fixed), in_force));
         site.restore(&inherited_state.changes);
         let admin = administration.map(|it| it.start(site.clone())).transpose();
@@ -270,6 +270,7 @@ impl Edge {
             pid_file,
             cluster,
             acme,
+            keys,
         })
     }
 
@@ -297,8 +298,7 @@ impl Edge {
     /// takes its time is done here: the next signal may be the one that ends it.
     async fn until_ended(&mut self, signals: &mut Signals) -> anyhow::Result<Outcome> {
         tokio::spawn(discovery::follow_names(self.site.clone()));
-        let verifying = Arc::new(Verifying(self.proxy.handle()));
-        tokio::spawn(jwks::follow(self.site.clone(), verifying));
+        self.keys.begin(self.site.clone(), self.proxy.handle());
         let admin = self.admin.as_ref().map(|(_, admin)| admin.place.to_string());
         self.acme.begin(self.site.clone(), self.proxy.handle(), self.cluster.store());
         self.cluster.join(&self.site, self.proxy.handle(), admin);

@@ -203,6 +203,23 @@ fn keys_of_a_url_change_while_requests_run_and_none_of_them_fails() {
 }
 
 #[test]
+fn an_issuer_that_publishes_no_key_any_more_has_withdrawn_all_of_them() {
+    let worker = Process::fixed();
+    let signer = Signer::new("a");
+    let issuer = Publisher::of(&[&signer]);
+    let path = file("tokens.toml", &config(&issuer.url, &worker.address));
+    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    assert_eq!(status(&proxy, &signer), "200");
+    issuer.publish(&[]);
+    // A key that is not known makes for a fetch.
+    assert_eq!(status(&proxy, &Signer::new("made-up")), "401");
+    assert_eq!(status(&proxy, &signer), "401");
+    let log = proxy.terminate().log;
+    assert!(log.contains("all keys are withdrawn"), "{log}");
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn the_log_names_nobody_whose_token_is_signed_by_a_key_that_the_issuer_does_not_have() {
     let worker = Process::fixed();
     let (signer, forger) = (Signer::new("alice"), Signer::new("root"));

@@ -20,6 +20,7 @@ mod pieces;
 mod servers;
 mod services;
 mod standby;
+mod tokens;
 
 use std::{borrow::Borrow, fmt, ops::Range};
 
@@ -125,6 +126,7 @@ fn families() -> impl Iterator<Item = (Option<Extent>, &'static dyn Family)> {
         (now(Part::Servers), servers::FAMILIES),
         (None, cache::FAMILIES),
         (None, certificates::FAMILIES),
+        (None, tokens::FAMILIES),
         (None, cluster::FAMILIES),
         (now(Part::Service), failures::FAMILIES),
         (None, forwarding::FAMILIES),
@@ -291,8 +293,8 @@ pub(super) mod tests {
 
     use loadline_core::state::{
         AcmeCertificate, Certificate, Cluster, Counts, Discovery, ForwardedServer, Forwarding,
-        Group, Histogram, Limits, Server, Service, ServiceCounter, SharedGroup, SharedService,
-        Sharing, Traffic,
+        Group, Histogram, JwtKeys, Limits, Server, Service, ServiceCounter, SharedGroup,
+        SharedService, Sharing, Traffic,
     };
 
     use super::*;
@@ -325,6 +327,7 @@ pub(super) mod tests {
             listeners: vec![listener],
             certificates: vec![certificate],
             acme: vec![AcmeCertificate { file: named(), ..AcmeCertificate::default() }],
+            jwt: vec![JwtKeys { url: named(), ..JwtKeys::default() }],
             services: vec![service],
             forwarding: Some(forwarding),
             cluster: Some(cluster),

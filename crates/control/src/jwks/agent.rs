@@ -22,12 +22,13 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Front, Known, Secrets, parse};
+use super::{Front, Known, Secrets, View, parse};
 use crate::{admin::LiveConfiguration, https::Client};
 
 /// Asks URLs for their keys, again and again.
 pub(super) struct Agent {
     front: Arc<dyn Front>,
+    view: View,
     began: StdInstant,
     urls: BTreeMap<KeyUrl, Followed>,
     under_way: JoinSet<Done>,
@@ -55,9 +56,9 @@ struct Fetched {
 }
 
 impl Agent {
-    pub(super) fn new(front: Arc<dyn Front>) -> Self {
+    pub(super) fn new(front: Arc<dyn Front>, view: View) -> Self {
         let (urls, under_way) = (BTreeMap::new(), JoinSet::new());
-        Self { front, began: StdInstant::now(), urls, under_way }
+        Self { front, view, began: StdInstant::now(), urls, under_way }
     }
 
     /// Ends once nothing names a URL any more.
@@ -100,6 +101,7 @@ impl Agent {
             self.front.tell(url, Known { keys: None, answered, is_away: true });
         }
         self.urls.retain(|url, _| wanted.contains(url));
+        self.view.follow(wanted.iter().map(|url| &*url.url));
         for url in wanted {
             if let Entry::Vacant(entry) = self.urls.entry(url) {
                 // Whoever asked before gets its answer when the first fetch ends.
@@ -145,8 +147,14 @@ impl Agent {
         let now = self.now();
         let Some(followed) = self.urls.get_mut(&url) else { return };
         match fetched {
-            Ok(fetched) => followed.take(&url, fetched, now),
-            Err(error) => followed.fail(&url, &error, now),
+            Ok(fetched) => {
+                self.view.succeed(&url.url, fetched.keys.keys().len());
+                followed.take(&url, fetched, now);
+            }
+            Err(error) => {
+                self.view.fail(&url.url, &error);
+                followed.fail(&url, &error, now);
+            }
         }
         followed.answered = asked.max(followed.answered);
         self.front.tell(&url, followed.known());
@@ -166,7 +174,11 @@ impl Followed {
         self.refresh.succeed(now, max_age, are_others);
         // The same keys stay the same set, so that tokens that are known stay known.
         if are_others {
-            tracing::info!(url, keys = count, "jwt: other keys are in force");
+            if count == 0 {
+                tracing::warn!(url, "jwt: all keys are withdrawn, no token is accepted");
+            } else {
+                tracing::info!(url, keys = count, "jwt: other keys are in force");
+            }
             self.keys = Some(Arc::new(keys));
         } else if was_failing {
             tracing::info!(url, "jwt: the keys can be fetched again");

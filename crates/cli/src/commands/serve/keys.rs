@@ -1,13 +1,29 @@
 //! Keys of tokens: the proxy verifies with those that the control half fetches.
 
-use std::pin::Pin;
+use std::{pin::Pin, sync::Arc};
 
-use loadline_control::jwks::{Front, Known};
+use loadline_control::{
+    admin::LiveConfiguration,
+    jwks::{self, Front, Known, View},
+};
 use loadline_core::jwt::KeyUrl;
 use loadline_proxy::runtime::Handle;
 
+/// How it goes with the keys that are fetched.
+#[derive(Default)]
+pub(super) struct Keys {
+    pub(super) view: View,
+}
+
+impl Keys {
+    /// Begins to fetch those that `site` names. Must be called inside a runtime.
+    pub(super) fn begin(&self, site: Arc<LiveConfiguration>, proxy: Handle) {
+        tokio::spawn(jwks::follow(site, Arc::new(Verifying(proxy)), self.view.clone()));
+    }
+}
+
 /// What verifies tokens with the keys that are fetched.
-pub(super) struct Verifying(pub(super) Handle);
+struct Verifying(Handle);
 
 impl Front for Verifying {
     fn asked(&self, url: &KeyUrl) -> u64 {

@@ -6,6 +6,7 @@ use loadline_control::{
     acme,
     admin::{Engine, Survey},
     cluster::View,
+    jwks,
 };
 use loadline_core::{
     fleet::Fleet,
@@ -24,6 +25,18 @@ pub(super) struct Running {
     /// None where this edge is alone.
     pub(super) cluster: Option<View>,
     pub(super) acme: acme::View,
+    keys: jwks::View,
+}
+
+impl Running {
+    pub(super) fn new(
+        proxy: Handle,
+        forwarder: Option<Arc<Forwarder>>,
+        cluster: Option<View>,
+        (acme, keys): (acme::View, jwks::View),
+    ) -> Self {
+        Self { proxy, forwarder, cluster, acme, keys }
+    }
 }
 
 impl Engine for Running {
@@ -33,6 +46,7 @@ impl Engine for Running {
             forwarder: self.forwarder.clone(),
             cluster: self.cluster.clone(),
             acme: self.acme.clone(),
+            keys: self.keys.clone(),
         })
     }
 
@@ -69,6 +83,7 @@ struct SurveyOfBoth {
     forwarder: Option<Arc<Forwarder>>,
     cluster: Option<View>,
     acme: acme::View,
+    keys: jwks::View,
 }
 
 impl Survey for SurveyOfBoth {
@@ -81,10 +96,10 @@ impl Survey for SurveyOfBoth {
         });
         let standby = forwarder.and_then(|forwarder| forwarder.standby());
         let cluster = self.cluster.as_ref().map(View::state);
-        let acme = self.acme.certificates();
+        let (acme, jwt) = (self.acme.certificates(), self.keys.keys());
         let process_log_lines_dropped = process_log::dropped();
         let proxy = self.proxy.edge();
-        State { process_log_lines_dropped, forwarding, standby, cluster, acme, ..proxy }
+        State { process_log_lines_dropped, forwarding, standby, cluster, acme, jwt, ..proxy }
     }
 
     fn service_count(&self) -> usize {
