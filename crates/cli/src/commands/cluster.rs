@@ -13,6 +13,7 @@ use loadline_control::{
     Moment,
     cluster::{EdgeInfo, Overview, Published, Settings, Store, StoreError},
 };
+use loadline_core::{time, units::UnitError};
 use tokio::time::sleep;
 
 use super::{
@@ -56,9 +57,9 @@ struct Publish {
     #[command(flatten)]
     place: Place,
 
-    /// Seconds to wait for the edges
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    wait: u64,
+    /// Time to wait for the edges; a number without a unit is seconds
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = wait_of)]
+    wait: time::Duration,
 }
 
 #[derive(clap::Args)]
@@ -69,9 +70,9 @@ struct Rollback {
     #[command(flatten)]
     place: Place,
 
-    /// Seconds to wait for the edges
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
-    wait: u64,
+    /// Time to wait for the edges; a number without a unit is seconds
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = wait_of)]
+    wait: time::Duration,
 }
 
 #[derive(clap::Args)]
@@ -172,8 +173,8 @@ async fn status(settings: &Settings, args: &Status) -> anyhow::Result<ExitCode> 
 }
 
 /// Waits until every edge runs the version or has refused it, or another is in force, and tells.
-async fn followed(store: &Store, version: u64, wait: u64) -> anyhow::Result<ExitCode> {
-    let deadline = Instant::now() + Duration::from_secs(wait);
+async fn followed(store: &Store, version: u64, wait: time::Duration) -> anyhow::Result<ExitCode> {
+    let deadline = Instant::now() + wait.to_std();
     loop {
         let overview = store.overview().await.map_err(helped)?;
         let is_settled = overview.edges.iter().all(|edge| settled(&overview, edge, version));
@@ -191,6 +192,14 @@ async fn followed(store: &Store, version: u64, wait: u64) -> anyhow::Result<Exit
 fn settled(overview: &Overview, edge: &EdgeInfo, version: u64) -> bool {
     overview.is_run_by(&edge.member, version)
         || overview.refusal_by(&edge.member, version).is_some()
+}
+
+/// A time; a number without a unit is seconds.
+fn wait_of(text: &str) -> Result<time::Duration, String> {
+    match text.parse::<u32>() {
+        Ok(seconds) => Ok(time::Duration::from_secs(seconds.into())),
+        Err(_) => text.parse().map_err(|error: UnitError| error.to_string()),
+    }
 }
 
 async fn open(settings: &Settings) -> anyhow::Result<Store> {
@@ -227,7 +236,7 @@ Exit codes: 0 done, 1 wrong usage or configuration, 2 the store cannot be reache
 const PUBLISH_HELP: &str = "\
 Examples:
   loadline cluster publish site.toml
-  loadline cluster publish site.toml --edge edge.toml --wait 60
+  loadline cluster publish site.toml --edge edge.toml --wait 1m
 
 Exit codes: 0 every edge runs it, 1 wrong usage or configuration, 2 the store cannot be reached or
 refuses, 3 an edge refused the version or has not answered in time, or another superseded it.";
@@ -247,3 +256,16 @@ Examples:
   loadline cluster status --edge edge.toml --json
 
 Exit codes: 0 shown, 1 wrong usage or configuration, 2 the store cannot be reached.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_seconds_or_a_time_with_its_unit() {
+        for (text, seconds) in [("60", 60), ("2s", 2), ("1m30s", 90)] {
+            assert_eq!(wait_of(text), Ok(time::Duration::from_secs(seconds)), "{text}");
+        }
+        assert!(wait_of("soon").is_err() && wait_of("").is_err());
+    }
+}

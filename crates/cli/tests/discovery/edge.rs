@@ -100,6 +100,11 @@ impl Edge {
         assert!(answer.contains("changes"), "{answer}");
     }
 
+    /// The changes as lines for the file.
+    pub(crate) fn lines(&self) -> String {
+        curl(&[&format!("http://{}/api/changes.toml", self.admin)])
+    }
+
     /// The value of a sample.
     pub(crate) fn metric(&self, series: &str) -> String {
         let text = curl(&[&format!("http://{}/metrics", self.admin)]);

@@ -26,6 +26,11 @@ fn servers_come_and_go_with_their_file_and_what_is_broken_changes_nothing() {
     let group = edge.until_servers(&[&one]);
     assert_eq!(group["discovery"]["servers"], 1);
     edge.change(&one.address, r#"{"weight": 7}"#);
+    let told = format!(
+        "# service.web, group here: weight = 7 of {:?} is for the list of its `discover`\n",
+        one.address
+    );
+    assert_eq!(edge.lines(), told, "the file has no entry for it");
 
     replace(&path, &list(&[&one, &two]));
     edge.until_servers(&[&one, &two]);

@@ -18,7 +18,7 @@ use axum::{
 };
 use loadline_core::{
     decide::overrides::{Mode, Override, OverrideError, Setting},
-    fleet::{ServerAddress, ServerAddressError},
+    fleet::{Fleet, ServerAddress, ServerAddressError},
     state::{self, Flow, FlowFilter},
     time::Duration,
 };
@@ -247,9 +247,35 @@ async fn changes(State(context): State<Arc<AdminContext>>) -> Json<Changes> {
 
 /// The changes as lines for the file.
 async fn lines(State(context): State<Arc<AdminContext>>) -> String {
-    let changes = context.site.changes();
+    let (changes, fleet) = (context.site.changes(), context.site.file());
     let counts = |change: &&Override| !changes.iter().any(|other| change.yields_to(other));
-    changes.iter().filter(counts).map(|change| format!("{change}\n")).collect()
+    let line = |change: &Override| {
+        of_discovered(change, &fleet).unwrap_or_else(|| change.to_string()) + "\n"
+    };
+    changes.iter().filter(counts).map(line).collect()
+}
+
+/// What is said of the weight of a server that the file does not name, since its group discovers
+/// its servers.
+fn of_discovered(change: &Override, fleet: &Fleet) -> Option<String> {
+    let (server, weight) = match change.setting {
+        Setting::Weight(server, weight) => (server, weight),
+        Setting::Mode(server, Mode::Drain | Mode::Maintenance) | Setting::Drain(server, _) => {
+            (server, 0)
+        }
+        Setting::Mode(_, Mode::Active) | Setting::Scaler(_) | Setting::Maintenance(_) => {
+            return None;
+        }
+    };
+    let Override { service, group, .. } = change;
+    let services = fleet.services.iter().filter(|it| it.name == *service);
+    let mut groups = services.flat_map(|it| &it.groups).filter(|it| it.name == *group);
+    groups.find(|it| it.discovery.is_some())?;
+    let server = ServerAddress(server).to_string();
+    Some(format!(
+        "# service.{service}, group {group}: weight = {weight} of {server:?} is for the list of \
+         its `discover`"
+    ))
 }
 
 async fn change_service(

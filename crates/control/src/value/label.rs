@@ -107,8 +107,13 @@ impl Textual for ServerName {
         if name.len() <= 253 && name.split('.').all(label) {
             return Ok(Self(text.to_ascii_lowercase()));
         }
-        let help = "write a name without a port; a star stands for all of its beginning: \
-                    \"*.example.com\"";
+        let help = if text.is_ascii() {
+            "write a name without a port; a star stands for all of its beginning: \
+             \"*.example.com\""
+        } else {
+            "write it in ASCII, as certificates have it: \"xn--bcher-kva.example\" for \
+             `bücher.example`"
+        };
         Err(Complaint::new(format!("`{text}` is not a server name"), help))
     }
 }
@@ -220,5 +225,18 @@ fn collector(place: &str) -> Result<LogTarget, Complaint> {
         }),
         None if place.starts_with('/') => Ok(LogTarget::SyslogSocket(place.to_owned())),
         None => Err(Complaint::new(format!("`{place}` is not the path of a socket"), help)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_letters_that_certificates_do_not_have_says_how_it_is_written() {
+        let refused = ServerName::read("bücher.example").unwrap_err();
+        assert!(refused.help.contains("xn--bcher-kva.example"), "{}", refused.help);
+        assert!(ServerName::read("xn--bcher-kva.example").is_ok());
+        assert!(ServerName::read("a.test:443").unwrap_err().help.contains("without a port"));
     }
 }
