@@ -65,14 +65,19 @@ impl Followed<'_> {
             if begun.elapsed() > CALM {
                 refusals = 0;
             }
-            let pause = match fault.filter(|fault| !fault.is_of_all()) {
-                Some(fault) => {
+            let pause = match fault {
+                Some(fault) if !fault.is_of_all() => {
                     self.view.part_fault(&self.unfollowed(), &fault);
                     refusals += 1;
                     // Each attempt may cost the store a login.
                     wait(refusals)
                 }
-                None => WAIT.mul_f64(rand::random_range(0.5..1.0)),
+                fault => {
+                    if let Some(fault) = fault {
+                        tracing::debug!(self.prefix, "{fault}");
+                    }
+                    WAIT.mul_f64(rand::random_range(0.5..1.0))
+                }
             };
             sleep(pause).await;
         }

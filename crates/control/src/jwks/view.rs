@@ -39,9 +39,10 @@ impl View {
     /// Shows these URLs and no others.
     pub(super) fn follow<'a>(&self, wanted: impl Iterator<Item = &'a str>) {
         let mut urls = self.urls();
-        let mut before = std::mem::take(&mut *urls);
-        *urls =
-            wanted.map(|url| (url.to_owned(), before.remove(url).unwrap_or_default())).collect();
+        let before = std::mem::take(&mut *urls);
+        // One URL may be named with several `ca`.
+        let known = |url: &str| before.get(url).cloned().unwrap_or_default();
+        *urls = wanted.map(|url| (url.to_owned(), known(url))).collect();
     }
 
     /// The URL has given so many keys.
