@@ -113,10 +113,12 @@ impl Fetch {
         let allowed = allowed.filter(|_| !self.keeps_stored(&exchange));
         let slices = allowed.and_then(|_| self.slices(&exchange.response, came.head.framing()));
         let metadata = allowed.filter(|_| slices.is_some() || self.fits(came.head.framing()));
-        if metadata.is_none() && self.is_in_vain(came.head) {
-            self.pass(cache::is_server_error(came.head.status()), came.asked);
-            self.arrival.begin(Begun::Again, came.via);
-            return Err(Reason::ClientGone);
+        if metadata.is_none() {
+            self.note_unstored(came, allowed.is_some());
+            if self.is_in_vain(came.head) {
+                self.arrival.begin(Begun::Again, came.via);
+                return Err(Reason::ClientGone);
+            }
         }
         let own = own.filter(|_| metadata.is_some());
         let joining = own.map(|part| self.joining(&part, &exchange)).unwrap_or_default();
@@ -195,38 +197,40 @@ impl Fetch {
         (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
         came: &Came<'_>,
     ) {
-        if metadata.is_none() && came.head.status() == TOO_EARLY {
-            // It says nothing of further requests.
-            self.close();
-        } else if metadata.is_none() {
-            self.pass(cache::is_server_error(came.head.status()), came.asked);
-        } else if !self.is_own_range() {
+        if metadata.is_some() && !self.is_own_range() {
             // Who wants another range joins no fetch for one.
             self.share(self.store.place(&self.wanted.url, response));
         }
         self.arrival.begin(Begun::Response(response.clone(), metadata, withheld), came.via);
     }
 
+    /// A response is not stored, only since it `is_too_long` or for what it says.
+    fn note_unstored(&self, came: &Came<'_>, is_too_long: bool) {
+        if came.head.status() == TOO_EARLY {
+            // It says nothing of further requests.
+            self.close();
+        } else {
+            self.pass(cache::is_server_error(came.head.status()), is_too_long, came.asked);
+        }
+    }
+
     /// Lets nobody wait in vain for what cannot be stored. What is stored stays for as long as
     /// servers fail, and where the response was refused to others since its client is known.
-    fn pass(&self, fails: bool, asked: &[u8]) {
+    fn pass(&self, fails: bool, is_too_long: bool, asked: &[u8]) {
         let Some(key) = self.key().filter(|_| self.close().is_some()) else { return };
+        let until = self.clock.now() + if fails { FAILED } else { UNSTORABLE };
+        if self.is_own_range() && (fails || is_too_long) {
+            // Other ranges may be stored.
+            return self.store.pass(&self.wanted, &key, until);
+        }
         if fails && self.stored.is_some() {
             return;
         }
-        let until = self.clock.now() + if fails { FAILED } else { UNSTORABLE };
         let asked = request_fields(asked);
         if self.settings().is_authorized(Fields(&asked)) {
             return self.store.pass_authorized(&self.wanted, until);
         }
-        // A range is joined by a longer key, and a part that is stored is still good.
-        let key = match self.is_own_range() {
-            true => match self.key_of_part(Fields(&asked)).filter(|_| !fails) {
-                Some(key) => key,
-                None => return,
-            },
-            false => key,
-        };
+        let key = self.key_of_part(Fields(&asked)).unwrap_or(key);
         self.store.pass(&self.wanted, &key, until);
         if !fails {
             self.store.give_up_on_disk(&self.wanted, Fields(&asked));
@@ -273,7 +277,11 @@ impl Fetch {
     fn fits(&self, framing: Framing) -> bool {
         match framing {
             Framing::Length(length) => {
-                length <= self.store.longest_arriving() && self.reserve(length)
+                let longest = match self.is_own_range() {
+                    true => self.store.longest(),
+                    false => self.store.longest_arriving(),
+                };
+                length <= longest && self.reserve(length)
             }
             Framing::None | Framing::Chunked | Framing::UntilClose => true,
         }
@@ -298,7 +306,7 @@ impl Fetch {
     /// counts.
     fn let_go(&self, filling: &mut Filling, asked: &[u8]) {
         filling.metadata = None;
-        self.pass(false, asked);
+        self.pass(false, true, asked);
         self.arrival.shrink();
     }
 

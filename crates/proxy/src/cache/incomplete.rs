@@ -44,11 +44,10 @@ pub(super) struct Joined {
 }
 
 impl Fetch {
-    /// The bytes of a response to the client's own range, if they may be stored.
+    /// The bytes of a response to the client's own range.
     pub(super) fn own_part(&self, exchange: &Exchange<'_>, framing: Framing) -> Option<Incomplete> {
         let Extent::Own(_) = self.wanted.extent else { return None };
-        let part = part_of(exchange, framing)?;
-        (part.range.length() <= self.store.longest()).then_some(part)
+        part_of(exchange, framing)
     }
 
     /// What is stored of such a response.
@@ -196,8 +195,9 @@ impl Fetch {
         }
     }
 
-    /// Where a part for this request would be stored; none where one is.
+    /// Where a response to the client's own range would be stored; none where one is.
     pub(super) fn key_of_part(&self, request: Fields<'_>) -> Option<Key> {
+        let Extent::Own(_) = self.wanted.extent else { return None };
         let found = self.store.find(&self.wanted.url, &self.wanted.variant, request);
         (!matches!(found.what, Some(What::Object(_)))).then_some(found.key)
     }

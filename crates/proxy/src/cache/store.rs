@@ -45,6 +45,8 @@ use super::{
 };
 use crate::runtime::clock::Clock;
 
+mod notes;
+
 /// A key as the store knows it.
 pub(crate) type Key = Arc<[u8]>;
 
@@ -274,30 +276,6 @@ impl Store {
             self.put(&key, What::Object(other), Some(seen));
         }
         branch.place(url, response)
-    }
-
-    /// Notes that the response for a key cannot be stored until `until`, and that the stored one is
-    /// out of date.
-    pub(crate) fn pass(&self, Wanted { url, variant, .. }: &Wanted, key: &Key, until: Instant) {
-        let of_nothing = (key == url).then(|| longer(url, 0, variant, b""));
-        self.put(of_nothing.as_ref().unwrap_or(key), What::Unstorable(until), None);
-        // The URL may lead to others since.
-        let is_it = |it: &What| matches!(it, What::Object(it) if it.response.variant == *variant);
-        if of_nothing.is_some() && self.read().get(url).is_some_and(is_it) {
-            self.remove(url);
-        }
-    }
-
-    /// Notes that responses to requests with `Authorization` cannot be stored until `until`.
-    pub(crate) fn pass_authorized(&self, wanted: &Wanted, until: Instant) {
-        self.put(&of_authorized(wanted), What::Unstorable(until), None);
-    }
-
-    /// Whether that is noted.
-    pub(crate) fn passes_authorized(&self, wanted: &Wanted, now: Instant) -> bool {
-        let table = self.read();
-        let noted = table.hit(&of_authorized(wanted));
-        noted.is_some_and(|noted| matches!(noted, What::Unstorable(until) if now < *until))
     }
 
     /// Gives up the record on disk for a request: its server has something else.
@@ -551,11 +529,6 @@ impl Branch {
         let secondary = response.selectors.secondary.as_deref().unwrap_or_default();
         longer(url, self.number, &response.variant, secondary)
     }
-}
-
-/// Key of the note kept for requests with `Authorization`; one for all users.
-fn of_authorized(Wanted { url, variant, .. }: &Wanted) -> Key {
-    longer(url, 0, variant, b"authorization")
 }
 
 /// The key of one of the objects of a URL.

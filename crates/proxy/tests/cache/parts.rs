@@ -4,8 +4,9 @@
 use std::{
     net::TcpStream,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        mpsc::{Sender, channel},
     },
     thread,
     time::Duration as StdDuration,
@@ -15,7 +16,7 @@ use loadline_core::{fleet::CacheLimits, fleet::Fleet, state::Purge, time::Durati
 
 use crate::{
     disk::{disk, fleet_on},
-    support::{Origin, Proxy, body, field, fleet, send, status, wait_until},
+    support::{Origin, Proxy, body, field, fleet, get, send, status, until_closed, wait_until},
 };
 
 /// How long the content is, and how much of it may be stored.
@@ -62,7 +63,7 @@ impl Content {
                 send(stream, format!("HTTP/1.1 206 Partial Content\r\n{fields}{part}"));
             }
             None if self.fails.load(SeqCst) => {
-                send(stream, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+                send(stream, FAILED);
             }
             None => {
                 let text = if head.starts_with("HEAD") { "" } else { &text };
@@ -85,6 +86,8 @@ fn asked_for(head: &str) -> Option<(usize, usize)> {
     let last = if last.is_empty() { Some(LENGTH - 1) } else { last.parse().ok() };
     Some((first.parse().ok()?, last?.min(LENGTH - 1)))
 }
+
+const FAILED: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
 
 const FRESH: &str = "Cache-Control: max-age=60\r\nContent-Type: text/plain\r\n";
 
@@ -329,7 +332,7 @@ fn a_stale_part_is_used_where_servers_fail() {
     let other = served.clone();
     let origin = Origin::new(move |stream, head, _| {
         if other.version.load(SeqCst) > 1 {
-            return send(stream, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+            return send(stream, FAILED);
         }
         other.give(stream, head);
     });
@@ -338,9 +341,61 @@ fn a_stale_part_is_used_where_servers_fail() {
     let fresh = range(&proxy, "110-119");
     assert!(is_part(&fresh, (110, 119), 1) && !status(&fresh).contains("hit"), "{fresh}");
     served.version.store(2, SeqCst);
-    assert!(is_hit(&range(&proxy, "110-119"), (110, 119), 1));
+    for _ in 0..2 {
+        assert!(is_hit(&range(&proxy, "110-119"), (110, 119), 1));
+    }
     let other = range(&proxy, "0-9");
     assert!(other.starts_with("HTTP/1.1 503 "), "{other}");
+}
+
+/// So many clients ask for the same range at once.
+const CLIENTS: usize = 4;
+
+/// A server that holds requests for all bytes as a range: the first until it is let, the others
+/// until all have come. Then it fails or not.
+fn holding(fails: bool) -> (Origin, Sender<()>) {
+    let served = Content::of(FRESH);
+    let (tell, told) = channel();
+    let (told, count) = (Mutex::new(told), AtomicUsize::new(0));
+    let origin = Origin::new(move |stream, head, _| {
+        if field(head, "range") == Some("bytes=0-") {
+            if count.fetch_add(1, SeqCst) == 0 {
+                told.lock().unwrap().recv().unwrap();
+            } else {
+                wait_until(|| count.load(SeqCst) >= CLIENTS, "the others");
+            }
+            if fails {
+                return send(stream, FAILED);
+            }
+        }
+        served.give(stream, head);
+    });
+    (origin, tell)
+}
+
+#[test]
+fn clients_of_a_range_that_is_not_stored_do_not_wait_for_one_another() {
+    for fails in [false, true] {
+        let (origin, tell) = holding(fails);
+        let proxy = before(&origin);
+        range(&proxy, "150-199");
+        let asked = origin.asked().len();
+        let ask = |_| proxy.begin(&get("/a", "Range: bytes=0-\r\n"));
+        let mut clients: Vec<_> = (0..CLIENTS).map(ask).collect();
+        origin.wait_for(asked + 1);
+        tell.send(()).unwrap();
+        for client in &mut clients {
+            let answer = until_closed(client);
+            let is_it = if fails {
+                answer.starts_with("HTTP/1.1 503 ")
+            } else {
+                is_part(&answer, (0, 199), 1)
+            };
+            assert!(is_it, "{answer}");
+        }
+        assert_eq!(origin.asked().len(), asked + CLIENTS);
+        assert!(is_hit(&range(&proxy, "150-199"), (150, 199), 1), "it is still there");
+    }
 }
 
 #[test]

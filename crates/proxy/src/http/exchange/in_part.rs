@@ -50,7 +50,7 @@ impl Exchange<'_> {
             _ => None,
         };
         if has_range {
-            self.step_of_range(asked, own, found.key, stored.as_ref())
+            self.step_of_range(store, asked, own, (found.key, stored.as_ref()))
         } else {
             self.step_of_rest(store, asked, &stored?)
         }
@@ -60,10 +60,10 @@ impl Exchange<'_> {
     /// asked for just that range where the whole is known not to be stored.
     fn step_of_range(
         &self,
+        store: &Store,
         asked: &InPart<'_>,
         own: Wanted,
-        key: Key,
-        stored: Option<&Arc<Object>>,
+        (key, stored): (Key, Option<&Arc<Object>>),
     ) -> Option<Step> {
         let InPart { wanted, fields, wishes, is_passed, .. } = *asked;
         let (now, settings) = (unix_now(), &wanted.caching().settings);
@@ -95,8 +95,12 @@ impl Exchange<'_> {
             Decision::Stale { .. } => Forward::Stale,
             Decision::Fresh | Decision::OnlyIfCached | Decision::Fail => Forward::Partial,
         };
+        let key = range_key(&fetch_key(key, fields), fields);
+        if store.passes(&key, self.worker.shared.clock.now()) {
+            return Some(Step::Pass(enough));
+        }
         Some(Step::Fetch(Need {
-            key: range_key(&fetch_key(key, fields), fields),
+            key,
             why,
             may_be_full: enough.is_some() && is_used(Situation::Full),
             stored: enough,
