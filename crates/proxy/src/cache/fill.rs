@@ -333,7 +333,7 @@ impl Fetch {
             Joining::With(joined) => self.object_of(*joined, &pieces),
         };
         let is_stored = self.store.store(&self.wanted.url, &Arc::new(object), closed);
-        if let Some(part) = completed {
+        if let Some(part) = completed.filter(|_| is_stored) {
             self.store.forget(&self.wanted.url, &part);
         }
         is_stored

@@ -34,7 +34,7 @@ use loadline_linux::arena::Arena;
 use super::{
     arrival::{Arrival, Reader},
     disk::Disk,
-    object::{Object, Response, SENT_IN_PLACE},
+    object::{Length, Object, Response, SENT_IN_PLACE},
     pinned::{Pinned, pages_of},
     purge::url_of,
     reserved::{Arriving, Reserved},
@@ -287,15 +287,18 @@ impl Store {
     }
 
     /// Puts something under a key, in place of what was there: whether it did. What is too large is
-    /// not kept. What a fetch brought that was `closed` is not where it has been purged since: the
-    /// purge may have looked before there was anything to see.
+    /// not kept; where it is a part, what was there stays. What a fetch brought that was `closed` is
+    /// not where it has been purged since: the purge may have looked before there was anything to
+    /// see.
     fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
         let (disk, limits) = (self.disk(), self.limits());
         let own = if let What::Object(object) = &what { object.pages() } else { 0 };
         let room = self.room(own);
         let mut table = self.write();
-        if closed.is_some_and(|closed| !self.sweeps.spared(key, closed)) {
+        if closed.is_some_and(|closed| !self.sweeps.spared(key, closed))
+            || what.is_part() && !table.takes(bytes)
+        {
             return false;
         }
         if let (Some(What::Branch(old)), What::Branch(new)) = (table.get(key), &what)
@@ -543,6 +546,11 @@ impl What {
             Self::Branch(branch) => Some(branch.number),
             Self::Object(_) | Self::Unstorable(_) => None,
         }
+    }
+
+    /// Whether it is a part that a client's own range brought.
+    fn is_part(&self) -> bool {
+        matches!(self, Self::Object(it) if matches!(it.response.length, Length::Part(_)))
     }
 
     /// The memory that it takes, without its key.

@@ -84,10 +84,15 @@ impl Table {
         Some(&self.known.get(slot)?.what)
     }
 
+    /// Whether an entry of so many bytes is not too large.
+    pub(super) fn takes(&self, bytes: Bytes) -> bool {
+        bytes <= self.known.object_max()
+    }
+
     /// Inserts an entry under a new key and gives the evicted ones; gives the entry back if it is
     /// too large.
     pub(super) fn insert(&mut self, new: Known, bytes: Bytes) -> Result<Vec<Known>, Known> {
-        if bytes > self.known.object_max() {
+        if !self.takes(bytes) {
             return Err(new);
         }
         let (hash, mut evicted) = (self.hash(&new.key), Vec::new());

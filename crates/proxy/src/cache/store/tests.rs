@@ -3,7 +3,7 @@
 use loadline_core::time::Duration;
 
 use super::*;
-use crate::cache::{BROKEN, Via, object::Length, testing::fresh};
+use crate::cache::{BROKEN, Via, testing::fresh};
 
 const MEMORY: u64 = 8 << 20;
 const LENGTH: u64 = 512 << 10;
@@ -19,15 +19,18 @@ fn url(number: usize) -> Key {
 
 /// A response that is fresh for an hour and varies by this.
 fn object(pieces: Box<[Bytes]>, vary: Vary) -> Arc<Object> {
+    Arc::new(Object::new(Arc::new(response(Length::Unknown, vary)), fresh(), pieces, 0))
+}
+
+fn response(length: Length, vary: Vary) -> Response {
     let secondary = vary.secondary_key(Fields(&[])).map(Into::into);
-    let response = Response {
+    Response {
         status: 200,
         text: b"HTTP/1.1 200 OK\r\n"[..].into(),
-        length: Length::Unknown,
+        length,
         variant: b"web"[..].into(),
         selectors: Selectors { secondary, vary, tags: Box::default() }.into(),
-    };
-    Arc::new(Object::new(Arc::new(response), fresh(), pieces, 0))
+    }
 }
 
 fn none() -> Vary {
@@ -63,6 +66,21 @@ fn what_slow_clients_are_still_sent_counts_as_memory() {
     assert_eq!(store.pinned.bytes(), 0, "they have all of it");
     assert!((200..300).all(|number| fetch(&store, number, LENGTH).is_some()));
     assert!(store.state().bytes > MEMORY * 3 / 4 && store.pinned.bytes() == 0);
+}
+
+#[test]
+fn a_part_that_has_become_too_large_leaves_what_was_there() {
+    let store = store();
+    let put = |length: u64| {
+        let body = Bytes::from(vec![b'x'; usize::try_from(length).unwrap()]);
+        let response = Arc::new(response(Length::Part(length), none()));
+        let part = Arc::new(Object::new(response, fresh(), [body], 0));
+        store.put(&url(1), What::Object(part), None)
+    };
+    assert!(put(LENGTH));
+    assert!(!put(MEMORY / OBJECT_PART), "with its head and its key");
+    let stored = store.peek(&url(1), b"web", Fields(&[])).map(|part| part.length());
+    assert_eq!(stored, Some(LENGTH));
 }
 
 #[test]
