@@ -18,6 +18,7 @@ use super::{
     fetch::Fetch,
     fill::{Came, Filling, head, keep_tags, lines, response},
     object::{Length, Object, Response},
+    pieces::PIECE,
     store::{Key, What},
     wanted::Extent,
 };
@@ -236,8 +237,13 @@ impl Fetch {
                 all
             }
         };
-        let all = if all.len() > PIECES_MAX { self.copied(&all.concat()) } else { all };
-        Object::new(response, metadata, all, self.epoch)
+        // Those of many short joins become longer ones.
+        let is_short = |one: &Bytes, other: &Bytes| one.len().max(other.len()) < PIECE;
+        let merged = all.chunk_by(is_short).flat_map(|run| match run {
+            [_] => run.to_vec(),
+            run => self.kept(run.concat()),
+        });
+        Object::new(response, metadata, merged.collect::<Vec<_>>(), self.epoch)
     }
 
     /// The bytes from one place of a body to another: its pieces, or a copy that keeps no others.
@@ -246,7 +252,8 @@ impl Fetch {
         if from == 0 && until == all {
             return pieces.to_vec();
         }
-        let mut copy = Vec::new();
+        let length = usize::try_from(until.saturating_sub(from)).unwrap_or_default();
+        let mut copy = Vec::with_capacity(length);
         let mut start = 0;
         for piece in pieces {
             let within = |place: u64| {
@@ -256,14 +263,14 @@ impl Fetch {
             copy.extend_from_slice(piece.get(within(from)..within(until)).unwrap_or_default());
             start += piece.len() as u64;
         }
-        self.copied(&copy)
+        self.kept(copy)
     }
 
-    fn copied(&self, bytes: &[u8]) -> Vec<Bytes> {
+    fn kept(&self, bytes: Vec<u8>) -> Vec<Bytes> {
         if bytes.is_empty() {
             return Vec::new();
         }
-        self.store.kept(Box::new([Bytes::copy_from_slice(bytes)])).into_vec()
+        self.store.kept(Box::new([Bytes::from(bytes)])).into_vec()
     }
 }
 
@@ -283,6 +290,3 @@ fn is_continued(stored: &Object, exchange: &Exchange<'_>) -> bool {
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\n";
 const PARTIAL: &[u8] = b"HTTP/1.1 206 Partial Content\r\n";
-
-/// A part that was joined of more pieces becomes one piece.
-const PIECES_MAX: usize = 64;

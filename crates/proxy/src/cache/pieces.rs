@@ -93,7 +93,7 @@ impl Pieces {
 }
 
 /// A piece of so many bytes is worth a system call of its own.
-const PIECE: usize = 64 << 10;
+pub(super) const PIECE: usize = 64 << 10;
 
 /// Small pieces that are kept as they are.
 const RUN: usize = 64;

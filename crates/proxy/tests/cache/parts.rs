@@ -208,6 +208,15 @@ fn ranges_that_touch_are_joined_and_of_others_the_longer_one_stays() {
 }
 
 #[test]
+fn a_hundred_ranges_one_behind_the_other_are_one_part() {
+    let origin = Arc::new(Content::of(FRESH)).origin();
+    let proxy = before(&origin);
+    (0..100).for_each(|at| drop(range(&proxy, &format!("{at}-{at}"))));
+    assert!(is_hit(&range(&proxy, "0-99"), (0, 99), 1));
+    assert_eq!(proxy.cache().objects, 1);
+}
+
+#[test]
 fn parts_of_other_content_are_never_joined() {
     let served = Arc::new(Content::of(FRESH));
     let origin = served.origin();
