@@ -59,7 +59,10 @@ impl Fetch {
             None => (Kept::Newer, None),
             Some((stored, old)) => {
                 let is_same = is_continued(stored, exchange);
-                let kept = old.kept(newer, is_same, self.store.longest());
+                let kept = match old.kept(newer, is_same, self.store.longest()) {
+                    Kept::Stored if !is_usable(&stored.metadata, exchange) => Kept::Newer,
+                    kept => kept,
+                };
                 (kept, Some((stored.clone(), old.added_by(newer))))
             }
         };
@@ -199,7 +202,7 @@ impl Fetch {
     /// Where a response to the client's own range would be stored; none where one is.
     pub(super) fn key_of_part(&self, request: Fields<'_>) -> Option<Key> {
         let Extent::Own(_) = self.wanted.extent else { return None };
-        let found = self.store.find(&self.wanted.url, &self.wanted.variant, request);
+        let found = self.store.look(&self.wanted.url, &self.wanted.variant, request);
         (!matches!(found.what, Some(What::Object(_)))).then_some(found.key)
     }
 
@@ -279,6 +282,11 @@ fn part_of(exchange: &Exchange<'_>, framing: Framing) -> Option<Incomplete> {
     let Framing::Length(length) = framing else { return None };
     let part = Incomplete::of(&exchange.response, exchange.received)?;
     (length == part.range.length()).then_some(part)
+}
+
+/// Whether what is stored can still be used without a word of its server.
+fn is_usable(stored: &Metadata, exchange: &Exchange<'_>) -> bool {
+    stored.is_fresh(exchange.received) && !stored.needs_validation
 }
 
 /// Whether the response of an exchange is of the same content as a part that is stored.

@@ -199,24 +199,18 @@ impl Store {
         Some(disk)
     }
 
-    /// What is known of a request for this URL with these fields.
+    /// What is known of a request for this URL with these fields, which counts as a use of it.
     pub(crate) fn find(&self, url: &Key, variant: &[u8], request: Fields<'_>) -> Found {
-        let table = self.read();
-        let of_url = table.hit(url);
-        let key = match of_url {
-            Some(What::Object(object)) if object.response.answers(variant, request) => {
-                object.hits.fetch_add(1, Relaxed);
-                let what = Some(What::Object(object.clone()));
-                return Found { key: url.clone(), what, has_others: false };
-            }
-            Some(What::Branch(branch)) => branch.key(url, variant, request),
-            _ => longer(url, 0, variant, b""),
-        };
-        let what = table.hit(&key).cloned();
-        if let Some(What::Object(object)) = &what {
+        let found = found(&self.read(), Table::hit, (url, variant, request));
+        if let Some(What::Object(object)) = &found.what {
             object.hits.fetch_add(1, Relaxed);
         }
-        Found { key, what, has_others: of_url.is_some() }
+        found
+    }
+
+    /// The same, which does not count.
+    pub(crate) fn look(&self, url: &Key, variant: &[u8], request: Fields<'_>) -> Found {
+        found(&self.read(), Table::get, (url, variant, request))
     }
 
     /// The stored response to a request, without counting that as a use of it.
@@ -226,13 +220,10 @@ impl Store {
         variant: &[u8],
         request: Fields<'_>,
     ) -> Option<Arc<Object>> {
-        let table = self.read();
-        let what = match table.get(url)? {
-            What::Branch(branch) => table.get(&branch.key(url, variant, request))?,
-            other => other,
-        };
-        let What::Object(object) = what else { return None };
-        object.response.answers(variant, request).then(|| object.clone())
+        match self.look(url, variant, request).what? {
+            What::Object(object) => Some(object),
+            What::Branch(_) | What::Unstorable(_) => None,
+        }
     }
 
     /// Stores an object beside others of its URL with other selecting fields, unless it was purged
@@ -505,6 +496,25 @@ impl Store {
     fn fetches(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<Arrival>>> {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is known of a request, as `get` has it.
+fn found<'t>(
+    table: &'t Table,
+    get: impl Fn(&'t Table, &[u8]) -> Option<&'t What>,
+    (url, variant, request): (&Key, &[u8], Fields<'_>),
+) -> Found {
+    let of_url = get(table, url);
+    let key = match of_url {
+        Some(What::Object(object)) if object.response.answers(variant, request) => {
+            let what = Some(What::Object(object.clone()));
+            return Found { key: url.clone(), what, has_others: false };
+        }
+        Some(What::Branch(branch)) => branch.key(url, variant, request),
+        _ => longer(url, 0, variant, b""),
+    };
+    let what = get(table, &key).cloned();
+    Found { key, what, has_others: of_url.is_some() }
 }
 
 /// How many these are: one may be joined by two keys.

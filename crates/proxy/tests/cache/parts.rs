@@ -357,6 +357,21 @@ fn a_stale_part_is_used_where_servers_fail() {
     assert!(other.starts_with("HTTP/1.1 503 "), "{other}");
 }
 
+#[test]
+fn a_stale_part_gives_way_to_a_shorter_one() {
+    let stale = Content::of("Cache-Control: max-age=0\r\nContent-Type: text/plain\r\n");
+    let fresh = Content::of(FRESH);
+    let origin = Origin::new(move |stream, head, _| match field(head, "range") {
+        Some("bytes=100-149") => stale.give(stream, head),
+        _ => fresh.give(stream, head),
+    });
+    let proxy = before(&origin);
+    range(&proxy, "100-149");
+    range(&proxy, "0-9");
+    assert!(is_hit(&range(&proxy, "0-9"), (0, 9), 1));
+    assert_eq!(proxy.cache().objects, 1);
+}
+
 /// So many clients ask for the same range at once.
 const CLIENTS: usize = 4;
 

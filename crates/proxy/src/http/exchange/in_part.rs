@@ -43,7 +43,7 @@ impl Exchange<'_> {
         if wishes.authorized && store.passes_authorized(&own, now) {
             return None;
         }
-        let found = store.find(&own.url, &own.variant, fields);
+        let found = store.look(&own.url, &own.variant, fields);
         let stored = match found.what {
             Some(What::Object(object)) => Some(object),
             Some(What::Unstorable(until)) if now < until => return None,
@@ -79,6 +79,8 @@ impl Exchange<'_> {
             if wants_another(&object.response, fields, object.metadata.received) {
                 return Some(Step::without(wishes));
             }
+            // What is given counts as used.
+            store.find(&own.url, &own.variant, fields);
             return Some(Step::Give(object.clone(), Given::hit(&object.metadata, now), false));
         }
         let is_known = stored.filter(|_| is_fresh);
