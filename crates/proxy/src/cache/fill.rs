@@ -223,7 +223,7 @@ impl Fetch {
             // Other ranges may be stored.
             return self.store.pass(&self.wanted, &key, until);
         }
-        if fails && self.stored.is_some() {
+        if fails && self.stored.as_ref().is_some_and(|(it, _)| it.part().is_none()) {
             return;
         }
         let asked = request_fields(asked);

@@ -57,7 +57,8 @@ impl Exchange<'_> {
     }
 
     /// The same of a request for a range: it is answered by the part that is stored, or servers are
-    /// asked for just that range where the whole is known not to be stored.
+    /// asked for just that range where the whole is known not to be stored. Where the whole would
+    /// be, it is fetched, and the part stands in for it where servers fail.
     fn step_of_range(
         &self,
         store: &Store,
@@ -65,7 +66,7 @@ impl Exchange<'_> {
         own: Wanted,
         (key, stored): (Key, Option<&Arc<Object>>),
     ) -> Option<Step> {
-        let InPart { wanted, fields, wishes, is_passed, .. } = *asked;
+        let InPart { wanted, fields, wishes, key: whole, is_passed } = *asked;
         let (now, settings) = (unix_now(), &wanted.caching().settings);
         let known = stored.map_or(Found::Nothing, |it| Found::Response(&it.metadata));
         let decision = |situation| decide(known, wishes, situation, now, settings);
@@ -97,7 +98,13 @@ impl Exchange<'_> {
             Decision::Stale { .. } => Forward::Stale,
             Decision::Fresh | Decision::OnlyIfCached | Decision::Fail => Forward::Partial,
         };
-        let key = range_key(&fetch_key(key, fields), fields);
+        let is_too_long = |it: &Arc<Object>| {
+            it.part().is_some_and(|part| part.complete > store.longest_arriving())
+        };
+        let (key, asked) = match is_passed || stored.is_some_and(is_too_long) {
+            true => (range_key(&fetch_key(key, fields), fields), Some(Box::new(own))),
+            false => (fetch_key(whole.clone(), fields), None),
+        };
         if store.passes(&key, self.worker.shared.clock.now()) {
             return Some(Step::Pass(enough));
         }
@@ -108,7 +115,7 @@ impl Exchange<'_> {
             stored: enough,
             validates: false,
             place: None,
-            asked: Some(Box::new(own)),
+            asked,
         }))
     }
 
