@@ -115,7 +115,7 @@ impl Fetch {
         let metadata = allowed.filter(|_| slices.is_some() || self.fits(came.head.framing()));
         if metadata.is_none() {
             self.note_unstored(came, allowed.is_some());
-            if self.is_in_vain(came.head) {
+            if self.is_in_vain(came.head, Fields(&asked)) {
                 self.arrival.begin(Begun::Again, came.via);
                 return Err(Reason::ClientGone);
             }
@@ -263,10 +263,11 @@ impl Fetch {
     }
 
     /// Whether the client wants a part far behind the beginning of a response that is not stored:
-    /// then it is better fetched by itself.
-    fn is_in_vain(&self, head: &ResponseHead) -> bool {
+    /// then it is better fetched by itself, or sent whole where its server knows no ranges.
+    fn is_in_vain(&self, head: &ResponseHead, asked: Fields<'_>) -> bool {
         let (200, Framing::Length(length)) = (head.status(), head.framing()) else { return false };
-        let Some(range) = self.range.as_ref().filter(|_| !self.is_own_range()) else {
+        // To `If-Range` all of it may be the answer.
+        let Some(range) = self.range.as_ref().filter(|_| !asked.has("if-range")) else {
             return false;
         };
         let asked = [Field::new(b"Range", range)];

@@ -278,7 +278,7 @@ impl Store {
     }
 
     /// Puts something under a key, in place of what was there: whether it did. What is too large is
-    /// not kept; if it is a part, what was there stays. What a fetch brought that was `closed` is not
+    /// not kept; for a part, what was there stays. What a fetch brought that was `closed` is not
     /// where it has been purged since: the purge may have looked before there was anything to see.
     fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);

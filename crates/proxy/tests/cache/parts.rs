@@ -14,7 +14,9 @@ use loadline_core::{fleet::CacheLimits, fleet::Fleet, state::Purge, time::Durati
 
 use crate::{
     disk::{disk, fleet_on},
-    support::{Origin, Proxy, body, field, fleet, get, send, status, until_closed, wait_until},
+    support::{
+        Origin, Proxy, body, field, fleet, get, head, send, status, until_closed, wait_until,
+    },
 };
 
 /// How long the content is, and how much of it may be stored.
@@ -449,6 +451,19 @@ fn clients_of_a_range_that_is_not_stored_do_not_wait_for_one_another() {
         assert_eq!(origin.asked().len(), asked + CLIENTS);
         assert!(is_hit(&range(&proxy, "150-199"), (150, 199), 1), "it is still there");
     }
+}
+
+#[test]
+fn a_server_without_ranges_answers_a_far_one_with_all_of_it_at_once() {
+    let origin = Origin::new(|stream, _, _| {
+        // No more of the body comes.
+        send(stream, format!("HTTP/1.1 200 OK\r\n{FRESH}Content-Length: 1000000\r\n\r\nabc"));
+    });
+    let proxy = Proxy::of(limited(fleet(origin.address)));
+    let mut client = proxy.begin(&get("/a", "Range: bytes=900000-900009\r\n"));
+    let head = head(&mut client).unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(origin.asked().len(), 3, "for the whole, for the range, and for the client alone");
 }
 
 #[test]
