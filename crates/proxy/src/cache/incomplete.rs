@@ -143,7 +143,7 @@ impl Fetch {
         came: &Came<'_>,
         exchange: &Exchange<'_>,
     ) -> Option<Result<Filling, Reason>> {
-        let Extent::Rest(stored) = &self.wanted.extent else { return None };
+        let stored = self.wanted.beginning()?;
         if let Some(filling) = self.completed(stored, came, exchange) {
             return Some(Ok(filling));
         }
@@ -218,12 +218,11 @@ impl Fetch {
 
     /// The part that is stored and is not needed any more once all of what came is stored.
     pub(super) fn completes<'a>(&'a self, joining: &'a Joining) -> Option<&'a Arc<Object>> {
-        match (&self.wanted.extent, joining) {
-            (Extent::Rest(stored), _) => Some(stored),
-            (_, Joining::With(joined)) if joined.metadata.status == 200 => {
+        match joining {
+            Joining::With(joined) if joined.metadata.status == 200 => {
                 joined.stored.as_ref().map(|(stored, _)| stored)
             }
-            _ => None,
+            _ => self.wanted.beginning(),
         }
     }
 

@@ -126,6 +126,14 @@ impl Wanted {
         Self { extent: Extent::Rest(stored.clone()), ..self.clone() }
     }
 
+    /// The beginning that is stored, where the rest of it is asked for.
+    pub(crate) const fn beginning(&self) -> Option<&Arc<Object>> {
+        match &self.extent {
+            Extent::Rest(stored) => Some(stored),
+            Extent::Whole | Extent::Own(_) => None,
+        }
+    }
+
     /// What tells the whole response apart.
     pub(super) const fn whole_variant(&self) -> &Arc<[u8]> {
         match &self.extent {

@@ -500,7 +500,11 @@ pub(super) fn fetch_key(stored: Key, request: Fields<'_>) -> Key {
 }
 
 fn is_same(one: &Need, other: &Need) -> bool {
-    one.stored.as_ref().map(Arc::as_ptr) == other.stored.as_ref().map(Arc::as_ptr)
+    let stored = |need: &Need| {
+        let beginning = need.asked.as_ref().and_then(|asked| asked.beginning());
+        [need.stored.as_ref(), beginning].map(|object| object.map(Arc::as_ptr))
+    };
+    stored(one) == stored(other)
 }
 
 /// More often than this nobody waits for a fetch that turns out to be for others.
