@@ -54,6 +54,8 @@ pub(crate) struct Via {
     pub(crate) id: Option<ServerId>,
     /// Further attempts.
     pub(crate) retries: u32,
+    /// Bytes at its beginning that were stored already.
+    pub(crate) stored: u64,
     pub(crate) times: Times,
 }
 

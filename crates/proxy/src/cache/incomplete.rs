@@ -15,7 +15,7 @@ use loadline_http1::Framing;
 
 use super::{
     arrival::Begun,
-    fetch::Fetch,
+    fetch::{Fetch, Via},
     fill::{Came, Filling, head, keep_tags, lines, response},
     object::{Length, Object, Response},
     pieces::PIECE,
@@ -176,7 +176,8 @@ impl Fetch {
             return None;
         }
         let (response, withheld) = (Arc::new(response), lines(withheld(exchange.response.fields)));
-        self.announce(&response, (Some(metadata), withheld), came);
+        let via = Via { stored: stored.length(), ..came.via };
+        self.announce(&response, (Some(metadata), withheld), &Came { via, ..*came });
         stored.pieces().for_each(|piece| self.arrival.append(piece));
         Some(Filling::of(response, metadata))
     }

@@ -10,7 +10,15 @@ use std::{
     },
 };
 
-use loadline_core::{fleet::CacheLimits, fleet::Fleet, state::Purge, time::Duration, units::Bytes};
+use loadline_core::{
+    fleet::{CacheLimits, Fleet},
+    state::{
+        Purge,
+        ServiceCounter::{CacheBytes, CacheMissBytes},
+    },
+    time::Duration,
+    units::Bytes,
+};
 
 use crate::{
     disk::{disk, fleet_on},
@@ -303,6 +311,23 @@ fn a_request_for_all_is_answered_with_the_stored_beginning_and_the_rest_from_a_s
     let hit = proxy.get("/a", "");
     assert!(body(&hit) == content(1) && status(&hit).contains("; hit;"), "{hit}");
     assert_eq!(proxy.cache().objects, 1);
+}
+
+#[test]
+fn the_stored_beginning_of_what_is_completed_counts_as_bytes_of_the_cache() {
+    let served = Arc::new(Content::of(VARYING));
+    let origin = served.origin();
+    let proxy = with_beginning(&served, &origin);
+    let counted = || {
+        let counters = proxy.runtime.handle().state().services[0].counts.counters;
+        [CacheBytes, CacheMissBytes].map(|counter| counters[counter])
+    };
+    let before = counted();
+    let whole = proxy.get("/a", "");
+    assert!(body(&whole) == content(1) && status(&whole).contains("fwd=partial"), "{whole}");
+    let after = counted();
+    let of_server = whole.len() as u64 - 100;
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [100, of_server]);
 }
 
 #[test]

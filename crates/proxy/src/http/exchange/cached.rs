@@ -415,7 +415,7 @@ impl Exchange<'_> {
     pub(crate) fn via(&self) -> Via {
         let Record { server, times, .. } = self.record;
         let id = self.driver.place().map(|place| place.server);
-        Via { server, id, retries: self.retries(), times }
+        Via { server, id, retries: self.retries(), stored: 0, times }
     }
 
     /// Further attempts, those of the fetch that was begun for it among them.
@@ -445,7 +445,7 @@ impl Step {
 impl Record {
     /// What is told of a response that a fetch has brought for this request, or has not.
     fn came_by(&mut self, via: &Via) {
-        (self.server, self.retries) = (via.server, via.retries);
+        (self.server, self.retries, self.elsewhere) = (via.server, via.retries, via.stored);
         let Times { received, ended, .. } = self.times;
         self.times = Times { received, ended, ..via.times };
     }
