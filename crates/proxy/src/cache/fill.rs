@@ -140,7 +140,9 @@ impl Fetch {
         let left = slices.map_or(u64::MAX, |slices| u64::from(slices.size));
         let withheld = metadata.and_then(|_| lines(withheld(Fields(&received))));
         let response = Arc::new(response(&self.wanted, &exchange, text, length));
-        self.announce(&response, (metadata, withheld), came);
+        let is_stored = !matches!(joining, Joining::Nothing);
+        let known = metadata.map(|metadata| (metadata, is_stored));
+        self.announce(&response, (known, withheld), came);
         Ok(Some(Filling { response, metadata, left, joining }))
     }
 
@@ -194,7 +196,7 @@ impl Fetch {
     pub(super) fn announce(
         &self,
         response: &Arc<Response>,
-        (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
+        (metadata, withheld): (Option<(Metadata, bool)>, Option<Arc<[u8]>>),
         came: &Came<'_>,
     ) {
         if metadata.is_some() && !self.is_own_range() {

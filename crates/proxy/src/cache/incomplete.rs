@@ -177,7 +177,7 @@ impl Fetch {
         }
         let (response, withheld) = (Arc::new(response), lines(withheld(exchange.response.fields)));
         let via = Via { stored: stored.length(), ..came.via };
-        self.announce(&response, (Some(metadata), withheld), &Came { via, ..*came });
+        self.announce(&response, (Some((metadata, true)), withheld), &Came { via, ..*came });
         stored.pieces().for_each(|piece| self.arrival.append(piece));
         Some(Filling::of(response, metadata))
     }

@@ -206,7 +206,8 @@ fn ranges_that_touch_are_joined_and_of_others_the_longer_one_stays() {
     let inside = range(&proxy, "80-120");
     assert!(is_part(&inside, (80, 120), 1) && status(&inside).contains("fwd=partial"), "{inside}");
     assert!(is_hit(&range(&proxy, "80-169"), (80, 169), 1));
-    range(&proxy, "0-9");
+    let shorter = range(&proxy, "0-9");
+    assert!(is_part(&shorter, (0, 9), 1) && !status(&shorter).contains("stored"), "{shorter}");
     assert!(is_hit(&range(&proxy, "80-169"), (80, 169), 1), "what came is shorter");
     assert_eq!(proxy.cache().objects, 1);
     let proxy = before(&origin);

@@ -254,7 +254,8 @@ impl Exchange<'_> {
                     return Round::Again;
                 }
                 let withheld = withheld.filter(|_| waiting.is_first);
-                let given = waiting.forwarded(Some(&object.metadata), Some(304)).with(withheld);
+                let known = Some((object.metadata, true));
+                let given = waiting.forwarded(known, Some(304)).with(withheld);
                 self.over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
                     .await
             }
@@ -347,7 +348,7 @@ impl Exchange<'_> {
         &mut self,
         waiting: Waiting<'_>,
         (response, server): (Arc<Response>, Option<ServerId>),
-        (metadata, withheld): (Option<Metadata>, Option<Arc<[u8]>>),
+        (known, withheld): (Option<(Metadata, bool)>, Option<Arc<[u8]>>),
     ) -> Round {
         if is_server_error(response.status)
             && let Some((object, given)) = self.instead(&waiting, Situation::Failed)
@@ -356,17 +357,17 @@ impl Exchange<'_> {
                 .over(waiting.wanted, &object.response, Source::Object(object.clone()), given)
                 .await;
         }
-        let is_own = match &metadata {
-            Some(metadata) => self.is_for(&response, metadata, &waiting),
+        let is_own = match &known {
+            Some((metadata, _)) => self.is_for(&response, metadata, &waiting),
             None => waiting.is_first,
         };
         if !is_own {
             return Round::Again;
         }
         let withheld = withheld.filter(|_| waiting.is_first);
-        let given = waiting.forwarded(metadata.as_ref(), None).with(withheld);
+        let given = waiting.forwarded(known, None).with(withheld);
         // What others get as well is of no session.
-        let given = given.of_server(server.filter(|_| metadata.is_none()));
+        let given = given.of_server(server.filter(|_| known.is_none()));
         self.over(waiting.wanted, &response, Source::Arrival(waiting.reader), given).await
     }
 
@@ -465,14 +466,15 @@ impl Record {
 }
 
 impl Waiting<'_> {
-    fn forwarded(&self, metadata: Option<&Metadata>, status: Option<u16>) -> Given {
+    fn forwarded(&self, known: Option<(Metadata, bool)>, status: Option<u16>) -> Given {
         let outcome = Outcome::Forwarded {
             why: self.need.why,
             status,
-            stored: metadata.is_some(),
+            stored: known.is_some_and(|(_, is_stored)| is_stored),
             collapsed: !self.is_first,
         };
-        Given::new(outcome, metadata.copied(), unix_now(), self.is_first)
+        let metadata = known.map(|(metadata, _)| metadata);
+        Given::new(outcome, metadata, unix_now(), self.is_first)
     }
 }
 

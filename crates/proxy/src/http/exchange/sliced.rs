@@ -220,7 +220,7 @@ impl Exchange<'_> {
                 Begun::Response(response, ..) if !sliced.has(&response) => {
                     return Err(self.without_slice(sliced, CHANGED));
                 }
-                Begun::Response(_, Some(metadata), _) if self.may_have(&metadata, sliced) => {
+                Begun::Response(_, Some((metadata, _)), _) if self.may_have(&metadata, sliced) => {
                     return Ok(slice);
                 }
                 Begun::Response(..) if slice.is_first => return Ok(slice),
