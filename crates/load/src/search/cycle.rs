@@ -41,8 +41,7 @@ fn bursts(late: &[(Duration, f64)], pause: Duration) -> Vec<Burst> {
 pub(super) struct Lateness {
     looked: Duration,
     late: Duration,
-    /// Time and size of each burst.
-    bursts: Vec<(Duration, f64)>,
+    bursts: Vec<Burst>,
 }
 
 impl Lateness {
@@ -55,7 +54,7 @@ impl Lateness {
         let late: Vec<_> = late.iter().filter(|late| late.1 > PEAK * usual).copied().collect();
         for burst in bursts(&late, PAUSE) {
             self.late = self.late + burst.lasts;
-            self.bursts.push((begun + burst.at, burst.late));
+            self.bursts.push(Burst { at: begun + burst.at, ..burst });
         }
     }
 
@@ -65,21 +64,27 @@ impl Lateness {
             return None;
         }
         let mut bursts = self.bursts.clone();
-        bursts.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let enough = MOST * bursts.iter().map(|burst| burst.1).sum::<f64>();
+        bursts.sort_by(|one, other| other.late.total_cmp(&one.late));
+        let enough = MOST * bursts.iter().map(|burst| burst.late).sum::<f64>();
         let mut sum = 0.0;
         bursts.retain(|burst| {
             let counts = sum < enough;
-            sum += burst.1;
+            sum += burst.late;
             counts
         });
-        bursts.sort_by_key(|burst| burst.0);
+        bursts.sort_by_key(|burst| burst.at);
         // One burst may last from the end of a run into the next.
-        bursts.dedup_by(|next, burst| next.0.saturating_sub(burst.0) <= PAUSE);
+        bursts.dedup_by(|next, burst| {
+            let is_same = next.at.saturating_sub(burst.at + burst.lasts) <= PAUSE;
+            if is_same {
+                burst.lasts = (next.at + next.lasts).saturating_sub(burst.at);
+            }
+            is_same
+        });
         if bursts.len() < FEWEST {
             return None;
         }
-        let apart = |pair: &[(Duration, f64)]| pair[1].0.saturating_sub(pair[0].0).as_secs_f64();
+        let apart = |pair: &[Burst]| pair[1].at.saturating_sub(pair[0].at).as_secs_f64();
         let mut between: Vec<f64> = bursts.windows(2).map(apart).collect();
         between.sort_unstable_by(f64::total_cmp);
         whole_multiples(&between).map(|cycle| Duration::from_millis((cycle * 1e3) as u64))
@@ -180,6 +185,19 @@ mod tests {
         let mut lateness = Lateness::default();
         for run in 0..8 {
             let late = [1, 98].map(|slice| (Duration::from_millis(slice * 100), 9.0));
+            let begun = Duration::from_secs(run * 10);
+            lateness.add(begun, Duration::from_secs(10), &late);
+        }
+        let cycle = lateness.cycle().expect("eight borders").as_secs_f64();
+        assert!((9.5..10.5).contains(&cycle), "{cycle}");
+    }
+
+    #[test]
+    fn a_burst_that_lasts_from_one_run_into_the_next_is_one() {
+        let mut lateness = Lateness::default();
+        for run in 0..8 {
+            let late = [1, 94, 95, 96, 97, 98, 99];
+            let late = late.map(|slice| (Duration::from_millis(slice * 100), 9.0));
             let begun = Duration::from_secs(run * 10);
             lateness.add(begun, Duration::from_secs(10), &late);
         }
