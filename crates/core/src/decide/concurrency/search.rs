@@ -165,6 +165,7 @@ impl Search {
         self.stage = SearchState::Open;
         self.excess.clear();
         self.was_slow = false;
+        self.began_full = false;
     }
 
     /// Looks for evidence that the group is full.
@@ -462,6 +463,21 @@ mod tests {
             search.close(now, &window, BOUNDS);
         }
         search
+    }
+
+    #[test]
+    fn a_group_that_was_not_full_at_first_after_all_has_not_begun_full() {
+        let mut search = Search {
+            stage: SearchState::Confirming,
+            limit: 4.0,
+            per_sec: 200.0,
+            before: 0.02,
+            began_full: true,
+            ..Search::default()
+        };
+        search.close(Instant::ZERO + Duration::from_secs(1), &CALM, BOUNDS);
+        assert_eq!(search.stage(), SearchState::Open, "answers took as long as before");
+        assert!(!search.began_full);
     }
 
     #[test]
