@@ -102,6 +102,8 @@ fn describe_service(service: &Service, here: &str, carried: Carried) -> Vec<Stri
         lines.push(format!("  a request goes on to the next group {overflow},"));
         let threshold = service.failover_threshold;
         lines.push(format!("  and when less than {threshold} of a group's servers are healthy"));
+        let with_farther = &groups[..groups.len() - 1];
+        lines.extend(with_farther.iter().filter_map(|group| lost_with_one(group, threshold)));
     }
     if carried != Carried::Packets {
         lines.push(format!("  when all are full: {}", when_full(service.when_full, carried)));
@@ -110,6 +112,22 @@ fn describe_service(service: &Service, here: &str, carried: Carried) -> Vec<Stri
     lines.push(format!("  in a group: {policy}"));
     lines.push(format!("  health: {}", health(service.health.as_ref())));
     lines
+}
+
+/// What one server out does where it brings a group below the threshold.
+fn lost_with_one(group: &Group, threshold: Ratio) -> Option<String> {
+    let servers = || group.servers.iter().filter(|server| server.weight > 0);
+    let first = servers().map(|server| server.priority).min()?;
+    let count = servers().filter(|server| server.priority == first).count() as u64;
+    let left = Ratio::part(count - 1, count);
+    (count > 1 && left < threshold).then(|| {
+        let percent = (count - 1) * 100 / count;
+        format!(
+            "    {}: one of {count} servers out sends all its traffic on, \
+             since {percent}% is less than {threshold}",
+            group.name
+        )
+    })
 }
 
 /// What becomes of new requests and connections.

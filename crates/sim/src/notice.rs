@@ -24,7 +24,11 @@ pub(crate) fn text(change: &Change) -> String {
             let server = ServerAddress(*server);
             format!("server {server}: drain_timeout exceeded: {requests} requests are cut")
         }
-        Change::Yields => "group is below its failover threshold".to_owned(),
+        Change::Yields(healthy, servers, threshold) => format!(
+            "group is below its failover threshold: {healthy} of {servers} servers healthy, \
+             threshold {threshold}"
+        ),
+        Change::Drained => "all servers of the group are drained".to_owned(),
         Change::Recovered => "group is above its failover threshold again".to_owned(),
         Change::Limited(requests) => {
             format!("group is full: limited to {requests} requests in flight")

@@ -35,6 +35,7 @@ use crate::{
     fleet::{Fleet, Group, HealthCheck, PolicyKind, Service},
     health::{checks::Health, draining::Draining, ejection::may_eject, outlier::Evidence},
     time::{Duration, Instant, timer_queue::TimerQueue},
+    units::Ratio,
 };
 pub use inputs::Inputs;
 use publish::planless;
@@ -175,8 +176,11 @@ pub enum Change {
     Returned(SocketAddr),
     /// Its drain is over: so many requests still under way are cut.
     Cut(SocketAddr, u32),
-    /// Too few servers of the group are healthy; others come first.
-    Yields,
+    /// So many of so many servers of the group are healthy, less than this share; others come
+    /// first.
+    Yields(usize, usize, Ratio),
+    /// All servers of the group are drained; others come first.
+    Drained,
     /// Enough servers have been healthy for long enough.
     Recovered,
     /// More requests in flight bring no more responses: no more than so many are sent at a time.

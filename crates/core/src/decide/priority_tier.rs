@@ -34,6 +34,11 @@ impl PriorityTier {
         self.first.map_or(0, |(_, count)| count)
     }
 
+    /// How many servers of the active tier are healthy, of those at most.
+    pub(crate) fn healthy(&self) -> usize {
+        self.healthy.map_or(0, |(_, count)| count).min(self.configured())
+    }
+
     /// The part of what the file says that the group can carry.
     pub(crate) fn healthy_share(&self) -> Ratio {
         let Part { healthy, configured, .. } = self.part(Ratio::ONE);
@@ -42,8 +47,7 @@ impl PriorityTier {
 
     /// The same, of what is left by `scaler`.
     pub(crate) fn part(&self, scaler: Ratio) -> Part {
-        let configured = self.configured();
-        let healthy = self.healthy.map_or(0, |(_, count)| count).min(configured);
+        let (healthy, configured) = (self.healthy(), self.configured());
         Part { scaler, healthy: healthy as u64, configured: configured as u64 }
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct OfGroup {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GroupRank {
     pub yields: bool,
+    /// Whether it yields since all its servers are drained.
+    pub drained: bool,
     pub well_since: Option<Instant>,
 }
 
@@ -185,7 +187,7 @@ impl ServerTable {
                     assert_eq!(self.place(entry.id()), Some(place));
                     known += 1;
                 }
-                let GroupRank { yields, well_since } = group.standing;
+                let GroupRank { yields, well_since, .. } = group.standing;
                 assert!(yields || well_since.is_none(), "{} waits for nothing", of_group.name);
             }
         }
@@ -290,8 +292,23 @@ impl OfGroup {
 
     /// The healthy share of the group, as far as its servers take part.
     pub(crate) fn healthy_share(&self) -> Ratio {
+        self.tier().healthy_share()
+    }
+
+    /// How many servers are healthy, and of how many.
+    pub(crate) fn healthy(&self) -> (usize, usize) {
+        let tier = self.tier();
+        (tier.healthy(), tier.configured())
+    }
+
+    fn tier(&self) -> PriorityTier {
         let entries = self.entries.iter().filter(|entry| entry.counts_towards_capacity());
-        PriorityTier::of(entries.map(|it| (it.priority, it.is_healthy()))).healthy_share()
+        PriorityTier::of(entries.map(|it| (it.priority, it.is_healthy())))
+    }
+
+    /// Whether it has servers and none of them takes part.
+    pub(crate) fn is_drained(&self) -> bool {
+        !self.entries.is_empty() && !self.entries.iter().any(|entry| entry.takes_part)
     }
 
     /// Looks how far it is by the checks; true if that is news.

@@ -128,6 +128,26 @@ fn a_group_below_its_threshold_comes_last_and_returns_without_flapping() {
 }
 
 #[test]
+fn a_group_below_its_threshold_says_how_many_are_healthy_and_one_that_is_drained_that_it_is() {
+    let service = |weight: u32| {
+        let mut near = group("near", 0, 2, Capacity::default());
+        near.servers.iter_mut().for_each(|server| server.weight = weight);
+        let groups = vec![near, group("far", 30, 2, Capacity::default())];
+        Service { groups, health: Some(check()), ..Service::named("web") }
+    };
+    let mut controller = Controller::new(Instant::ZERO, fleet(service(1)));
+    let server = drain(&mut controller).checks[0].0;
+    controller.handle(at(1), Input::Reload(fleet(service(0)).into()));
+    assert_eq!(drain(&mut controller).changes, [Change::Drained]);
+    controller.handle(at(2), Input::Reload(fleet(service(1)).into()));
+    controller.handle(at(3), checked(server, false));
+    let low = Change::Yields(1, 2, Ratio::percent(70));
+    assert!(drain(&mut controller).changes.contains(&low), "it is back, and half of it is down");
+    controller.handle(at(4), Input::Reload(fleet(service(0)).into()));
+    assert!(drain(&mut controller).changes.is_empty());
+}
+
+#[test]
 fn three_errors_in_a_row_eject_a_server_for_a_second() {
     let service =
         Service { groups: vec![group("near", 0, 4, Capacity::default())], ..Service::named("web") };

@@ -71,7 +71,7 @@ impl Edge {
     }
 
     fn yields(&self) -> bool {
-        self.changes.contains(&Change::Yields)
+        self.changes.iter().any(|change| matches!(change, Change::Yields(..)))
     }
 
     /// How many of the first six requests at once go near, and how many of a hundred.

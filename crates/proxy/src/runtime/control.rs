@@ -176,7 +176,8 @@ impl Drop for Checked {
 fn log(notice: &Notice) {
     let Notice { service, group, change } = notice;
     use loadline_core::decide::controller::Change::{
-        Cut, Down, Ejected, Limited, Outlier, Recovered, Returned, Silent, Unlimited, Up, Yields,
+        Cut, Down, Drained, Ejected, Limited, Outlier, Recovered, Returned, Silent, Unlimited, Up,
+        Yields,
     };
     match change {
         Up(server) => {
@@ -211,7 +212,12 @@ fn log(notice: &Notice) {
             let server = ServerAddress(*server);
             tracing::info!(%service, %group, %server, "server returns from ejection, on probation");
         }
-        Yields => tracing::warn!(%service, %group, "group is below its failover threshold"),
+        Yields(healthy, servers, threshold) => tracing::warn!(
+            %service, %group,
+            "group is below its failover threshold: {healthy} of {servers} servers healthy, \
+             threshold {threshold}"
+        ),
+        Drained => tracing::info!(%service, %group, "all servers of the group are drained"),
         Recovered => {
             tracing::info!(%service, %group, "group is above its failover threshold again");
         }

@@ -13,6 +13,7 @@ use crate::{
     fleet::{Group, Service},
     health::ejection::RETURN_HOLD,
     time::{Duration, Instant},
+    units::Ratio,
 };
 
 impl Controller {
@@ -68,7 +69,8 @@ impl Controller {
         for (g, group) in of.groups.iter().enumerate() {
             let known = self.server_table.group_mut(service, g);
             let well = known.healthy_share() >= of.failover_threshold;
-            let change = known.standing.settle(now, well);
+            let low = (!well).then(|| known.too_few(of.failover_threshold));
+            let change = known.standing.settle(now, low);
             let regain = known.standing.well_since.map(|since| since + RETURN_HOLD);
             self.timers.set(Due::Regain(service, g), regain);
             self.outputs.extend(change.map(|change| notice(of, group, change)));
@@ -158,14 +160,26 @@ pub(super) fn planless() -> Arc<ServicePlan> {
     Arc::new(planner::service_plan(&Service::named(""), &Arc::default(), &[]))
 }
 
+impl OfGroup {
+    /// What is told where less than `threshold` of its servers are healthy.
+    fn too_few(&self, threshold: Ratio) -> Change {
+        if self.is_drained() {
+            return Change::Drained;
+        }
+        let (healthy, servers) = self.healthy();
+        Change::Yields(healthy, servers, threshold)
+    }
+}
+
 impl GroupRank {
-    /// Yields at once; comes back after [`RETURN_HOLD`] without interruption.
-    fn settle(&mut self, now: Instant, well: bool) -> Option<Change> {
-        if !well {
-            self.well_since = None;
-            let news = !self.yields;
-            self.yields = true;
-            return news.then_some(Change::Yields);
+    /// Yields at once where too few are healthy, which is told as `low`; comes back after
+    /// [`RETURN_HOLD`] without interruption.
+    fn settle(&mut self, now: Instant, low: Option<Change>) -> Option<Change> {
+        if let Some(low) = low {
+            let drained = low == Change::Drained;
+            let news = !self.yields || self.drained && !drained;
+            *self = Self { yields: true, drained, well_since: None };
+            return news.then_some(low);
         }
         if !self.yields {
             return None;
