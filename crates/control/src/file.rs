@@ -551,7 +551,7 @@ pub(crate) struct PerServer {
     /// Requests that may come at once on top of an even `max_rate`. Default: 12, or `max_rate` over
     /// 100 ms if more.
     pub(crate) burst: Key<Burst>,
-    /// Maximum number of requests in flight. No limit if omitted.
+    /// Maximum number of requests in flight from this service at this edge. No limit if omitted.
     pub(crate) max_in_flight: Key<InFlight>,
     /// Maximum utilization that the server reports (ORCA). No limit if omitted.
     pub(crate) max_utilization: Key<Utilization>,
