@@ -238,6 +238,10 @@ pub struct Group {
     pub requests: u64,
     /// Of `requests`: those that came because nearer groups were full or down.
     pub overflowed: u64,
+    /// Of `requests`: those that were sent beyond its capacity since all groups were full, with
+    /// `when_full` or its `then` at `spread`.
+    #[serde(default)]
+    pub over_capacity: u64,
     /// `overflowed` per second, between the last two measurements.
     pub overflow_per_s: f64,
     /// Service discovery; absent if the file lists the servers.
@@ -500,8 +504,9 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &GroupSnapshot, now:
             in_flight: here.state.in_flight(),
             utilization: here.state.utilization(now).map(Ratio::as_f64),
         },
-        requests: here.servers.iter().map(|it| it.state.requests.load(Relaxed)).sum(),
-        overflowed: here.state.overflowed.load(Relaxed),
+        requests: here.servers.iter().map(|it| it.state.requests.get()).sum(),
+        overflowed: here.state.overflowed.get(),
+        over_capacity: here.state.over_capacity.get(),
         ..Group::default()
     }
 }
@@ -529,7 +534,7 @@ fn server(
         },
         latency_ms: state.latency().as_millis_f64(),
         connections: 0,
-        requests: state.requests.load(Relaxed),
+        requests: state.requests.get(),
         failures: state.failures.load(Relaxed),
         ejections: state.ejections.load(Relaxed),
         last_failure: None,

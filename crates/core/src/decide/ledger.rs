@@ -30,10 +30,12 @@ use crate::{
     units::Ratio,
 };
 use changes::Changes;
+pub(crate) use request_count::RequestCount;
 pub use server::ServerState;
 pub(crate) use server::{Leave, Trouble};
 
 pub(crate) mod changes;
+mod request_count;
 mod server;
 
 /// All states by name; owned by the controller.
@@ -280,7 +282,9 @@ pub struct GroupState {
     pub(crate) latencies: LatencyByLoad,
     pub(crate) probes: ProbePool,
     /// Requests that came because nearer groups were full or down.
-    pub(crate) overflowed: AtomicU64,
+    pub(crate) overflowed: RequestCount,
+    /// Requests that were sent beyond its capacity.
+    pub(crate) over_capacity: RequestCount,
     /// The part of its capacity that this edge may use, in parts and one more; zero where it is not
     /// shared. Written by the controller only.
     pub(crate) share: AtomicU64,
@@ -307,6 +311,7 @@ impl GroupState {
             latencies: self.latencies.clone(),
             probes: self.probes.clone(),
             overflowed: self.overflowed.clone(),
+            over_capacity: self.over_capacity.clone(),
             share: self.share.clone(),
             share_until: self.share_until.clone(),
             tolerance: self.tolerance.clone(),

@@ -32,6 +32,8 @@ pub(crate) struct PermitContext {
     pub server: u16,
     /// Whether the nearest group is another, which is full or out.
     pub overflow: bool,
+    /// Whether it is beyond what the group may be given.
+    pub over_capacity: bool,
     /// Whether the policy needs the peak latency.
     pub tracks_peak: bool,
     /// Requests that were ahead of it, for policies that learn how fast servers are beside each
@@ -131,9 +133,16 @@ impl Permit {
     }
 
     /// Records that nothing was sent, since the server has all the connections it may have: that is
-    /// no failure. Gives the server where a limit is found that must hear of it if the request is
-    /// refused.
+    /// no failure, and no request that it was given. Gives the server where a limit is found that
+    /// must hear of it if the request is refused.
     pub(crate) fn crowded(&self) -> Option<Arc<ServerState>> {
+        self.server.requests.take_back();
+        if self.terms.overflow {
+            self.server.group.overflowed.take_back();
+        }
+        if self.terms.over_capacity {
+            self.server.group.over_capacity.take_back();
+        }
         self.awaits.replace(false).then(|| {
             self.server.group.auto.leave();
             self.server.clone()

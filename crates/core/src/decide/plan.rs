@@ -348,6 +348,15 @@ impl ServicePlan {
         group.index != self.nearest && !(may_prefer_others && self.nearest_has_room(ask))
     }
 
+    /// Counts a request as overflow that only servers without a connection to spare have sent on to
+    /// a farther group: the nearest is as good as full.
+    pub(crate) fn goes_past_crowded(&self, permit: &mut Permit) {
+        if permit.terms.group != self.nearest && !permit.terms.overflow {
+            permit.terms.overflow = true;
+            permit.server.group.overflowed.add();
+        }
+    }
+
     /// Whether the nearest group comes first and would take the request, had none of its servers
     /// failed it.
     fn nearest_has_room(&self, ask: &PickContext<'_>) -> bool {
@@ -474,6 +483,7 @@ impl GroupPlan {
             group: self.index,
             server: server.index,
             overflow,
+            over_capacity: false,
             tracks_peak: self.policy == PolicyKind::PeakEwma,
             ahead: (self.policy == PolicyKind::Prequal)
                 .then(|| server.state.in_flight_of_all(now).saturating_sub(1)),
@@ -482,7 +492,7 @@ impl GroupPlan {
             server_utilization: server.limits.utilization,
             group_utilization: self.limits.utilization,
         };
-        server.state.requests.fetch_add(1, Relaxed);
+        server.state.requests.add();
         if terms.server_utilization.is_some() {
             server.state.admission.utilization.count();
         }
@@ -490,7 +500,7 @@ impl GroupPlan {
             self.state.admission.utilization.count();
         }
         if overflow {
-            self.state.overflowed.fetch_add(1, Relaxed);
+            self.state.overflowed.add();
         }
         Permit::new(server.state.clone(), now, terms)
     }

@@ -46,7 +46,10 @@ impl GroupPlan {
         if self.auto.is_some() {
             self.state.auto.enter(u32::MAX);
         }
-        Some(self.permit(server, ask.now, overflow))
+        let mut permit = self.permit(server, ask.now, overflow);
+        permit.terms.over_capacity = true;
+        self.state.over_capacity.add();
+        Some(permit)
     }
 
     /// The `max_rate` of the group or of its servers, in requests per thousand seconds, so that

@@ -7,7 +7,7 @@ use loadline_core::{
         plan::{Decision, PickContext, Plan},
         reason::Reason,
     },
-    fleet::{Capacity, Fleet, Service},
+    fleet::{Capacity, Fleet, Service, WhenFull},
     state::{GroupAvailability, Part, State},
     time::{Duration, Instant},
     units::{Rate, Ratio},
@@ -100,6 +100,19 @@ fn a_session_of_a_farther_group_and_a_retry_are_overflow_only_while_the_nearest_
     assert!(matches!(&near, Decision::Send(permit) if permit.place().0 == 0), "{near:?}");
     assert!(overflows(&session) && overflows(&retry), "near has been given it");
     assert_eq!(overflowed(&plan, "far"), 2);
+}
+
+#[test]
+fn what_is_spread_over_capacity_is_counted() {
+    let limited =
+        Capacity { max_rate: Some(Rate::per_sec(1)), burst: Some(1), ..Capacity::default() };
+    let groups = vec![group("near", 0, 2, limited)];
+    let service = Service { groups, when_full: WhenFull::Spread, ..Service::named("web") };
+    let (_controller, plan) = started(service);
+    let sent: Vec<Decision> = (0..3).map(|_| plan.services[0].pick(&ASK)).collect();
+    assert!(sent.iter().all(|it| matches!(it, Decision::Send(_))), "{sent:?}");
+    let group = &State::of(&plan, NOW).services[0].groups[0];
+    assert_eq!((group.requests, group.over_capacity), (3, 2));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use loadline_core::{
         request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject, Unanswered},
     },
     fleet::{Capacity, Class, Service, Then, WhenFull},
+    state::State,
     time::{Duration, Instant},
 };
 
@@ -183,6 +184,31 @@ fn a_server_without_a_connection_to_spare_does_not_end_the_wait_for_another() {
     }
     drop(other);
     assert!(matches!(tell(&mut request, &plan, 510, Event::First), Action::Send));
+}
+
+#[test]
+fn who_finds_no_connection_near_is_overflow_and_was_not_sent_there() {
+    let groups =
+        vec![group("near", 0, 2, Capacity::default()), group("far", 30, 1, Capacity::default())];
+    let (_, plan) = started(Service { groups, ..Service::named("web") });
+    let progress = Progress { crowded: true, ..Progress::NOTHING };
+    let crowded = || Event::Failed(Failed { reason: Reason::NoConnection, progress });
+    let mut told = 0;
+    for _ in 0..10 {
+        let mut request = machine(Kind::Message);
+        let _ = tell(&mut request, &plan, 1, Event::Arrived);
+        for _ in 0..2 {
+            assert!(!request.permit().unwrap().is_overflow(), "near has room");
+            let _ = tell(&mut request, &plan, 1, crowded());
+            let near = State::of(&plan, at(1)).services[0].groups[0].requests;
+            assert!((told..=2).contains(&near), "{near}: one at each server, and never fewer");
+            told = near;
+        }
+        let permit = request.permit().unwrap();
+        assert!(permit.place().0 == 1 && permit.is_overflow());
+    }
+    let far = &State::of(&plan, at(1)).services[0].groups[1];
+    assert_eq!((far.requests, far.overflowed), (10, 10));
 }
 
 #[test]

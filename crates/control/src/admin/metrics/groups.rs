@@ -26,6 +26,11 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
         "Requests sent to this group because nearer ones were full or down",
         |it| it.overflowed,
     ),
+    &GROUP.counter(
+        "over_capacity_requests",
+        "Requests sent to this group beyond its capacity (spread), since all groups were full",
+        |it| it.over_capacity,
+    ),
     &GROUP.gauge_if_any(
         "capacity_requests_per_second",
         "Current rate limit of the group; no sample if unlimited",

@@ -11,7 +11,7 @@ use crate::{
     decide::{
         atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
         average::{LatencyAverage, PeakLatency},
-        ledger::{GroupState, ServerId, release, reserve},
+        ledger::{GroupState, RequestCount, ServerId, release, reserve},
         limits::Admission,
         policy::draw::splitmix64,
         probe_pool::AGE_MAX,
@@ -33,8 +33,8 @@ pub struct ServerState {
     /// Its finish tag, as in fair queueing: requests it was given per weight. Of servers that are
     /// tied the one with the least is chosen.
     pub(crate) tag: AtomicU64,
-    /// Requests it was chosen for.
-    pub(crate) requests: AtomicU64,
+    /// Requests it was chosen for, but for those that found no connection to spare.
+    pub(crate) requests: RequestCount,
     pub(crate) group: Arc<GroupState>,
     pub(crate) latency: LatencyAverage,
     /// Its last response was a 5xx, or its last request failed.
@@ -76,7 +76,7 @@ impl ServerState {
             in_flight: AtomicU32::new(0),
             id,
             tag: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
+            requests: RequestCount::default(),
             group,
             latency: LatencyAverage::default(),
             errs: AtomicBool::new(false),
@@ -191,7 +191,7 @@ impl ServerState {
 
     /// Requests and forwarded connections that it was given.
     pub(crate) fn given(&self) -> u64 {
-        self.requests.load(Relaxed) + self.forwarded.0.load(Relaxed)
+        self.requests.get() + self.forwarded.0.load(Relaxed)
     }
 
     /// Requests in flight and forwarded connections that are open.

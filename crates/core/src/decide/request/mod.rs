@@ -211,12 +211,21 @@ impl Machine {
         self.subject.kind == Kind::Copy
     }
 
-    fn send(&mut self, at: &At<'_>, permit: Permit) -> Action {
+    fn send(&mut self, at: &At<'_>, mut permit: Permit) -> Action {
+        if self.was_only_crowded() {
+            at.plan.into_iter().for_each(|plan| plan.goes_past_crowded(&mut permit));
+        }
         let rules = at.plan.and_then(|plan| plan.ejection);
         self.patience = rules.map_or(Duration::ZERO, |rules| permit.patience(rules.silence));
         (self.resent, self.suspects, self.charge) = (false, false, Charge::Nothing);
         self.state = State::Sent(permit);
         Action::Send
+    }
+
+    /// Whether it came to servers, and found no connection to spare at all of them: what fails or
+    /// is answered with a 5xx is charged before it goes elsewhere.
+    fn was_only_crowded(&self) -> bool {
+        self.retries == 0 && !self.tried.is_empty()
     }
 
     /// Ends for this reason, or for that for which the last attempt failed.
