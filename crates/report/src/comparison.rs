@@ -164,10 +164,13 @@ impl<'r> Side<'r> {
     }
 
     fn time(&self, name: &str) -> Measured {
-        let (response, all) = (&self.record.response, self.record.response_of_all());
+        let (answered, all) = (self.record.response.count, self.record.response_of_all());
         match name {
-            _ if response.count == 0 => Measured::default(),
-            "mean" => self.mean(),
+            "mean" if answered > 0 => self.mean(),
+            "mean" => Measured::default(),
+            _ if answered + self.record.outcomes.failed() == 0 => Measured::default(),
+            // Where all failed there is no other time.
+            _ if answered == 0 => Measured { value: Some(f64::INFINITY), interval: None },
             "p50" => self.quantile(0.5, all.p50),
             "p90" => self.quantile(0.9, all.p90),
             "p99" => self.quantile(0.99, all.p99),
@@ -246,8 +249,16 @@ fn judge(name: &str, unit: &str, [a, b]: [Measured; 2], limits: Limits) -> Compa
         };
     }
     let change = if unit == "share" { difference(a, b) } else { quotient(a, b) };
-    let interval = change.and_then(|change| change.interval);
-    let finding = interval.map_or(Finding::NotJudged, |interval| match unit {
+    let finding = match change.and_then(|change| change.interval) {
+        Some(interval) => finding_of_change(interval, unit, limits),
+        None if name == "rate" => finding_of_no_rate([a, b]),
+        None => Finding::NotJudged,
+    };
+    ComparedFigure { name: name.into(), unit: unit.into(), a, b, change, finding }
+}
+
+fn finding_of_change(interval: Interval, unit: &str, limits: Limits) -> Finding {
+    match unit {
         "share" => finding(interval, -limits.error_threshold, limits.error_threshold),
         "ms" => finding(interval, 1.0 / (1.0 + limits.threshold), 1.0 + limits.threshold),
         // Of a rate more is better.
@@ -255,8 +266,17 @@ fn judge(name: &str, unit: &str, [a, b]: [Measured; 2], limits: Limits) -> Compa
             let inverse = Interval { low: 1.0 / interval.high, high: 1.0 / interval.low };
             finding(inverse, 1.0 / (1.0 + limits.threshold), 1.0 + limits.threshold)
         }
-    });
-    ComparedFigure { name: name.into(), unit: unit.into(), a, b, change, finding }
+    }
+}
+
+/// What can be said of two rates where one run had no answer, and so no interval of its rate.
+fn finding_of_no_rate([a, b]: [Measured; 2]) -> Finding {
+    let is_shown = |of: Measured| of.interval.is_some_and(|interval| interval.low > 0.0);
+    match (a.value, b.value) {
+        (_, Some(0.0)) if is_shown(a) => Finding::Worse,
+        (Some(0.0), _) if is_shown(b) => Finding::Better,
+        _ => Finding::NotJudged,
+    }
 }
 
 /// What can be said of two times of which one at least is that of a request that failed.
@@ -575,6 +595,34 @@ mod tests {
         assert!(comparison_table(&record).to_string().contains("never"));
         let p99 = record.figures.iter().find(|figure| figure.name == "p99").unwrap();
         assert_eq!(serde_json::to_value(p99).unwrap()["b"]["value"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn a_run_that_answers_nothing_is_a_regression() {
+        let (good, down) = (run(10.0, 0), run(10.0, 100));
+        // Errors of any number are no regression of themselves.
+        let limits = Limits { error_threshold: 10.0, ..Limits::default() };
+        let found = |a, b| {
+            let record = compare_runs(("a", a), ("b", b), limits);
+            let of = |figure: ComparedFigure| (figure.name, figure.finding);
+            record.figures.into_iter().map(of).collect::<Vec<_>>()
+        };
+        for (name, finding) in found(&good, &down) {
+            let expected = match name.as_str() {
+                "rate" | "p50" | "p90" | "p99" => Finding::Worse,
+                "errors" => Finding::Same,
+                _ => Finding::NotJudged,
+            };
+            assert_eq!(finding, expected, "{name}");
+        }
+        for (name, finding) in found(&down, &good) {
+            if ["rate", "p50", "p90", "p99"].contains(&name.as_str()) {
+                assert_eq!(finding, Finding::Better, "{name}");
+            }
+        }
+        assert!(found(&down, &down).iter().all(|(_, finding)| *finding != Finding::Worse));
+        let record = compare_runs(("a", &good), ("b", &down), Limits::default());
+        assert!(comparison_table(&record).to_string().contains("never"));
     }
 
     #[test]

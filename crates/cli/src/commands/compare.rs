@@ -45,6 +45,8 @@ enum CompareError {
              the same plan, or use --force"
     )]
     Plans(String),
+    #[error("no request of {0} was answered and none failed: there is nothing to compare")]
+    Nothing(String),
 }
 
 /// Runs the command.
@@ -80,6 +82,11 @@ fn compare(args: &Args) -> Result<ComparisonRecord, CompareError> {
         return Err(CompareError::Plans(difference));
     }
     let names = read::names(&[args.a.clone(), args.b.clone()]);
+    for (name, run) in names.iter().zip([&a, &b]) {
+        if run.without_cut_off().outcomes.total() == 0 {
+            return Err(CompareError::Nothing(name.clone()));
+        }
+    }
     let limits = Limits { threshold: args.threshold, error_threshold: args.error_threshold };
     Ok(compare_runs((&names[0], &a), (&names[1], &b), limits))
 }
@@ -133,8 +140,8 @@ requests: one that failed is `never`. `the same`: the whole interval is within t
 `unclear`: it holds changes within and beyond. A maximum is one request and is not judged. Two runs
 show that these two differ; repeat both, in turns, before believing little.
 
-Exit codes: 0 no regression shown, 1 wrong usage, no record, or different plans, 2 could not be
-printed, 3 B is a regression.";
+Exit codes: 0 no regression shown, 1 wrong usage, no record, different plans, or nothing to compare
+(no request answered or failed), 2 could not be printed, 3 B is a regression.";
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use crate::runs::{bench, loadline, text};
 use crate::served::Worker;
-use loadline_measure::record::{ComparisonRecord, Document, Finding, Record};
+use loadline_measure::record::{ComparisonRecord, Document, Finding, LoadRecord, Record};
 
 const PLAN: [&str; 4] = ["--rate", "100", "--duration", "2s"];
 
@@ -89,5 +89,23 @@ fn what_is_no_load_run_is_told_and_exits_with_one() {
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
         assert!(error.contains(told), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn a_run_of_which_nothing_came_is_not_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let worker = Worker::start(&[]);
+    let run = bench(&worker, &["--requests", "20"], folder.path(), "run");
+    let none = folder.path().join("none.json");
+    let record = Document::new(Record::Load(LoadRecord::default()));
+    std::fs::write(&none, serde_json::to_string(&record).unwrap()).unwrap();
+    let none = none.to_str().unwrap();
+    for pair in [[run.as_str(), none], [none, run.as_str()], [none, none]] {
+        let output = loadline(&["compare", pair[0], pair[1], "--force"]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{pair:?}: {error}");
+        assert!(error.contains("no request of none"), "{pair:?}: {error}");
+        assert!(error.contains("nothing to compare"), "{pair:?}: {error}");
     }
 }
