@@ -5,6 +5,7 @@
 
 mod route;
 mod text;
+mod told;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,7 +32,8 @@ pub struct Question {
     pub target: String,
     /// Names and values.
     pub headers: Vec<(String, String)>,
-    /// The client, as `trusted_proxies` and the PROXY protocol tell it.
+    /// Who sends it, as the PROXY protocol tells: the client, or a proxy in front, which may tell
+    /// of the client in `X-Forwarded-For` or `Forwarded` if it is in `trusted_proxies`.
     pub client: IpAddr,
     /// The listener that takes it; by scheme and port if omitted.
     pub listener: Option<SocketAddr>,
@@ -121,6 +123,13 @@ pub enum Answer {
         /// 200 to 599.
         status: u16,
     },
+    /// The request breaks a rule of the listener or the route.
+    Refused {
+        /// 400 or 413.
+        status: u16,
+        /// Which one.
+        why: String,
+    },
 }
 
 /// A service that may get the request.
@@ -163,17 +172,17 @@ pub struct NoListener {
 /// If no listener for HTTP takes it.
 pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoListener> {
     let listener = listener(fleet, question)?;
-    let scheme = if question.is_secure { "https" } else { "http" };
+    let headers = told::headers(listener, question);
+    let (client, scheme) = told::client(listener, question, &headers);
     let (raw_path, query) = question.target.split_once('?').unwrap_or((&question.target, ""));
     let (mut host, mut path) = (Vec::new(), Vec::new());
-    let headers = headers(question);
     let authority = question.authority.as_bytes();
     let request = rules::Request {
         host: normal::host(authority, &mut host),
         path: normal::path(raw_path.as_bytes(), &mut path),
         query: query.as_bytes(),
         method: question.method.as_bytes(),
-        source: question.client,
+        source: client,
         scheme,
         headers: &headers[..],
     };
@@ -185,23 +194,30 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
         path: request.path,
         query: request.query,
     };
-    let Question { method, target, client, .. } = question;
-    let matched = listener.routes.find(&request);
+    let Question { method, target, .. } = question;
+    let from = match question.client {
+        peer if peer == client => client.to_string(),
+        peer => format!("{client}, as {peer} tells"),
+    };
+    let refused = told::refused_name(listener, question);
+    let is_asked = refused.is_none();
+    let matched = listener.routes.find(&request).filter(|_| is_asked);
+    let refused = refused.or_else(|| told::too_long(listener, matched, &headers));
     let is_other = |port: &u16| *port != listener.bind.port();
     Ok(Explanation {
-        request: format!("{method} {scheme}://{}{target} from {client}", question.authority),
+        request: format!("{method} {scheme}://{}{target} from {from}", question.authority),
         listener: listener.bind,
         other_port: question.listener.is_none().then_some(question.port).filter(is_other),
-        passed: route::passed(listener, matched, &request),
+        passed: if is_asked { route::passed(listener, matched, &request) } else { Vec::new() },
         route: matched.map(|it| route::route(listener, it, (&request, asked.raw_path), fleet)),
-        authentication: route::authentication(listener, matched, fleet),
-        answer: answer(matched, (&asked, &request), (listener, *client), fleet),
+        // What is refused is so before anybody is asked who they are.
+        authentication: match &refused {
+            Some(_) => None,
+            None => route::authentication(listener, matched, fleet),
+        },
+        answer: refused
+            .unwrap_or_else(|| answer(matched, (&asked, &request), (listener, client), fleet)),
     })
-}
-
-fn headers(question: &Question) -> Vec<(&str, &str)> {
-    let given = question.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    [("Host", question.authority.as_str())].into_iter().chain(given).collect()
 }
 
 /// The named listener; else the one with the port and the scheme; else the only one with the

@@ -8,7 +8,7 @@ use std::{
 };
 
 use loadline_control::explain::{Question, explain};
-use loadline_http1::{BuildError, Framing, MessageBuilder};
+use loadline_http1::{Framing, MessageBuilder};
 use loadline_load::{PlanError, Target};
 
 use super::{outside::name_program, switches::header, wrong_usage};
@@ -25,10 +25,11 @@ pub(crate) struct Args {
     /// The request: a URL, or a method and a URL
     #[arg(long, value_name = "[METHOD] URL")]
     request: Request,
-    /// A header of the request; repeat for more
+    /// A header of the request; repeat for more. A Host takes the place of the URL's
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
-    /// The address of the client
+    /// The address of the client, or of the proxy in front. What one of the listener's
+    /// `trusted_proxies` says in X-Forwarded-For, X-Forwarded-Proto or Forwarded counts
     #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST.into())]
     from: IpAddr,
     /// The listener that takes the request [the one with the URL's scheme and port, or the only one
@@ -60,11 +61,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What is asked, if such a request could be sent.
-fn question(args: &Args) -> Result<Question, BuildError> {
+fn question(args: &Args) -> anyhow::Result<Question> {
     let Request { method, url } = &args.request;
-    let (authority, mut sent) = (url.authority(), Vec::new());
+    let is_host = |field: &(String, String)| field.0.eq_ignore_ascii_case("host");
+    let (hosts, headers): (Vec<_>, Vec<_>) = args.headers.iter().cloned().partition(is_host);
+    let authority = match hosts.as_slice() {
+        [] => url.authority(),
+        [(_, host)] => host.clone(),
+        _ => anyhow::bail!("a request with more than one Host is answered 400"),
+    };
+    let mut sent = Vec::new();
     let mut request = MessageBuilder::request(&mut sent, method, url.path(), &authority)?;
-    for (name, value) in &args.headers {
+    for (name, value) in &headers {
         request = request.field(name, value)?;
     }
     request.finish(Framing::None);
@@ -74,7 +82,7 @@ fn question(args: &Args) -> Result<Question, BuildError> {
         authority,
         port: url.port(),
         target: url.path().to_owned(),
-        headers: args.headers.clone(),
+        headers,
         client: args.from,
         listener: args.listener,
     })

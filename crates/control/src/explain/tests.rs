@@ -170,3 +170,61 @@ fn a_request_that_no_listener_takes_is_told_which_there_are() {
     let tcp = Question { listener, ..asked("GET", "example.com", "/", "192.0.2.1") };
     assert!(explain(&shop(), &tcp).is_err());
 }
+
+/// What becomes of a request with these headers where the listener has these keys.
+fn with_keys(keys: &str, question: &Question) -> Explanation {
+    let shop = SHOP.replacen("service = \"web\"\n", &format!("service = \"web\"\n{keys}\n"), 1);
+    let shop = parse_with("shop.toml", &shop, &LocalOnly).expect("a right file").fleet;
+    explain(&shop, question).expect("a listener takes it")
+}
+
+fn with_headers(headers: &[(&str, &str)], question: Question) -> Question {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Question { headers: headers.iter().map(owned).collect(), ..question }
+}
+
+#[test]
+fn a_header_with_an_underscore_is_seen_by_routes_only_where_it_is_kept() {
+    let question = asked("GET", "example.com", "/", "192.0.2.1");
+    let question = with_headers(&[("X_Beta", "1")], question);
+    let told = |setting: &str| {
+        let keys = format!("underscore_headers = \"{setting}\"");
+        let route = "\n[[listener.routes]]\nheader = { X_Beta = \"1\" }\nanswer = { status = 204 }";
+        with_keys(&(keys + route), &question)
+    };
+    assert_eq!(told("keep").answer, Answer::Response { status: 204 });
+    let dropped = told("drop");
+    assert!(matches!(dropped.answer, Answer::Services(_)), "{dropped:?}");
+    let refused = told("refuse");
+    assert!(matches!(refused.answer, Answer::Refused { status: 400, .. }), "{refused:?}");
+    assert!(refused.passed.is_empty() && refused.route.is_none(), "{refused:?}");
+    let text = refused.to_string();
+    assert!(text.contains("400: the name of the header X_Beta has an underscore"), "{text}");
+}
+
+#[test]
+fn a_trusted_proxy_tells_the_client_and_its_scheme_and_nobody_else_does() {
+    let headers = [("X-Forwarded-For", "10.1.2.3"), ("X-Forwarded-Proto", "https")];
+    let told = |from| {
+        let question = with_headers(&headers, asked("GET", "example.com", "/admin", from));
+        with_keys("trusted_proxies = [\"192.0.2.0/24\"]", &question)
+    };
+    let trusted = told("192.0.2.1");
+    assert_eq!(trusted.request, "GET https://example.com/admin from 10.1.2.3, as 192.0.2.1 tells");
+    assert!(matches!(trusted.answer, Answer::Services(_)), "{trusted:?}");
+    let stranger = told("198.51.100.1");
+    assert_eq!(stranger.request, "GET http://example.com/admin from 198.51.100.1");
+    assert_eq!(stranger.answer, Answer::Response { status: 403 });
+}
+
+#[test]
+fn a_body_that_is_longer_than_allowed_is_refused() {
+    let question = |length| {
+        let question = asked("POST", "example.com", "/", "192.0.2.1");
+        with_headers(&[("Content-Length", length)], question)
+    };
+    let told = with_keys("max_body = \"1KiB\"", &question("1025"));
+    assert!(matches!(told.answer, Answer::Refused { status: 413, .. }), "{told:?}");
+    let told = with_keys("max_body = \"1KiB\"", &question("1024"));
+    assert!(matches!(told.answer, Answer::Services(_)), "{told:?}");
+}

@@ -31,6 +31,9 @@ impl fmt::Display for Explanation {
                 line(f, "response", &format_args!("{status} to {location}"))
             }
             Answer::Response { status } => line(f, "response", &format_args!("{status}")),
+            Answer::Refused { status, why } => {
+                line(f, "response", &format_args!("{status}: {why}"))
+            }
             Answer::Services(targets) => {
                 let all = targets.iter().map(|it| u64::from(it.weight)).sum();
                 targets.iter().try_for_each(|target| write_target(f, target, all))

@@ -57,6 +57,19 @@ fn a_header_that_could_not_be_sent_is_not_explained() {
 }
 
 #[test]
+fn a_host_that_is_given_takes_the_place_of_the_host_of_the_url() {
+    let directory = tempfile::tempdir().unwrap();
+    let request = ["--request", "http://127.0.0.1:8080/beta/x", "-H", "host: example.com"];
+    let (code, text) = explained(&request, directory.path());
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("302 to http://example.com/x"), "{text}");
+    let twice = [&request[..], &["-H", "Host: b.example"]].concat();
+    let (code, text) = explained(&twice, directory.path());
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("more than one Host"), "{text}");
+}
+
+#[test]
 fn a_request_for_no_listener_is_wrong_usage() {
     let directory = tempfile::tempdir().unwrap();
     let (code, text) = explained(&["--request", "https://example.com/"], directory.path());
