@@ -15,7 +15,7 @@ use plotters::{
 use super::{
     DrawError, INK, PlotError, Tone,
     panel::{Axis, Frame, Label, Panel, Stroke},
-    picture::{Canvas, Picture, size},
+    picture::{Canvas, Picture, size, text_width},
     scale::Scale,
 };
 
@@ -136,7 +136,7 @@ impl Lines {
     ) -> Result<(), DrawError> {
         let y = chart.y_scale();
         let top = span.0;
-        let frame = chart.frame(span, canvas.narrow);
+        let frame = chart.frame(span, x, canvas.narrow);
         let bare = |end| Axis { title: "", ticks: Vec::new(), end };
         let panel = Panel::new(canvas, frame, &bare(x.end()), &bare(y.end()))?;
         let ink = Label::new(INK, HPos::Left, VPos::Top);
@@ -193,11 +193,12 @@ impl Chart {
         row_height(narrow) * (self.rows(narrow) - USUAL_ROWS).max(0)
     }
 
-    /// The frame of the chart, below its title and names.
-    fn frame(&self, (top, bottom): (i32, i32), narrow: bool) -> Frame {
+    /// The frame of the chart, below its title and names, with room for the last number of x.
+    fn frame(&self, (top, bottom): (i32, i32), x: &Scale, narrow: bool) -> Frame {
         let (width, letter) = size(narrow);
+        let last = x.marks().last().map_or(0, |mark| text_width(&mark.1, letter));
         let top = top + row_height(narrow) * (self.rows(narrow) + 1) + letter;
-        Frame { left: 56, right: width - 14, top, bottom }
+        Frame { left: 56, right: width - (last / 2 + 1).max(14), top, bottom }
     }
 
     fn y_scale(&self) -> Scale {
@@ -280,8 +281,7 @@ fn legend(chart: &Chart, top: i32, narrow: bool) -> Vec<Entry<'_>> {
     let mut entries = Vec::with_capacity(chart.lines.len());
     for line in &chart.lines {
         let text = shortened(&line.name, if narrow { 30 } else { 44 });
-        // Letters of the usual fonts are a little over half as wide as they are high.
-        let width = SWATCH + 6 + text.chars().count() as i32 * letter * 58 / 100 + 14;
+        let width = SWATCH + 6 + text_width(&text, letter) + 14;
         if left > LEGEND_LEFT && left + width > room {
             (left, row) = (LEGEND_LEFT, row + 1);
         }
@@ -411,7 +411,7 @@ mod tests {
             let lines = lines((0..charts).map(|_| chart()).collect());
             for (narrow, height) in [(false, lines.heights().0), (true, lines.heights().1)] {
                 for (chart, span) in lines.charts.iter().zip(lines.spans(height, narrow)) {
-                    let frame = chart.frame(span, narrow);
+                    let frame = chart.frame(span, &lines.x_scale(4), narrow);
                     prop_assert!(frame.top + 80 < frame.bottom, "{:?}", frame);
                     prop_assert!(frame.bottom < height);
                 }
@@ -443,6 +443,22 @@ mod tests {
         let nothing = [line("a", &[(0.0, f64::NAN)]), line("b", &[])];
         let chart = Chart { title: "t".into(), lines: nothing.to_vec(), kind: Kind::Fitting };
         assert!(lines(vec![chart]).draw().unwrap().svg().ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn the_last_number_of_an_axis_is_whole_however_long_it_is() {
+        for top in [0.5, 600.0, 10_000.0, 2_000_000.0] {
+            let chart = Chart { lines: vec![line("a", &[(top, 1.0)])], ..Chart::default() };
+            let lines = Lines { x: Along::Even, ..lines(vec![chart.clone()]) };
+            for narrow in [false, true] {
+                let (width, letter) = size(narrow);
+                let x = lines.x_scale(4);
+                let frame = chart.frame((0, 300), &x, narrow);
+                let last = x.marks().pop().unwrap().1;
+                let end = frame.right + text_width(&last, letter) / 2;
+                assert!(end <= width, "{last} ends at {end} of {width}");
+            }
+        }
     }
 
     #[test]

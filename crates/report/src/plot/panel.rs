@@ -14,7 +14,11 @@ use plotters::{
     },
 };
 
-use super::{DrawError, GRID, INK, Tone, picture::Canvas, ticks};
+use super::{
+    DrawError, GRID, INK, Tone,
+    picture::{Canvas, text_width},
+    ticks,
+};
 
 /// A plot area with its coordinates.
 pub(crate) struct Panel<'c, 's> {
@@ -209,9 +213,9 @@ impl<'c, 's> Panel<'c, 's> {
         self.label_at(self.pixel(point), text, label)
     }
 
-    /// Where a text lies. Letters of the usual fonts are a little over half as wide as high.
+    /// Where a text lies.
     fn text_box(&self, (x, y): (i32, i32), text: &str, label: &Label) -> [i32; 4] {
-        let width = text.chars().count() as i32 * self.canvas.letter * 58 / 100;
+        let width = text_width(text, self.canvas.letter);
         let height = self.canvas.letter + 1;
         let left = match label.anchor.0 {
             HPos::Left => x,

@@ -100,6 +100,11 @@ pub(crate) fn size(narrow: bool) -> (i32, i32) {
     if narrow { (NARROW.0, 12) } else { (WIDE.0, 14) }
 }
 
+/// How wide a text is, about. Letters of the usual fonts are a little over half as wide as high.
+pub(crate) fn text_width(text: &str, letter: i32) -> i32 {
+    text.chars().count() as i32 * letter * 58 / 100
+}
+
 fn render(
     height: i32,
     narrow: bool,
