@@ -55,6 +55,12 @@ pub fn per_second(rate: Rate) -> String {
     format!("{}/s", text.trim_end_matches('.'))
 }
 
+/// A URL without its scheme and without a path that says nothing.
+#[must_use]
+pub fn bare_url(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, rest)| rest.trim_end_matches('/'))
+}
+
 /// An instant as `2026-11-21 07:20:14 UTC`.
 #[must_use]
 pub fn utc(unix_ms: u64) -> String {

@@ -54,11 +54,6 @@ pub(super) fn shortened(name: &str, width: usize) -> String {
     format!("{start}…{end}")
 }
 
-/// A URL without its scheme and without a path that says nothing.
-pub(super) fn bare(url: &str) -> &str {
-    url.split_once("://").map_or(url, |(_, rest)| rest.trim_end_matches('/'))
-}
-
 /// Prints the page, or as JSON the record, and writes the record to the file asked for.
 pub(super) fn deliver(
     record: ProbeRecord,

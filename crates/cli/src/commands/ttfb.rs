@@ -17,7 +17,7 @@ use loadline_load::{
     probe::{self, ProbeError, TtfbPlan},
 };
 use loadline_measure::record::{ProbeRecord, ProbeTarget};
-use loadline_report::{Dot, Dots, times_by_number};
+use loadline_report::{Dot, Dots, bare_url, times_by_number};
 
 use super::{
     output_file::OutputFile,
@@ -156,7 +156,7 @@ fn measure(args: &Args, plan: &TtfbPlan) -> anyhow::Result<ProbeRecord> {
 
 fn picture(record: &ProbeRecord) -> anyhow::Result<loadline_report::Picture> {
     let dots = |target: &ProbeTarget| Dots {
-        name: series::shortened(series::bare(&target.target), NAME_WIDTH),
+        name: bare_url(&target.target).to_owned(),
         points: target
             .samples
             .iter()
@@ -229,9 +229,6 @@ impl Progress {
 
 /// Seldom enough not to fill a log.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-
-/// Leaves room for the time beside it in the picture.
-const NAME_WIDTH: usize = 14;
 
 const AFTER_HELP: &str = "\
 Examples:

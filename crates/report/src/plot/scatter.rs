@@ -17,8 +17,9 @@ use plotters::{
 
 use super::{
     DrawError, PlotError, Tone,
+    lines::shortened,
     panel::{Axis, Frame, Label, Panel},
-    picture::{Canvas, Picture},
+    picture::{Canvas, Picture, text_width},
     spread::spread,
 };
 use crate::figures::millis;
@@ -26,7 +27,7 @@ use crate::figures::millis;
 /// A series: the points of one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dots {
-    /// Its name, short.
+    /// Its name; of a long one the picture has the beginning and the end.
     pub name: String,
     /// Its points, in the order of their numbers.
     pub points: Vec<Dot>,
@@ -113,12 +114,14 @@ fn label(panel: &Panel<'_, '_>, canvas: &Canvas<'_>, series: &[Dots]) -> Result<
     let wanted: Vec<_> = series.iter().map(height).collect();
     let frame = panel.frame();
     let placed = spread(&wanted, canvas.letter + 4, frame.top, frame.bottom - canvas.letter / 2);
+    let letters = (canvas.width - frame.right - 9 - canvas.letter) / text_width("n", canvas.letter);
+    let letters = usize::try_from(letters).unwrap_or(0);
     for (index, (dots, y)) in series.iter().zip(placed).enumerate() {
-        let text = match settled(dots) {
-            Some(median) if canvas.narrow => format!("{} {}", initial(&dots.name), millis(median)),
-            Some(median) => format!("{}, {}", dots.name, millis(median)),
-            None if canvas.narrow => format!("{} none", initial(&dots.name)),
-            None => format!("{}, none", dots.name),
+        let value = settled(dots).map_or_else(|| "none".to_owned(), millis);
+        let room = letters.saturating_sub(value.chars().count() + 2).max(3);
+        let text = match canvas.narrow {
+            true => format!("{} {value}", initial(&dots.name)),
+            false => format!("{}, {value}", shortened(&dots.name, room)),
         };
         let label = Label::new(Tone::Run(index).color(), HPos::Left, VPos::Center).shifted(9, 0);
         panel.label_at((frame.right, y), &text, label.bold())?;
@@ -189,6 +192,14 @@ mod tests {
             assert!(svg.contains(text), "{text} is missing");
         }
         assert!(picture.description.contains("http-lb: 4 requests from 123 ms to 309 ms"));
+    }
+
+    #[test]
+    fn the_name_of_a_series_is_shortened_to_what_fits_beside_the_axes() {
+        let name = "shop-of-the-far-region.example.com:8443/status";
+        let picture = times_by_number("x", &[dots(name, &[231; 4])]).unwrap();
+        assert!(picture.svg().contains("shop-of…/status, 231 ms"), "{}", picture.svg());
+        assert!(picture.description.contains(name));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use loadline_measure::record::{ProbeKind, ProbeRecord, ProbeSample, ProbeTarget}
 
 use super::{load::shares, part, picture};
 use crate::{
-    figures::{digits, millis},
+    figures::{bare_url, digits, millis},
     page::{Block, Section},
     plot::{
         PlotError, Tone,
@@ -39,7 +39,8 @@ fn dots(record: &ProbeRecord, target: &ProbeTarget) -> Dots {
         time: sample.good_time(),
         cold: record.keepalive && !sample.reused,
     };
-    Dots { name: target.target.clone(), points: target.samples.iter().map(dot).collect() }
+    let name = bare_url(&target.target).to_owned();
+    Dots { name, points: target.samples.iter().map(dot).collect() }
 }
 
 fn targets(record: &ProbeRecord) -> Table {

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use loadline_core::time::Duration;
 use loadline_measure::record::{Latency, ProbeRecord, ProbeTarget};
-use loadline_report::{Align, Table};
+use loadline_report::{Align, Table, bare_url};
 
 use super::plot::{self, SHOWN, mark};
-use crate::commands::series::{bare, failures, figure, shortened};
+use crate::commands::series::{failures, figure, shortened};
 
 /// The page, with its line ends.
 pub(super) fn write(record: &ProbeRecord) -> String {
@@ -90,7 +90,7 @@ fn table(record: &ProbeRecord) -> Table {
         }
         for (index, target) in record.targets.iter().enumerate() {
             let label = if index == 0 { name } else { "" };
-            let short = shortened(bare(&target.target), TARGET_WIDTH);
+            let short = shortened(bare_url(&target.target), TARGET_WIDTH);
             let head = [label.to_owned(), mark(index).to_string(), short];
             table.push(head.into_iter().chain(figures(of(target))).map(Into::into));
         }
