@@ -28,6 +28,9 @@ use crate::{
     },
 };
 
+use trial::PID_HELP;
+pub use trial::has_other_content;
+
 /// For what a configuration is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -113,7 +116,8 @@ impl Loaded {
         let mut problems = Problems::default();
         let mut blamed = Vec::new();
         for mention in mentions.iter().filter(|it| it.what.counts(moment)) {
-            if let Err(complaint) = trial::attempt(mention.what, &mention.text, base) {
+            let tried = trial::attempt(mention.what, &mention.text, base);
+            if let Err(complaint) = tried.and_then(|()| apart(mention, mentions)) {
                 let (span, Complaint { message, help }) = (&mention.span, complaint);
                 if mention.what == What::Address {
                     problems.warning(span, message, "here", help);
@@ -156,6 +160,22 @@ impl What {
             Moment::Start => self != Self::Address,
             Moment::Reload => self != Self::Address && !at_start.contains(&self),
         }
+    }
+}
+
+/// The file with the process id takes the place of what is there: no socket, no log.
+fn apart(mention: &Mention, all: &[Mention]) -> Result<(), Complaint> {
+    let is_other = |it: &&Mention| {
+        matches!(it.what, What::AccessLog | What::Socket)
+            && Path::new(&it.text) == Path::new(&mention.text)
+    };
+    match all.iter().find(is_other) {
+        Some(other) if mention.what == What::PidFile => {
+            let other = if other.what == What::Socket { "a socket" } else { "the access log" };
+            let message = format!("`{}` is the path of {other}, too", mention.text);
+            Err(Complaint::new(message, PID_HELP))
+        }
+        _ => Ok(()),
     }
 }
 

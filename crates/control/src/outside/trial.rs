@@ -1,7 +1,8 @@
 //! Tries what is at a path, without changing anything there.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
 };
@@ -163,7 +164,27 @@ fn appendable(what: &str, path: &Path) -> Result<(), Complaint> {
 
 /// A file that is replaced by another.
 fn replaceable(what: &str, path: &Path) -> Result<(), Complaint> {
-    if path.is_dir() { appendable(what, path) } else { room(what, path) }
+    if path.is_dir() {
+        return appendable(what, path);
+    }
+    if has_other_content(path) {
+        let message = format!("`{}` is there and has no process id in it", path.display());
+        return Err(Complaint::new(message, PID_HELP));
+    }
+    room(what, path)
+}
+
+/// Whether there is something else at `path` than a file with a process id, or an empty one.
+#[must_use]
+pub fn has_other_content(path: &Path) -> bool {
+    let Ok(found) = fs::metadata(path) else { return false };
+    if !found.is_file() {
+        return true;
+    }
+    let mut text = String::new();
+    let read = fs::File::open(path).and_then(|file| file.take(PID_MAX).read_to_string(&mut text));
+    let text = text.trim();
+    read.is_err() || !(text.is_empty() || text.parse::<u32>().is_ok())
 }
 
 /// A Unix socket, which replaces one that is there.
@@ -204,6 +225,11 @@ fn directory(what: &str, path: &Path) -> Result<PathBuf, Complaint> {
 /// What fits into an address of the kernel with its last zero.
 const SOCKET_PATH_MAX: usize = 107;
 
+/// No process id is as long with its line end.
+const PID_MAX: u64 = 32;
+
+/// Where a process id may be written.
+pub(super) const PID_HELP: &str = "use a path of its own: \"/run/loadline/loadline.pid\"";
 const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
 const PAGE_HELP: &str = "name a file of HTML, JSON, text or XML: \"busy.html\"";
 const MAP_HELP: &str = "write a key, a space and its value on each line, each key once";

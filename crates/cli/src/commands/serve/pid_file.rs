@@ -14,9 +14,13 @@ use anyhow::Context as _;
 pub(super) struct PidFile(pub(super) PathBuf);
 
 impl PidFile {
-    /// Puts the id of this process there, whatever was there before. Whoever reads it meanwhile
+    /// Puts the id of this process there, in the place of another id. Whoever reads it meanwhile
     /// finds one id or the other.
     pub(super) fn write(&self) -> anyhow::Result<()> {
+        if loadline_control::has_other_content(&self.0) {
+            let path = self.0.display();
+            anyhow::bail!("cannot write the process id to {path}, which has something else in it");
+        }
         let directory = self.0.parent().filter(|it| *it != Path::new(""));
         let directory = directory.unwrap_or(Path::new("."));
         let readable = Permissions::from_mode(0o644);
@@ -49,6 +53,18 @@ impl PidFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_process_id_stays_whole() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = PidFile(directory.path().join("loadline.toml"));
+        fs::write(&file.0, "[edge]\n").unwrap();
+        let error = file.write().unwrap_err().to_string();
+        assert!(error.contains("something else"), "{error}");
+        assert_eq!(fs::read_to_string(&file.0).unwrap(), "[edge]\n");
+        fs::write(&file.0, "").unwrap();
+        file.write().unwrap();
+    }
 
     #[test]
     fn the_id_of_another_process_stays_and_ones_own_goes() {

@@ -98,6 +98,9 @@ const WRONG: &[Wrong] = &[
     ),
     ("\"access.log\"", "\".\"", "2:14", &["the access log", "it is a directory"]),
     ("\"pid\"", "\"no/pid\"", "3:12", &["the process id", "there is no directory"]),
+    ("\"pid\"", "\"text\"", "3:12", &["no process id in it", "a path of its own"]),
+    ("\"pid\"", "\"access.log\"", "3:12", &["is the path of the access log, too"]),
+    ("\"pid\"", "\"control.sock\"", "3:12", &["is the path of a socket, too"]),
     (
         "[edge]",
         "cache.disk = { path = \"no/cache\", size = \"1GiB\" }\n[edge]",
