@@ -237,7 +237,7 @@ impl Figures {
             interrupted: self.interrupted,
             ..LoadRecord::default()
         };
-        record.response_of_all = Some(record.response_of_all());
+        record.response_of_all = record.response_of_all();
         record
     }
 

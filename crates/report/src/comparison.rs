@@ -164,11 +164,11 @@ impl<'r> Side<'r> {
     }
 
     fn time(&self, name: &str) -> Measured {
-        let (answered, all) = (self.record.response.count, self.record.response_of_all());
+        let answered = self.record.response.count;
+        let Some(all) = self.record.response_of_all() else { return Measured::default() };
         match name {
             "mean" if answered > 0 => self.mean(),
             "mean" => Measured::default(),
-            _ if answered + self.record.outcomes.failed() == 0 => Measured::default(),
             // Where all failed there is no other time.
             _ if answered == 0 => Measured { value: Some(f64::INFINITY), interval: None },
             "p50" => self.quantile(0.5, all.p50),

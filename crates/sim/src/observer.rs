@@ -340,7 +340,7 @@ impl Observer {
             simulation: Some(Box::new(simulation)),
             ..LoadRecord::default()
         };
-        LoadRecord { response_of_all: Some(load.response_of_all()), ..load }
+        LoadRecord { response_of_all: load.response_of_all(), ..load }
     }
 
     fn simulation(&mut self, scenario: &Scenario, events: u64) -> SimulationRecord {

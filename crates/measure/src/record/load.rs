@@ -48,8 +48,8 @@ pub struct LoadRecord {
     /// Response time: from the planned send time to the end of the response, successful requests
     /// only.
     pub response: Latency,
-    /// Response time of all requests, with failed ones counted as infinitely late. Absent in
-    /// records of older versions.
+    /// Response time of all requests, with failed ones counted as infinitely late. Absent if no
+    /// request was answered or failed, and in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_of_all: Option<Percentiles>,
     /// Service time: from sending (on a new connection: from connecting) to the end of the
@@ -117,12 +117,13 @@ impl LoadRecord {
     }
 
     /// Percentiles of the response time of all requests, one that failed infinitely late. What an
-    /// interrupted run itself cut off is none of them.
+    /// interrupted run itself cut off is none of them. None where there are none.
     #[must_use]
-    pub fn response_of_all(&self) -> Percentiles {
+    pub fn response_of_all(&self) -> Option<Percentiles> {
         let cut_off = if self.interrupted { self.outcomes.cut_off } else { 0 };
         let failed = self.outcomes.failed().saturating_sub(cut_off);
-        Percentiles::of_all(&self.response, &self.spreads.response, failed)
+        let of_all = || Percentiles::of_all(&self.response, &self.spreads.response, failed);
+        (self.response.count + failed > 0).then(of_all)
     }
 
     /// The record of an interrupted run without what the run itself cut off: nobody knows what
@@ -137,7 +138,7 @@ impl LoadRecord {
         rest.outcomes.cut_off = 0;
         rest.planned = rest.planned.saturating_sub(cut_off);
         rest.moments.iter_mut().for_each(|moment| moment.outcomes.cut_off = 0);
-        rest.response_of_all = rest.response_of_all.is_some().then(|| self.response_of_all());
+        rest.response_of_all = rest.response_of_all.and_then(|_| self.response_of_all());
         Cow::Owned(rest)
     }
 

@@ -251,8 +251,9 @@ impl Chart {
             for piece in line.points.split(|point| point.1.is_nan()).filter(|all| !all.is_empty()) {
                 let piece = placed(piece);
                 panel.line(&piece, line.tone, line.stroke)?;
-                if line.dots || piece.len() == 1 {
-                    panel.dots(&piece, line.tone)?;
+                let is_point = piece.windows(2).all(|pair| pair[0] == pair[1]);
+                if line.dots || is_point {
+                    panel.dots(if is_point { &piece[..1] } else { &piece }, line.tone)?;
                 }
             }
         }
@@ -436,6 +437,15 @@ mod tests {
         let all = [line("a", &[(0.0, 1.0), (1.0, 2.0)]), line("b", &[(0.0, 3.0), (1.0, f64::NAN)])];
         let chart = Chart { title: String::new(), lines: all.to_vec(), kind: Kind::Stacked };
         assert_eq!(chart.layers()[1], [(0.0, 4.0), (1.0, 2.0)]);
+    }
+
+    #[test]
+    fn a_line_whose_points_are_one_is_a_dot() {
+        for points in [&[(1.0, 2.0)][..], &[(1.0, 2.0); 3]] {
+            let chart = Chart { lines: vec![line("a", points)], ..Chart::default() };
+            let picture = lines(vec![chart]).draw().unwrap();
+            assert_eq!(picture.svg().matches("<circle").count(), 1, "{points:?}");
+        }
     }
 
     #[test]

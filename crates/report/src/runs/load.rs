@@ -57,6 +57,9 @@ fn summary(runs: &[Run<'_>]) -> Section {
     for Run { label, record } in runs {
         let failed = record.outcomes.failed();
         let all = record.response_of_all();
+        let of_all = |time: fn(&Percentiles) -> Duration| {
+            all.as_ref().map_or_else(|| "-".into(), |all| late(time(all)))
+        };
         let errors = percent(Ratio::part(failed, record.outcomes.total()));
         table.push([
             label.as_str().into(),
@@ -64,9 +67,9 @@ fn summary(runs: &[Run<'_>]) -> Section {
             per_second(record.achieved_rate()).into(),
             record.planned.to_string().into(),
             if failed == 0 { "0".into() } else { Cell::Bad(format!("{failed} ({errors})")) },
-            late(all.p50),
-            late(all.p99),
-            late(all.max),
+            of_all(|all| all.p50),
+            of_all(|all| all.p99),
+            of_all(|all| all.max),
             if record.is_valid() { "yes".into() } else { Cell::Bad("INVALID".into()) },
             objective(record),
         ]);
@@ -201,8 +204,10 @@ fn latency(runs: &[Run<'_>]) -> Result<Section, PlotError> {
         for (kind, latency) in kinds.into_iter().filter(|(_, latency)| latency.count > 0) {
             table.push(percentile_row(label, kind, latency));
         }
-        if record.outcomes.failed() > 0 {
-            let Percentiles { p50, p90, p95, p99, p999, max } = record.response_of_all();
+        if record.outcomes.failed() > 0
+            && let Some(all) = record.response_of_all()
+        {
+            let Percentiles { p50, p90, p95, p99, p999, max } = all;
             let times = [p50, p90, p95, p99, p999, max].map(late);
             let start = [label.as_str().into(), "response of all".into(), "-".into()];
             table.push(start.into_iter().chain(times));
@@ -270,8 +275,10 @@ fn phases(runs: &[Run<'_>]) -> Result<Option<Section>, PlotError> {
         .iter()
         .filter(|run| run.record.response.count > 0)
         .map(|run| (run.label.clone(), phase_means(run.record)))
+        // Those of simulated runs and of older versions have no phases.
+        .filter(|(_, means)| means[1..].iter().any(|mean| *mean > 0.0))
         .collect();
-    if bars.iter().all(|(_, means)| means[1..].iter().all(|mean| *mean == 0.0)) {
+    if bars.is_empty() {
         return Ok(None);
     }
     let names = ["waits to be sent", "DNS", "connect", "TLS", "first byte", "body"];

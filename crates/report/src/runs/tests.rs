@@ -145,6 +145,23 @@ fn a_run_of_nothing_is_still_a_page() {
 }
 
 #[test]
+fn a_run_of_which_nothing_came_has_no_times() {
+    let html = html(&[named("none", LoadRecord::default())]);
+    let (summary, _) = html.split_once("</table>").unwrap();
+    assert!(!summary.contains(" ms"), "{summary}");
+}
+
+#[test]
+fn runs_without_phases_are_no_bars_among_those_that_have_them() {
+    let simulated = LoadRecord { phases: Phases::default(), ..load(100, 50) };
+    let runs = [named("simulated", simulated), named("measured", load(100, 50))];
+    let runs = runs_page("Test", &runs).unwrap().html();
+    let (_, phases) = runs.split_once("Mean by phase").unwrap();
+    let (table, _) = phases.split_once("</table>").unwrap();
+    assert!(table.contains("measured") && !table.contains("simulated"), "{table}");
+}
+
+#[test]
 fn servers_that_hold_an_objective_in_some_runs_are_not_said_to_hold_it_in_every_case() {
     let case = |runs| PlannedCase { held: RunCount { runs, of: 5 }, ..PlannedCase::default() };
     let group = PlannedGroup { servers_now: 3, servers: 4, ..PlannedGroup::default() };

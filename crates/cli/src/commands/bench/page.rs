@@ -151,7 +151,8 @@ fn latencies(page: &mut String, record: &LoadRecord) {
 
 /// What objectives are judged by, beside the times of the successful alone.
 fn of_all(page: &mut String, record: &LoadRecord) {
-    let Percentiles { p50, p90, p95, p99, max, .. } = record.response_of_all();
+    let Some(all) = record.response_of_all() else { return };
+    let Percentiles { p50, p90, p95, p99, max, .. } = all;
     let times = [p50, p90, p95, p99, max].map(|time| match time {
         Duration::MAX => format!("{:>9}", "never"),
         time => format!("{:>9}", millis(time)),
