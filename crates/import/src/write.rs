@@ -240,16 +240,19 @@ fn is_plain(path: &str) -> bool {
         && !odd.iter().any(|it| path.contains(it))
 }
 
+/// Whether a value would be read as something else than it is.
+fn is_special(value: &str) -> bool {
+    value.starts_with('~') || value.contains('*')
+}
+
 fn field(field: &Field) -> String {
     let values: Vec<_> = field
         .values
         .iter()
         .map(|value| match value {
             Value::Any => "*".to_owned(),
-            Value::Exact(value) if value.starts_with('~') || value.ends_with('*') => {
-                format!("~{}", escape(value))
-            }
-            Value::Begins(value) if value.starts_with('~') => format!("~{}.*", escape(value)),
+            Value::Exact(value) if is_special(value) => format!("~{}", escape(value)),
+            Value::Begins(value) if is_special(value) => format!("~{}.*", escape(value)),
             Value::Exact(value) => value.clone(),
             Value::Begins(value) => format!("{value}*"),
             Value::Regex(regex) => format!("~{regex}"),

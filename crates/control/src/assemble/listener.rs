@@ -138,6 +138,7 @@ fn listener(
     frontend::refuse_udp(entry, problems);
     listener.tls = tls::listener(entry, listener.protocol, problems);
     listener.authentication = authentication::of_listener(given, &listener, services, problems);
+    set(&given.underscore_headers, |word| &word.0.0, &mut listener.underscore_headers);
     listener.routes = routes::routes(entry, &listener, services, problems);
     if let Some(tls) = &mut listener.tls {
         let served = (listener.protocol, &listener.routes);
@@ -156,7 +157,6 @@ fn listener(
     set(&given.forwarded, |word| &word.0.0, &mut listener.forwarded);
     let trusted = given.trusted_proxies.get().map(|all| all.iter().map(|it| it.0).collect());
     listener.trusted_proxies = trusted.unwrap_or_default();
-    set(&given.underscore_headers, |word| &word.0.0, &mut listener.underscore_headers);
     listener.http_version = given.http_version.get().map(|word| word.0.0);
     set(&given.http3, |on| on, &mut listener.http3);
     warn_of_http3(given, &listener, problems);

@@ -106,6 +106,9 @@ fn map(name: &At<String>, given: &At<file::Map>, problems: &mut Problems) -> Opt
     let default = file.default.get().map(|text| text.0.0.clone()).unwrap_or_default();
     let written: Vec<&(At<String>, At<Text<HeaderText>>)> =
         file.values.get().into_iter().flat_map(Named::iter).collect();
+    if kind != MapKind::Regex && of.to_string() == "$host" {
+        warn_of_capitals(&written, problems);
+    }
     let path = file.file.get().map(|path| Path::new(&path.0.0));
     // What tries the file (`outside`) says where it cannot be read.
     let lines = path.and_then(|path| read_lines(path).ok()).unwrap_or_default();
@@ -113,6 +116,17 @@ fn map(name: &At<String>, given: &At<file::Map>, problems: &mut Problems) -> Opt
     let entries = own.chain(lines.into_iter().map(|line| (line.key, line.value))).collect();
     let made = Map::new((&name.value, &of), kind, entries, default);
     made.map_err(|error| refuse(&error, &written, problems)).ok()
+}
+
+/// Warns of keys that are no host as it is looked up.
+fn warn_of_capitals(written: &[&(At<String>, At<Text<HeaderText>>)], problems: &mut Problems) {
+    for (key, _) in written {
+        let lower = key.value.to_ascii_lowercase();
+        if lower != key.value {
+            let message = format!("`{}` is no `$host`, which is in small letters", key.value);
+            problems.warning(&key.span, message, "never found", format!("write `{lower}`"));
+        }
+    }
 }
 
 /// Tells what is wrong with the entries that are `written`. Where that is in the file alone, what

@@ -1,9 +1,9 @@
 //! Routes: patterns and actions of the file as rules, and what they mean together.
 
 use loadline_core::{
-    fleet::Listener,
+    fleet::{Listener, UnderscoreHeaders},
     rules::{
-        Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Map, PathChange,
+        self, Action, Conditions, DirectResponse, Field, HeaderEdits, LimitKey, Map, PathChange,
         RateLimit, Redirect, Regex, Replacement, Routes, Rule, Share, Split, Template, is_framing,
     },
     units::Rate,
@@ -40,6 +40,9 @@ pub(super) fn routes(
     let list = given.value.list();
     let rules = list.iter().map(|route| rule(route, listener, services, problems));
     let mut rules: Vec<Rule> = rules.collect();
+    for route in list {
+        warn_of_headers(&route.value, listener, problems);
+    }
     rules.extend(listener.routes_only.then(|| not_found(listener)));
     let routes = Routes::new(rules);
     for shadowed in routes.lint() {
@@ -50,6 +53,30 @@ pub(super) fn routes(
         problems.warning(&route.span, message, "never taken", help);
     }
     routes
+}
+
+/// Warns of headers that no request has when routes are asked: of a name with an underscore, which
+/// is dropped or refused, and of a value with a space around it.
+fn warn_of_headers(route: &file::Route, listener: &Listener, problems: &mut Problems) {
+    let comes = listener.underscore_headers == UnderscoreHeaders::Keep;
+    let is_padded = |value: &rules::Text| match value {
+        rules::Text::Exact(text) => text.trim() != text,
+        rules::Text::Prefix(text) => text.trim_start() != text,
+        rules::Text::Regex(_) => false,
+    };
+    for (name, values) in route.header.get().into_iter().flat_map(Named::iter) {
+        if !comes && name.value.contains('_') {
+            let message = format!("no header with an underscore comes to routes: `{}`", name.value);
+            let help = "say underscore_headers = \"keep\" in the listener, or write a hyphen";
+            problems.warning(&name.span, message, "never there", help.to_owned());
+        }
+        let mut given = values.value.iter().filter_map(|value| value.0.as_ref());
+        if given.any(is_padded) {
+            let message = format!("`{}` with a space around its value", name.value);
+            let help = "leave the space out: no header has one there".to_owned();
+            problems.warning(&values.span, message, "never there", help);
+        }
+    }
 }
 
 /// The last rule: 404 for requests that match none, from those who may ask the listener.

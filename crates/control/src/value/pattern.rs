@@ -64,6 +64,12 @@ impl Textual for ValuePattern {
         if text == "*" {
             return Ok(Self(None));
         }
+        let is_expression = text.starts_with('~');
+        if !is_expression && text.strip_suffix('*').unwrap_or(text).contains('*') {
+            let help = "a star stands at the end only: write an expression, \"~a.*b\" for all \
+                        between a and b, \"~a\\\\*b\" for the star itself";
+            return Err(Complaint::new(format!("`{text}` has a star before its end"), help));
+        }
         let pattern = match (text.strip_prefix('~'), text.strip_suffix('*')) {
             (Some(expression), _) => {
                 let complain =

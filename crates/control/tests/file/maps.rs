@@ -33,6 +33,19 @@ fn a_map_is_a_variable_of_headers_and_of_the_location_of_a_redirect() {
 }
 
 #[test]
+fn a_key_with_capitals_is_no_host_and_is_a_warning() {
+    let map = |of: &str| {
+        format!("[maps.backend_tag]\nof = \"{of}\"\nvalues = {{ \"A.test\" = \"blue\" }}")
+    };
+    let loaded = parse("maps.toml", &file(&map("$host"), TAGGED)).unwrap();
+    let [warning] = &loaded.warnings[..] else { panic!("{:?}", loaded.warnings) };
+    assert!(warning.message().contains("`A.test` is no `$host`"), "{warning}");
+    assert_eq!((warning.line(), warning.help_text()), (3, "write `a.test`"));
+    let loaded = parse("maps.toml", &file(&map("$path"), TAGGED)).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+}
+
+#[test]
 fn what_is_wrong_with_a_map_is_told_at_its_place() {
     let map = |keys: &str| format!("[maps.backend_tag]\n{keys}");
     let values = "values = { a = \"b\" }";

@@ -193,6 +193,8 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
         ("{ host = \"a:80\", service = \"api\" }", "`a:80` is not a host"),
         ("{ source = \"10.0.0.1/8\", service = \"api\" }", "is not a network"),
         ("{ method = \"get\", service = \"api\" }", "`get` is not a method"),
+        ("{ header = { A = \"a*b\" }, service = \"api\" }", "has a star before its end"),
+        ("{ cookie = { a = \"*b*\" }, service = \"api\" }", "has a star before its end"),
         ("{ header = { A = \"~(\" }, service = \"api\" }", "does not compile"),
         ("{ redirect = { status = 304, scheme = \"https\" } }", "304 is no redirect"),
         ("{ redirect = {} }", "to where the request came"),
@@ -397,6 +399,29 @@ fn a_wrong_address_or_name_is_told_once_at_its_place() {
         assert!(error.message().contains(message), "{wrong}: {error}");
         assert_eq!(error.line(), line, "{wrong}: {error}");
     }
+}
+
+#[test]
+fn a_route_that_no_request_can_match_is_a_warning() {
+    for (route, told) in [
+        ("{ header = { X_A = \"1\" }, service = \"api\" }", Some("no header with an underscore")),
+        ("{ header = { X-A = \"1 \" }, service = \"api\" }", Some("a space around its value")),
+        ("{ header = { X-A = [\"1\", \" 2*\"] }, service = \"api\" }", Some("a space around")),
+        ("{ header = { X-A = \"1 *\" }, service = \"api\" }", None),
+        (
+            "{ source = [\"0.0.0.0/0\", \"::/0\"], service = \"api\" }, { deny = 403 }",
+            Some("never taken"),
+        ),
+        ("{ source = \"0.0.0.0/0\", service = \"api\" }, { deny = 403 }", None),
+    ] {
+        let warnings = parse("routes.toml", &file(route)).unwrap().warnings;
+        let messages: Vec<_> = warnings.iter().map(|it| it.message()).collect();
+        let found = messages.iter().any(|it| told.is_some_and(|told| it.contains(told)));
+        assert_eq!((found, messages.len()), (told.is_some(), usize::from(found)), "{route}");
+    }
+    let kept = file("{ header = { X_A = \"1\" }, service = \"api\" }");
+    let kept = kept.replacen("routes =", "underscore_headers = \"keep\"\nroutes =", 1);
+    assert!(parse("routes.toml", &kept).unwrap().warnings.is_empty());
 }
 
 #[test]

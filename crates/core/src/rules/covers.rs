@@ -19,7 +19,7 @@ impl Conditions {
 
 /// The same of sets of networks, where none allows anybody.
 fn covers_sources(own: Option<&Networks>, other: Option<&Networks>) -> bool {
-    own.is_none_or(|own| other.is_some_and(|other| own.cover(other)))
+    own.is_none_or(|own| other.map_or(own.has_all(), |other| own.cover(other)))
 }
 
 /// Whether `own` allows all that `other` allows, where an empty list allows anything.

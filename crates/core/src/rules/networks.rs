@@ -38,6 +38,12 @@ impl Networks {
             && other.v6.0.iter().all(|range| own.v6.cover(range.0, range.1))
     }
 
+    /// Whether every address is in one of them.
+    #[must_use]
+    pub fn has_all(&self) -> bool {
+        self.0.v4.cover(0, u32::MAX) && self.0.v6.cover(0, u128::MAX)
+    }
+
     /// The networks, as they were given.
     #[must_use]
     pub fn listed(&self) -> &[Network] {
