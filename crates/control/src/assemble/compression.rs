@@ -1,6 +1,6 @@
 //! Compression: what a service compresses, and how.
 
-use loadline_core::fleet;
+use loadline_core::{compress::Algorithm, fleet};
 use loadline_spanned::{Key, Problems};
 
 use super::set;
@@ -33,6 +33,18 @@ pub(super) fn compression(
         set(&levels.gzip, |level| &level.0, &mut compression.levels.gzip);
         set(&levels.br, |level| &level.0, &mut compression.levels.brotli);
         set(&levels.zstd, |level| &level.0, &mut compression.levels.zstd);
+        for (name, level, algorithm) in [
+            ("gzip", levels.gzip.at().map(|at| &at.span), Algorithm::Gzip),
+            ("br", levels.br.at().map(|at| &at.span), Algorithm::Brotli),
+            ("zstd", levels.zstd.at().map(|at| &at.span), Algorithm::Zstd),
+        ] {
+            let Some(span) = level.filter(|_| !compression.algorithms.contains(&algorithm)) else {
+                continue;
+            };
+            let message = format!("a level of `{name}`, which is none of the `algorithms`");
+            let help = format!("add \"{name}\" to `algorithms`, or leave the level out");
+            problems.warning(span, message, "no effect", help);
+        }
     }
     Some(compression)
 }

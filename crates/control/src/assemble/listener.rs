@@ -7,7 +7,7 @@ use std::{
 
 use loadline_core::{
     fleet::{
-        ClientTimeouts, HeadLimits, Http2Limits, Listener, Protocol, Service,
+        ClientTimeouts, HeadLimits, Http2Limits, HttpVersion, Listener, Protocol, Service,
         forwarding::{self, Datapath, Frontend},
     },
     rules::Authentication,
@@ -163,7 +163,24 @@ fn listener(
     warn_of_suites(given, &listener, problems);
     set(&given.quic_congestion, |word| &word.0.0, &mut listener.quic_congestion);
     listener.http2 = http2(given.http2.get());
+    warn_of_versions(given, &listener, problems);
     listener
+}
+
+/// Warns of what is for a version of HTTP that is not spoken.
+fn warn_of_versions(given: &file::Listener, listener: &Listener, problems: &mut Problems) {
+    if !listener.protocol.is_http() {
+        return;
+    }
+    if let Some(at) = given.quic_congestion.at().filter(|_| !listener.serves_http3()) {
+        let help = "it is for HTTP/3: leave it out".to_owned();
+        problems.warning(&at.span, "`quic_congestion` without HTTP/3", "no effect", help);
+    }
+    let is_old = listener.http_version == Some(HttpVersion::Http11);
+    if let Some(at) = given.http2.at().filter(|_| is_old) {
+        let help = "leave it out, or `http_version`".to_owned();
+        problems.warning(&at.span, "`http2` with http_version = \"1.1\"", "no effect", help);
+    }
 }
 
 /// HTTP/3 that is asked for where there is none.

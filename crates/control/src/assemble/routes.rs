@@ -1,5 +1,7 @@
 //! Routes: patterns and actions of the file as rules, and what they mean together.
 
+use std::collections::BTreeSet;
+
 use loadline_core::{
     fleet::{Listener, UnderscoreHeaders},
     rules::{
@@ -393,6 +395,7 @@ fn edits(
         .collect();
     let place = file.remove.place_or(&given.span);
     remove.iter().for_each(|name| refuse_framing(name, &place, false, problems));
+    warn_of_twice(&file.set, problems);
     let named = |key: &Key<Named<Text<HeaderTemplate>>>, may_host, problems: &mut Problems| {
         for (name, _) in key.get().into_iter().flat_map(Named::iter) {
             refuse_framing(&name.value, &name.span, may_host, problems);
@@ -406,6 +409,18 @@ fn edits(
     }
 }
 
+/// Warns of a header that is set twice, its name in another case.
+fn warn_of_twice(set: &Key<Named<Text<HeaderTemplate>>>, problems: &mut Problems) {
+    let mut seen = BTreeSet::new();
+    for (name, _) in set.get().into_iter().flat_map(Named::iter) {
+        if !seen.insert(name.value.to_ascii_lowercase()) {
+            let message = format!("`{}` is set above, in another case", name.value);
+            let help = "leave one of them out: names of headers are the same in any case";
+            problems.warning(&name.span, message, "once more", help.to_owned());
+        }
+    }
+}
+
 fn header_fields(
     given: &Key<Named<Text<HeaderTemplate>>>,
     maps: &Maps,
@@ -415,7 +430,17 @@ fn header_fields(
     for (name, value) in given.get().into_iter().flat_map(Named::iter) {
         check_name(name, problems);
         refuse_framing(&name.value, &name.span, true, problems);
-        fields.push((name.value.clone(), maps.template(value, problems)));
+        let template = maps.template(value, problems);
+        let text = &value.value.0.0;
+        let is_no_host = |c: char| c.is_whitespace() || "/\\@?#".contains(c);
+        if name.value.eq_ignore_ascii_case("host")
+            && template.is_literal()
+            && text.contains(is_no_host)
+        {
+            let help = "write a host, and a port where there is one: \"example.com:8080\"";
+            problems.error(&value.span, format!("`{text}` is no host"), "here", help.to_owned());
+        }
+        fields.push((name.value.clone(), template));
     }
     fields
 }

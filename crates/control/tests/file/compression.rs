@@ -36,6 +36,14 @@ fn a_switch_is_enough_and_a_table_says_more() {
 }
 
 #[test]
+fn a_level_of_an_algorithm_that_is_not_used_is_warned_of() {
+    let given = "{ algorithms = [\"gzip\"], levels = { gzip = 5, br = 5 } }";
+    let warnings = parse("compress.toml", &file(given)).unwrap().warnings;
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert_eq!((warning.line(), warning.message().contains("a level of `br`")), (5, true));
+}
+
+#[test]
 fn what_it_cannot_be_is_said_at_its_place() {
     for (compress, message) in [
         ("\"on\"", "true, false, or a table"),

@@ -19,6 +19,10 @@ fn http3_that_is_asked_for_and_cannot_be_is_warned_of() {
         ("accept_proxy = true", None),
         ("accept_proxy = true\nhttp3 = false", None),
         ("http3 = true", None),
+        ("http3 = false\nquic_congestion = \"cubic\"", Some("`quic_congestion` without HTTP/3")),
+        ("http_version = \"1.1\"\nhttp2 = {}", Some("`http2` with http_version = \"1.1\"")),
+        ("http3 = true\nquic_congestion = \"cubic\"", None),
+        ("http_version = \"2\"\nhttp2 = { streams = 10 }", None),
     ] {
         let loaded = parse("http3.toml", &file(listener, needed)).unwrap();
         let told = loaded.warnings.iter().find(|it| it.line() == 6).map(ToString::to_string);

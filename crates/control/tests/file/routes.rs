@@ -226,6 +226,10 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
             "`Transfer-Encoding` is not for routes",
         ),
         (
+            "{ service = \"api\", request_headers = { set = { Host = \"http://a\" } } }",
+            "`http://a` is no host",
+        ),
+        (
             "{ service = \"api\", answer_headers = { set = { A = \"a\\r\\nB: c\" } } }",
             "not allowed in a header",
         ),
@@ -399,6 +403,14 @@ fn a_wrong_address_or_name_is_told_once_at_its_place() {
         assert!(error.message().contains(message), "{wrong}: {error}");
         assert_eq!(error.line(), line, "{wrong}: {error}");
     }
+}
+
+#[test]
+fn a_header_that_is_set_twice_in_different_case_is_a_warning() {
+    let route = "{ service = \"api\", request_headers = { set = { X-A = \"1\", x-a = \"2\" } } }";
+    let warnings = parse("routes.toml", &file(route)).unwrap().warnings;
+    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+    assert_eq!(warning.message(), "`x-a` is set above, in another case");
 }
 
 #[test]
