@@ -175,11 +175,30 @@ fn complaint<K: FileKind>(message: &str, at: &Found<'_>) -> Complaint {
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
     {
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
+        let expected = whole(&expected).unwrap_or(expected);
         let help = as_table::<K>(&expected, at).or_else(|| other_type(found, &expected));
         let help = help.unwrap_or_else(|| K::REFERENCE.to_owned());
         return Complaint::new(format!("expected {expected}, found {found}"), help);
     }
+    if let Some((found, expected)) =
+        message.strip_prefix("invalid value: ").and_then(|rest| rest.split_once(", expected "))
+        && let Some(expected) = whole(expected)
+    {
+        return Complaint::new(format!("{found} is out of range"), format!("write {expected}"));
+    }
     Complaint::new(message, K::REFERENCE)
+}
+
+/// What serde calls by its type is a whole number.
+fn whole(expected: &str) -> Option<String> {
+    let most = match expected {
+        "u8" => u64::from(u8::MAX),
+        "u16" => u64::from(u16::MAX),
+        "u32" => u64::from(u32::MAX),
+        "u64" | "usize" => return Some("a whole number, at least 0".to_owned()),
+        _ => return None,
+    };
+    Some(format!("a whole number from 0 to {most}"))
 }
 
 /// How to write the table that is expected; none for `[[name]]`, which has a bracket too many.
@@ -197,6 +216,9 @@ fn other_type(found: &str, expected: &str) -> Option<String> {
             "a boolean" => Some(switch(text).to_owned()),
             _ if is_number && expected.starts_with("a whole number") => {
                 Some(format!("a number stands without quotes: {text}"))
+            }
+            _ if expected.starts_with("a list") => {
+                Some(format!("a list stands in brackets: [\"{text}\"]"))
             }
             _ => None,
         };

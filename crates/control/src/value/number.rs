@@ -42,11 +42,13 @@ impl<const MIN: u32, const MAX: u32> Visitor<'_> for WholeVisitor<MIN, MAX> {
     fn visit_i64<E: Error>(self, number: i64) -> Result<Self::Value, E> {
         match u32::try_from(number) {
             Ok(fitting) if (MIN..=MAX).contains(&fitting) => Ok(Whole(fitting)),
-            _ => Err(Complaint::new(
-                format!("`{number}` is out of range"),
-                format!("write {}", Whole::<MIN, MAX>::described()),
-            )
-            .carried()),
+            _ => {
+                let help = match number > i64::from(MAX) {
+                    true => format!("write {MAX} at most"),
+                    false => format!("write {}", Whole::<MIN, MAX>::described()),
+                };
+                Err(Complaint::new(format!("`{number}` is out of range"), help).carried())
+            }
         }
     }
 }

@@ -38,6 +38,11 @@ impl Textual for PathPattern {
     fn read(text: &str) -> Result<Self, Complaint> {
         let path = match text.strip_prefix('~') {
             Some(expression) => Regex::whole(expression).map(rules::Path::Regex),
+            None if text.contains('?') => {
+                let help = "leave `?` and what follows out: query = { name = \"value\" } is a \
+                            condition of its own";
+                return Err(Complaint::new(format!("`{text}` is not a path"), help));
+            }
             None if text.ends_with('*') => {
                 let help = "end it with a slash for all below it: \"/api/\"";
                 return Err(Complaint::new(format!("`{text}` has a star"), help));

@@ -65,6 +65,20 @@ fn likely<Q: Quantity>(text: &str) -> Option<String> {
     meant.parse::<Q>().is_ok().then_some(meant)
 }
 
+/// Whether a text is right but for the size of its whole numbers.
+fn is_too_large<Q: Quantity>(text: &str) -> bool {
+    let mut small = String::new();
+    for c in text.chars() {
+        // Of several digits one is left.
+        if !c.is_ascii_digit() {
+            small.push(c);
+        } else if !small.ends_with('1') {
+            small.push('1');
+        }
+    }
+    !text.contains('.') && small.len() < text.len() && small.parse::<Q>().is_ok()
+}
+
 /// A quantity from `MIN` to `MAX`, both counted in the integer inside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Within<Q, const MIN: u64, const MAX: u64>(pub(crate) Q);
@@ -98,6 +112,10 @@ impl<Q: Quantity, const MIN: u64, const MAX: u64> Textual for Within<Q, MIN, MAX
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let quantity: Q = text.parse().map_err(|error: UnitError| {
+            if is_too_large::<Q>(text) {
+                let help = format!("write a smaller one, like {}", error.example());
+                return Complaint::new(format!("`{text}` is too large"), help);
+            }
             let help = match likely::<Q>(text) {
                 Some(meant) => format!("write `{meant}`"),
                 None => format!("write it with its unit, like {}", error.example()),
@@ -302,6 +320,19 @@ mod tests {
         ];
         for (complaint, help) in cases {
             assert!(complaint.help.contains(help), "{}: {}", complaint.message, complaint.help);
+        }
+    }
+
+    #[test]
+    fn a_quantity_that_is_too_large_is_told_so() {
+        for complaint in [
+            AnyTime::read("1000000d").unwrap_err(),
+            AnyTime::read("99999999999999999999s").unwrap_err(),
+            Within::<Rate, 1, { u64::MAX }>::read("99999999999999999999/s").unwrap_err(),
+            Within::<Bytes, 0, { u64::MAX }>::read("99999999999999999999MiB").unwrap_err(),
+        ] {
+            assert!(complaint.message.contains("is too large"), "{}", complaint.message);
+            assert!(complaint.help.contains("a smaller one"), "{}", complaint.help);
         }
     }
 

@@ -357,6 +357,15 @@ fn a_new_path_is_decoded_or_encoded_and_has_no_query() {
     assert!(braced.errors()[0].help_text().contains("`${1}_x`"), "{braced:?}");
 }
 
+#[test]
+fn a_path_with_a_query_is_told_the_condition_for_it() {
+    let text = file("{ path = \"/api?x=1\", service = \"api\" }");
+    let errors = parse("routes.toml", &text).unwrap_err();
+    let [error] = errors.errors() else { panic!("{errors:?}") };
+    assert!(error.message().contains("`/api?x=1` is not a path"), "{error}");
+    assert!(error.help_text().contains("query = { name"), "{}", error.help_text());
+}
+
 fn assert_told(route: &str, message: &str) {
     let errors = parse("routes.toml", &file(route)).expect_err(route).errors().to_vec();
     let found = errors.iter().any(|it| it.message().contains(message) && it.line() == 5);

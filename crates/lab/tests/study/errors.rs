@@ -37,7 +37,7 @@ fn a_slip_is_told_in_its_line_with_what_would_be_right() {
         ("repeat = 2", "after = [{ stop = \"wab\" }]", "there is no program `wab`"),
         ("repeat = 2", "after = [{ wait = \"1s\", stop = \"web\" }]", "exactly one thing"),
         ("repeat = 2", "after = [{ signal = \"UP\", to = \"web\" }]", "no signal `UP`"),
-        ("repeat = 2", "repeat = \"twice\"", "expected u32, found string \"twice\" - docs/lab.md"),
+        ("repeat = 2", "repeat = \"twice\"", "4294967295, found string \"twice\" - docs/lab.md"),
         ("repeat = 2", "repeat = 0", "a phase that runs 0 times"),
         ("[10, 20]", "[]", "`n` has no values: the phase would not run"),
         ("\"10ms\"", "\"10ms", "not TOML: "),

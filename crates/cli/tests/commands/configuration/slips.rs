@@ -65,6 +65,7 @@ pub(crate) const SLIPS: &[Slip] = &[
     ("\"127.0.0.1:0\"", "\"localhost:80\"", 5, &["write \"127.0.0.1:80\""]),
     ("\"127.0.0.1:0\"", "80", 5, &["found integer `80`", "\":8080\""]),
     ("\"10.0.0.1:80\"", "\"10.0.0.1\"", 15, &["add the port"]),
+    ("[\"10.0.0.1:80\"]", "\"10.0.0.1:80\"", 15, &["a list stands in brackets: [\"10.0.0.1:80\"]"]),
     // Words of HAProxy, nginx and Envoy.
     ("\"least-requests\"", "\"leastconn\"", 9, &["did you mean `least-requests`?"]),
     ("\"least-requests\"", "\"least_conn\"", 9, &["did you mean `least-requests`?"]),
