@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return commands::report_usage(error),
     };
-    commands::wrap_reports_on_terminals();
+    commands::set_up_reports();
     let _log = process_log::start(cli.command.log_format());
     // Each connection is a descriptor, and a shell's default is a thousand.
     if let Err(error) = loadline_load::raise_descriptor_limit() {

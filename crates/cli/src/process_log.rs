@@ -144,9 +144,20 @@ fn of_panic(panic: &PanicHookInfo<'_>) -> String {
     }
 }
 
-/// Colours are for terminals, and not for everybody: <https://no-color.org>.
-fn has_colours() -> bool {
-    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
+/// Whether the standard error is written in colours. The rules are those of clap, which writes
+/// there too: <https://no-color.org> and <https://bixense.com/clicolors>.
+pub(crate) fn has_colours() -> bool {
+    let variable = |name| std::env::var_os(name).filter(|it| !it.is_empty());
+    let is_wanted = std::env::var_os("CLICOLOR").map(|it| it != "0");
+    if variable("NO_COLOR").is_some() {
+        return false;
+    }
+    if variable("CLICOLOR_FORCE").is_some() {
+        return true;
+    }
+    let has_them =
+        std::env::var_os("TERM").is_some_and(|it| it != "dumb") || std::env::var_os("CI").is_some();
+    stderr().is_terminal() && is_wanted.unwrap_or(has_them)
 }
 
 /// Lines for the thread that writes; none while there is no such thread.

@@ -13,7 +13,7 @@ use clap::{
 use loadline_core::units::{Bytes, Rate, UnitError};
 use loadline_spanned::FileErrors;
 
-use crate::process_log::{LogFormat, tell};
+use crate::process_log::{LogFormat, has_colours, tell};
 
 mod administration;
 mod agent;
@@ -144,12 +144,23 @@ pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {
 }
 
 /// Reports about files are wrapped where a terminal shows them; in a log or a pipe a sentence stays
-/// on one line, so that it can be searched for.
-pub(crate) fn wrap_reports_on_terminals() {
-    let wrap = io::stderr().is_terminal();
-    let options = move || miette::MietteHandlerOpts::new().wrap_lines(wrap);
+/// on one line, so that it can be searched for. Colours are as in the log, and frames of the
+/// letters that the locale has.
+pub(crate) fn set_up_reports() {
+    let (wrap, colours, ascii) = (io::stderr().is_terminal(), has_colours(), is_ascii_locale());
+    let options = move || {
+        let options = miette::MietteHandlerOpts::new().wrap_lines(wrap).color(colours);
+        if ascii { options.unicode(false) } else { options }
+    };
     miette::set_hook(Box::new(move |_| Box::new(options().build())))
         .expect("nothing was printed before");
+}
+
+/// Whether a locale is given that has no letters beyond ASCII, such as `C`.
+fn is_ascii_locale() -> bool {
+    let given = ["LC_ALL", "LC_CTYPE", "LANG"].map(|name| std::env::var(name).unwrap_or_default());
+    let locale = given.into_iter().find(|it| !it.is_empty()).unwrap_or_default().to_uppercase();
+    !locale.is_empty() && !locale.contains("UTF-8") && !locale.contains("UTF8")
 }
 
 /// Says what is wrong with the arguments, and gives the exit code for it.

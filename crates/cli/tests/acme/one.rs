@@ -134,7 +134,8 @@ fn an_account_of_the_authoritys_customer_is_bound() {
     let check = || {
         let file = edge.folder().join("edge.toml");
         let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
-        command.arg("check").arg(file).env("NO_COLOR", "1").output().unwrap()
+        command.arg("check").arg(file).env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
+        command.output().unwrap()
     };
     // Where its lines are broken depends on the length of the path.
     let said = String::from_utf8(check().stderr).unwrap().replace('│', "");

@@ -34,6 +34,25 @@ fn the_process_id_is_in_the_file_for_as_long_as_the_process_runs() {
 }
 
 #[test]
+fn reports_about_files_have_the_colours_and_the_letters_that_are_asked_for() {
+    let path = file("colours-of-reports.toml", "[service.web]\n");
+    let told = |variables: &[(&str, &str)]| {
+        let mut command = loadline(&["check", path.to_str().unwrap()]);
+        for name in ["NO_COLOR", "CLICOLOR_FORCE", "LC_ALL", "LC_CTYPE", "LANG"] {
+            command.env_remove(name);
+        }
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(!told(&[]).contains('\x1b'));
+    assert!(told(&[("CLICOLOR_FORCE", "1")]).contains('\x1b'));
+    assert!(!told(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).contains('\x1b'));
+    assert!(!told(&[("LC_ALL", "C.UTF-8")]).is_ascii());
+    let plain = told(&[("LC_ALL", "C")]);
+    assert!(plain.is_ascii(), "{plain}");
+}
+
+#[test]
 fn the_log_has_no_colours_where_it_is_no_terminal() {
     let path = file("colours.toml", "[service.web]\n");
     let mut command = loadline(&["serve", path.to_str().unwrap()]);

@@ -13,7 +13,8 @@ pub(crate) struct Said {
 /// Runs a command that ends by itself, in this directory.
 pub(crate) fn loadline(args: &[&str], directory: &Path) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
-    let ended = command.args(args).current_dir(directory).env("RUST_LOG", "warn").output();
+    command.args(args).current_dir(directory).env("RUST_LOG", "warn").env("LC_ALL", "C.UTF-8");
+    let ended = command.output();
     let ended = ended.expect("the binary starts");
     let said = [ended.stdout, ended.stderr].concat();
     let frame = |c: char| "│╭╰─┬×☞⚠·├▶╮╯".contains(c);
