@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, process::ExitCode};
 
+use clap::ValueHint;
 use loadline_measure::record::{ComparedRun, ComparisonRecord, Document, Record};
 use loadline_report::{Limits, compare_runs, comparison_table, plan_difference, utc};
 
@@ -17,10 +18,10 @@ use super::report::read::{self, ReadError, Source};
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The run to compare with (baseline): a file that `bench --json` wrote
-    #[arg(value_name = "[NAME=]A", value_parser = Source::parse)]
+    #[arg(value_name = "[NAME=]A", value_parser = Source::parse, value_hint = ValueHint::FilePath)]
     a: Source,
     /// The run that is judged
-    #[arg(value_name = "[NAME=]B", value_parser = Source::parse)]
+    #[arg(value_name = "[NAME=]B", value_parser = Source::parse, value_hint = ValueHint::FilePath)]
     b: Source,
     /// Share by which a time may be longer or a rate lower
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = share)]

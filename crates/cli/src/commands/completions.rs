@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use clap::{Arg, Command, ValueHint};
 use clap_complete::Shell;
 
 /// Print the completion script of a shell
@@ -13,12 +14,58 @@ pub(crate) struct Args {
 }
 
 /// `program` is the whole command line.
-pub(crate) fn run(args: &Args, mut program: clap::Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args, program: Command) -> anyhow::Result<ExitCode> {
+    super::print(&script(args.shell, program))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn script(shell: Shell, mut program: Command) -> String {
     let name = program.get_name().to_owned();
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut program, name, &mut script);
-    super::print(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
+    clap_complete::generate(shell, &mut program, &name, &mut script);
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        Shell::Bash => with_files(&script, &name, &program),
+        _ => script,
+    }
+}
+
+/// The script for bash, which also offers files where an argument is one: bash does so where
+/// nothing else is offered (`-o default`), and clap offers options there.
+fn with_files(script: &str, name: &str, program: &Command) -> String {
+    let mut lines = Vec::new();
+    add_lines(program, "", &mut lines);
+    let lines: Vec<_> = lines.iter().map(|line| format!("\"{line}\"*")).collect();
+    let script =
+        script.replace(&format!("complete -F _{name} "), &format!("complete -F _{name}_or_files "));
+    format!(
+        "{script}
+_{name}_or_files() {{
+    _{name} \"$@\"
+    case \"${{COMP_WORDS[*]:1}}\" in
+        {})
+            [[ -n $2 || \" ${{COMPREPLY[*]}}\" == *\" \"[!-]* ]] || COMPREPLY=()
+            ;;
+    esac
+}}
+",
+        lines.join("|")
+    )
+}
+
+/// The beginnings of command lines, without the program, that have a file or a folder as argument.
+fn add_lines(program: &Command, before: &str, lines: &mut Vec<String>) {
+    let is_path = |argument: &Arg| {
+        let hint = argument.get_value_hint();
+        matches!(hint, ValueHint::AnyPath | ValueHint::FilePath | ValueHint::DirPath)
+    };
+    for command in program.get_subcommands() {
+        let line = format!("{before}{} ", command.get_name());
+        add_lines(command, &line, lines);
+        if command.get_positionals().any(is_path) {
+            lines.push(line);
+        }
+    }
 }
 
 const AFTER_HELP: &str = "\

@@ -7,6 +7,7 @@ use std::{
     str::FromStr,
 };
 
+use clap::ValueHint;
 use loadline_control::explain::{Question, explain};
 use loadline_http1::{Framing, MessageBuilder};
 use loadline_load::{PlanError, Target};
@@ -23,7 +24,7 @@ pub(crate) struct Args {
     /// The configuration file
     file: PathBuf,
     /// The request: a URL, or a method and a URL
-    #[arg(long, value_name = "[METHOD] URL")]
+    #[arg(long, value_name = "[METHOD] URL", value_hint = ValueHint::Url)]
     request: Request,
     /// A header of the request; repeat for more. A Host takes the place of the URL's
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]

@@ -5,6 +5,7 @@ pub(crate) mod read;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
+use clap::ValueHint;
 
 use read::Source;
 
@@ -18,6 +19,7 @@ use read::Source;
 pub(crate) struct Args {
     /// Files that --json wrote; NAME=FILE gives one a name
     #[arg(required = true, value_name = "[NAME=]FILE", value_parser = Source::parse)]
+    #[arg(value_hint = ValueHint::FilePath)]
     records: Vec<Source>,
     /// Write the page to this file; `-` is the standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]

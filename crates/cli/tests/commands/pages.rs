@@ -33,9 +33,27 @@ fn every_shell_completes_every_command() {
 /// The script is run by the shell it is for, which is asked what follows `loadline ser`.
 #[test]
 fn bash_completes_a_command_that_was_begun() {
+    assert_eq!(completed("(loadline ser)", "ser"), "serve");
+}
+
+/// Where bash is told nothing it offers files.
+#[test]
+fn bash_offers_files_where_an_argument_is_one_and_options_where_one_is_begun() {
+    for command in ["check", "explain", "compare", "report"] {
+        assert_eq!(completed(&format!("(loadline {command} '')"), ""), "", "{command}");
+        let options = completed(&format!("(loadline {command} --)"), "--");
+        assert!(options.contains("--help"), "{command}: {options}");
+    }
+    assert!(completed("(loadline top '')", "").contains("--help"));
+    assert!(completed("(loadline cluster '')", "").contains("publish"));
+}
+
+/// What bash is told to offer for these words, of which the last is `begun`.
+fn completed(words: &str, begun: &str) -> String {
     let script = text(&loadline(&["completions", "bash"]).stdout);
     let asked = format!(
-        "{script}\nCOMP_WORDS=(loadline ser); COMP_CWORD=1\n_loadline loadline ser loadline\n\
+        "{script}\nCOMP_WORDS={words}; COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))\n\
+         _loadline_or_files loadline '{begun}' \"${{COMP_WORDS[COMP_CWORD - 1]}}\"\n\
          echo \"${{COMPREPLY[@]}}\"\n"
     );
     let mut bash = Command::new("bash")
@@ -46,7 +64,7 @@ fn bash_completes_a_command_that_was_begun() {
         .unwrap();
     bash.stdin.take().unwrap().write_all(asked.as_bytes()).unwrap();
     let answer = bash.wait_with_output().unwrap();
-    assert_eq!(text(&answer.stdout).trim(), "serve");
+    text(&answer.stdout).trim().to_owned()
 }
 
 #[test]
