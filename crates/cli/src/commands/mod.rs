@@ -1,7 +1,7 @@
 //! The commands, one file each: arguments, help and exit code.
 
 use std::{
-    io::{self, IsTerminal as _},
+    io::{self, IsTerminal as _, Write as _},
     process::ExitCode,
 };
 
@@ -188,7 +188,12 @@ pub(crate) fn print_aside(text: &str) -> anyhow::Result<()> {
 }
 
 fn print_to(mut output: impl io::Write, text: &str) -> anyhow::Result<()> {
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    heard(output.write_all(text.as_bytes()).and_then(|()| output.flush()))
+}
+
+/// What came of printing. Whoever has read enough is told of no failure.
+fn heard(printed: io::Result<()>) -> anyhow::Result<()> {
+    match printed {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("cannot print the result"),
     }
@@ -209,9 +214,12 @@ pub(crate) fn chain(error: &anyhow::Error) -> String {
 /// Prints what clap has to say: help and version are no failure, anything else is wrong usage.
 pub(crate) fn report_usage(mut error: clap::Error) -> ExitCode {
     mend_tip(&mut error);
-    // Where nobody listens any more there is nobody to tell.
-    let _ = error.print();
-    ExitCode::from(if error.use_stderr() { EXIT_USAGE } else { 0 })
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    if error.use_stderr() {
+        // Where nobody listens any more there is nobody to tell.
+        return ExitCode::from(EXIT_USAGE);
+    }
+    heard(printed).map_or_else(|error| report_error(&error), |()| ExitCode::SUCCESS)
 }
 
 /// clap takes `-5` for a flag and says how it could be passed nevertheless, which leads nowhere.

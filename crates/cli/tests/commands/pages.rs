@@ -74,6 +74,18 @@ fn a_shell_that_nobody_knows_is_wrong_usage() {
     assert!(text(&told.stderr).contains("possible values: bash"), "{}", text(&told.stderr));
 }
 
+#[test]
+fn help_and_version_that_cannot_be_printed_are_a_failure() {
+    for command in ["--version", "--help", "help"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        let output = program.arg(command).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command}: {told}");
+        assert!(told.contains("cannot print the result"), "{command}: {told}");
+    }
+}
+
 /// A pipe that is closed early, as by `head`, is neither an error nor a panic.
 #[test]
 fn whoever_has_read_enough_hears_no_complaint() {
