@@ -238,11 +238,7 @@ impl Edge {
         if let Some(identity) = identity {
             identity.assume(&plan.fleet).map_err(Failure::running)?;
         }
-        let bound = match checks {
-            Some(checks) => bound.with_detour(Arc::new(checks)),
-            None => bound,
-        };
-        let proxy = bound.start().map_err(Failure::of_start)?;
+        let proxy = bound.with_detour(checks).start().map_err(Failure::of_start)?;
         if let Some(forwarder) = &forwarder {
             let handle = proxy.handle();
             forwarder.follow(move || handle.plan()).map_err(Failure::running)?;

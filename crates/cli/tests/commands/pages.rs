@@ -1,7 +1,7 @@
 //! What packages carry beside the program: completions of shells and manual pages.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::Write as _,
     path::Path,
     process::{Command, Output, Stdio},
@@ -77,7 +77,7 @@ fn a_shell_that_nobody_knows_is_wrong_usage() {
 #[test]
 fn help_and_version_that_cannot_be_printed_are_a_failure() {
     for command in ["--version", "--help", "help"] {
-        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
         let mut program = Command::new(env!("CARGO_BIN_EXE_loadline"));
         let output = program.arg(command).stdout(full).stderr(Stdio::piped()).output().unwrap();
         let told = text(&output.stderr);

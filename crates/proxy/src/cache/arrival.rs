@@ -36,15 +36,17 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct Arrival(Mutex<State>);
 
+/// What the rules know of a response that they let be stored, and whether it is stored.
+pub(crate) type Known = (Metadata, bool);
+
 /// How the wait for a response ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Begun {
     /// An interim response has come (RFC 9110 section 15.2), with this head; more is to come.
     Interim(Bytes),
-    /// Its head has come; its body is to be read. What the rules know of it, if they let it be
-    /// stored, with whether it is, and the lines that are for whoever it is fetched for and are not
-    /// stored.
-    Response(Arc<Response>, Option<(Metadata, bool)>, Option<Arc<[u8]>>),
+    /// Its head has come; its body is to be read. The lines are for whoever it is fetched for, and
+    /// are not stored.
+    Response(Arc<Response>, Option<Known>, Option<Arc<[u8]>>),
     /// It is on disk, from where its body comes; whether that is kept whole.
     Disk(Arc<Response>, Metadata, bool),
     /// What is stored is good, whole as it is; the lines that are for whoever it was validated for.

@@ -16,7 +16,7 @@ use loadline_http1::{Framing, ResponseHead, ResponseOptions, write_response};
 
 use super::{
     answer::write,
-    arrival::{Abandoned, Begun, Failed, WINDOW},
+    arrival::{Abandoned, Begun, Failed, Known, WINDOW},
     fetch::{Fetch, Via},
     incomplete::Joining,
     object::{Length, Object, Response, fields, fields_of},
@@ -196,7 +196,7 @@ impl Fetch {
     pub(super) fn announce(
         &self,
         response: &Arc<Response>,
-        (metadata, withheld): (Option<(Metadata, bool)>, Option<Arc<[u8]>>),
+        (metadata, withheld): (Option<Known>, Option<Arc<[u8]>>),
         came: &Came<'_>,
     ) {
         if metadata.is_some() && !self.is_own_range() {

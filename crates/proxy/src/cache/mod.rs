@@ -52,7 +52,7 @@ mod wanted;
 pub(crate) use answer::{
     Answer, Asked, Body, COPIED, Part, asks_for_all, condition, wants_another, write,
 };
-pub(crate) use arrival::{Begun, Failed, Reader};
+pub(crate) use arrival::{Begun, Failed, Known, Reader};
 pub(crate) use coded::Coded;
 pub(crate) use disk::{Body as DiskBody, Disk, Kept, Opened, Place};
 pub(crate) use fetch::{Fetch, Start, Via, unix_now};

@@ -139,8 +139,8 @@ impl Bound {
 
     /// Lets health checks go by the links of forwarded packets.
     #[must_use]
-    pub fn with_detour(self, detour: Arc<dyn Detour>) -> Self {
-        Self { detour: Some(detour), ..self }
+    pub fn with_detour(self, detour: Option<impl Detour + 'static>) -> Self {
+        Self { detour: detour.map(|it| Arc::new(it) as Arc<dyn Detour>), ..self }
     }
 
     /// Starts to serve.

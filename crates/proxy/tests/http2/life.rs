@@ -136,7 +136,7 @@ fn is_probed(is_it: impl Fn(&str, &str) -> bool) -> bool {
 async fn peers_that_vanish_behind_streams_without_a_timeout_are_looked_for_by_the_kernel() {
     let server = Scripted::new(async |mut asked| {
         let _open = asked.begin();
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     let mut fleet = server.fleet();
     fleet.listeners[0].timeouts.idle = Duration::ZERO;

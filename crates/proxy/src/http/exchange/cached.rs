@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     cache::{
-        Begun, CacheResult, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Load, Object, Opened,
-        Place, Reader, Response, Start, Store, Via, Wanted, What, request_fields, unix_now,
+        Begun, CacheResult, Disk, DiskBody, Failed, Fetch, Join, Kept, Key, Known, Load, Object,
+        Opened, Place, Reader, Response, Start, Store, Via, Wanted, What, request_fields, unix_now,
         wants_another,
     },
     telemetry::{access_log::Times, tally::Cells},
@@ -42,6 +42,9 @@ pub(super) enum Step {
     Pass(Option<Arc<Object>>),
 }
 
+/// Where a response is on disk.
+type OnDisk = (Arc<Disk>, Place);
+
 /// A fetch that a request needs.
 pub(super) struct Need {
     pub(super) key: Key,
@@ -52,7 +55,7 @@ pub(super) struct Need {
     /// What is stored is good enough where there is no capacity.
     pub(super) may_be_full: bool,
     /// Where the stored response is on disk.
-    pub(super) place: Option<(Arc<Disk>, Place)>,
+    pub(super) place: Option<OnDisk>,
     /// What servers are asked for, if that is not the whole.
     pub(super) asked: Option<Box<Wanted>>,
 }
@@ -348,7 +351,7 @@ impl Exchange<'_> {
         &mut self,
         waiting: Waiting<'_>,
         (response, server): (Arc<Response>, Option<ServerId>),
-        (known, withheld): (Option<(Metadata, bool)>, Option<Arc<[u8]>>),
+        (known, withheld): (Option<Known>, Option<Arc<[u8]>>),
     ) -> Round {
         if is_server_error(response.status)
             && let Some((object, given)) = self.instead(&waiting, Situation::Failed)
@@ -466,7 +469,7 @@ impl Record {
 }
 
 impl Waiting<'_> {
-    fn forwarded(&self, known: Option<(Metadata, bool)>, status: Option<u16>) -> Given {
+    fn forwarded(&self, known: Option<Known>, status: Option<u16>) -> Given {
         let outcome = Outcome::Forwarded {
             why: self.need.why,
             status,
@@ -483,7 +486,7 @@ fn on_disk(
     store: &Store,
     wanted: &Wanted,
     fields: Fields<'_>,
-) -> (Option<(Arc<Disk>, Place)>, Option<Arc<Object>>) {
+) -> (Option<OnDisk>, Option<Arc<Object>>) {
     let Some(disk) = store.disk().clone() else { return (None, None) };
     match disk.find(&wanted.url, &wanted.variant, fields) {
         Some(Kept::There(place)) => (Some((disk, place)), None),
