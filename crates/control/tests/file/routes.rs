@@ -436,7 +436,7 @@ fn a_route_that_no_request_can_match_is_a_warning() {
         ("{ source = \"0.0.0.0/0\", service = \"api\" }, { deny = 403 }", None),
     ] {
         let warnings = parse("routes.toml", &file(route)).unwrap().warnings;
-        let messages: Vec<_> = warnings.iter().map(|it| it.message()).collect();
+        let messages: Vec<_> = warnings.iter().map(loadline_spanned::FileError::message).collect();
         let found = messages.iter().any(|it| told.is_some_and(|told| it.contains(told)));
         assert_eq!((found, messages.len()), (told.is_some(), usize::from(found)), "{route}");
     }
