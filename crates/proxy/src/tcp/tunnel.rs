@@ -76,6 +76,10 @@ impl Tunnel {
         let to_client = (&mut client.socket, !self.is_reset);
         let down = poll_way(&mut self.down, cx, buffers, server, to_client);
         let end = match (up, down) {
+            // Who has said all is left by the link to the server, as by a connection that closes.
+            (_, Poll::Ready(Err(Broken::Source(Reason::BrokenPipe)))) if self.up.is_over() => {
+                End::Closed
+            }
             (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
             (Poll::Ready(Err(UNNOTIFIED)), Poll::Ready(Ok(()))) => End::Unnotified,
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,

@@ -63,7 +63,8 @@ fn curl_shows_its_certificate_in_every_version_of_tls_and_http() {
     fleet.listeners[0].tls.as_mut().unwrap().clients = Some(check);
     let proxy = Proxy::of(fleet);
     let (port, known) = (proxy.address.port(), authority.sign(&["client.test"]).chain);
-    let stranger = Authority::new().sign(&["client.test"]);
+    let other = Authority::new();
+    let stranger = other.sign(&["client.test"]);
     let (to, url) = (format!("a.test:{port}:127.0.0.1"), format!("https://a.test:{port}/"));
     let trust = ["-s", "--resolve", &to, "--cacert", &authority.file(), "-w", SHAPE];
     for tls in [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3", "--tls-max", "1.3"]] {

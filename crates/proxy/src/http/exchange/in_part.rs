@@ -89,6 +89,7 @@ impl Exchange<'_> {
             || available == Decision::Fetch(Forward::Bypass)
             || !(is_passed || stored.is_some())
             || !asks_for_one(fields)
+            || stored.is_none() && has_condition(fields)
             || is_known.is_some_and(|it| !may_be_joined(it, fields))
         {
             return None;
@@ -161,6 +162,11 @@ fn asks_for_one(request: Fields<'_>) -> bool {
     request.single("range").and_then(parse_range).is_some_and(|specs| specs.len() == 1)
 }
 
+/// Whether it asks for a response only under a condition, which a server decides as well.
+fn has_condition(request: Fields<'_>) -> bool {
+    CONDITIONS.iter().any(|name| request.has(name))
+}
+
 /// Whether what a request for one range brings is of the same content as what is stored and fresh,
 /// as far as is known before it is sent.
 fn may_be_joined(stored: &Object, request: Fields<'_>) -> bool {
@@ -177,3 +183,7 @@ fn range_key(key: &Key, request: Fields<'_>) -> Key {
     let value = |name| request.first(name).unwrap_or_default();
     [key, &b"\0"[..], value("range"), b"\0", value("if-range")].concat().into()
 }
+
+/// Preconditions (RFC 9110, 13.1) but `If-Range`, without which a range may change.
+const CONDITIONS: [&str; 4] =
+    ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
