@@ -653,3 +653,120 @@ fn few_cores_refuse_nobody_for_long_after_an_overload() {
         }
     }
 }
+
+/// From the eighth second on requests take so many times as long, and come so many times as fast
+/// as they can be answered then.
+fn slowed(servers: u8, cores: usize, work: Work, (times, load): (f64, f64), seconds: f64) -> Case {
+    let mut case = Case { servers, ..case("slowed", cores, work, Arrivals::Poisson(vec![])) };
+    case.arrivals = Arrivals::Poisson(vec![(case.capacity() / times * load, 8.0 + seconds)]);
+    case.weather.speeds = vec![(8.0, 1.0 / times)];
+    case
+}
+
+/// The same servers, and as many 40 ms away that do not become slower.
+fn with_far(case: &Case, seed: u64) -> Simulation {
+    let capacity = Capacity { auto: Some(true), ..Capacity::default() };
+    let far = group("far", 40, case.servers, capacity);
+    let groups = vec![group("near", 0, case.servers, capacity), far];
+    let service = Service { groups, health: Some(check()), ..Service::named("web") };
+    let mut simulation = Simulation::new(&service, 1, &case.station(), seed);
+    for server in &service.groups[1].servers {
+        let station = Station::new(case.cores, Weather::default());
+        simulation.stations.insert(server.address, station);
+    }
+    for (at, work) in case.jobs(seed) {
+        simulation.arrive(at, 0, work);
+    }
+    simulation
+}
+
+/// The p99 of what came from ten seconds after the slowdown on, over the mean work.
+fn p99_after_slowdown(case: &Case, outcomes: &[Outcome]) -> f64 {
+    let is_late = |it: &&Outcome| seconds(it.came) >= 18.0;
+    let late: Vec<Outcome> = outcomes.iter().filter(is_late).copied().collect();
+    quantile(&response_times(&late), 0.99) / case.work.mean()
+}
+
+#[test]
+fn a_service_that_becomes_slower_than_its_load_is_found_within_ten_seconds() {
+    use Work::{Constant, Exponential};
+    for (servers, cores, work) in [
+        (3, 4, Constant(0.02)),
+        (1, 8, Constant(0.02)),
+        (3, 4, Exponential(0.02)),
+        (1, 16, Exponential(0.02)),
+        (1, 64, Exponential(0.02)),
+    ] {
+        for (load, before) in [1.35, 2.0, 3.0].into_iter().flat_map(|it| [(it, 0.4), (it, 0.7)]) {
+            for seed in 1..=3 {
+                let case = slowed(servers, cores, work, (load / before, load), 25.0);
+                let when_full = Service::named("web").when_full;
+                let name = format!("{servers} x {cores} of {work:?}, {before} to {load}, {seed}");
+                let p99 = p99_after_slowdown(&case, &case.simulation(when_full, seed).run());
+                assert!(p99 <= 8.0 * load / before, "{name}: p99 is {p99} times the work before");
+                let p99 = p99_after_slowdown(&case, &with_far(&case, seed).run());
+                assert!(p99 <= 8.0 * load / before, "{name}, far: {p99} times the work before");
+            }
+        }
+    }
+}
+
+/// Three servers of four cores and 40 ms with 180 requests a second that take 90 ms from then on.
+#[test]
+fn what_a_slower_group_cannot_answer_goes_to_the_far_one() {
+    for seed in 1..=12 {
+        let case = slowed(3, 4, Work::Exponential(0.04), (2.25, 1.35), 25.0);
+        let outcomes = with_far(&case, seed).run();
+        let p99 = p99_after_slowdown(&case, &outcomes) * case.work.mean();
+        assert!(p99 < 0.72, "seed {seed}: {p99} s");
+        let went_far = |it: &&Outcome| it.answered.is_some_and(|(_, (group, _))| group == 1);
+        let far = outcomes.iter().filter(went_far).count();
+        assert!(far > 500, "seed {seed}: {far} of {} went far", outcomes.len());
+    }
+}
+
+#[test]
+fn a_service_that_becomes_slower_within_its_capacity_is_refused_nothing() {
+    use Work::{Constant, Exponential, Lognormal, Pareto, Two};
+    for (servers, cores, work) in [
+        (1, 1, Constant(0.02)),
+        (2, 1, Exponential(0.02)),
+        (1, 2, Constant(0.05)),
+        (1, 4, Exponential(0.02)),
+        (3, 4, Exponential(0.04)),
+        (1, 8, Lognormal(0.02, 1.6)),
+        (2, 8, Constant(0.04)),
+        (1, 16, Lognormal(0.1, 0.5)),
+        (1, 64, Exponential(0.05)),
+        (1, 64, Constant(0.1)),
+        (4, 4, Two(0.005, 0.2, 0.05)),
+        (1, 8, Pareto(0.02, 2.2)),
+        (1, 200, Exponential(0.1)),
+    ] {
+        for (before, load) in [(0.5, 0.9), (0.3, 0.85), (0.2, 0.9)] {
+            for (seed, when_full) in [(1, WhenFull::Shed), (2, Service::named("web").when_full)] {
+                let case = slowed(servers, cores, work, (load / before, load), 30.0);
+                let outcomes = case.simulation(when_full, seed).run();
+                let refused = outcomes.iter().filter(|it| it.refused.is_some()).count();
+                let name = format!("{servers} x {cores} of {work:?}, {before} to {load}");
+                assert_eq!(refused, 0, "{name}, seed {seed}: of {}", outcomes.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_load_of_1_2_times_the_capacity_is_found_where_work_is_exponential() {
+    for (cores, seed) in [8, 12].into_iter().flat_map(|cores| (1..=6).map(move |it| (cores, it))) {
+        let mut case = from_the_start(cores, Work::Exponential(0.02), 1.0);
+        let capacity = case.capacity();
+        case.arrivals = Arrivals::Poisson(vec![(capacity * 0.5, 8.0), (capacity * 1.2, 20.0)]);
+        let mut simulation = case.simulation(Service::named("web").when_full, seed);
+        let found = (1..=150).find(|tenths| {
+            simulation.run_until(instant(8.0 + f64::from(*tenths) * 0.1));
+            let plan = simulation.plan_of(0);
+            plan.services[0].groups[0].state().auto().stage().limits()
+        });
+        assert!(found.is_some(), "{cores} cores, seed {seed}: no limit in 15 s");
+    }
+}

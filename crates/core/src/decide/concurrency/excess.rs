@@ -4,7 +4,7 @@
 //! The sudden one counts a response 1.34 times, which tells twice the load from 0.85 of it soonest:
 //! `(2 - 0.85) / ln(2 / 0.85)`. With Poisson arrivals at 0.85 of the capacity and exponential
 //! service times it reaches `h` with a probability of `exp(-0.395 h)`: one in a million for 35. The
-//! standing one is for loads just above the capacity: the requests of a second, a hundred at least.
+//! standing one is for loads just above the capacity: the requests of a second, 140 at least.
 //!
 //! A batch of requests that come at once must not look like a load that stays: no window adds more
 //! than a third of the one and an eighth of the other.
@@ -99,7 +99,7 @@ pub(super) fn sudden(per_sec: f64) -> f64 {
 
 /// Requests that prove a standing excess.
 fn standing(per_sec: f64) -> f64 {
-    per_sec.max(100.0)
+    per_sec.max(STANDING)
 }
 
 /// What a response counts for in the sudden sum.
@@ -107,6 +107,9 @@ const WORTH: f64 = 1.34;
 
 /// See the module.
 const SUDDEN: f64 = 35.0;
+
+/// As many more may be in flight of a service whose load and latency grow together.
+const STANDING: f64 = 140.0;
 
 /// How many more in flight than before are more than the same users.
 const MORE: f64 = 1.25;

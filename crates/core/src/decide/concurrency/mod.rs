@@ -7,7 +7,8 @@
 //!
 //! - answers take longer than is usual of this service, all of them (`usual`),
 //! - more requests come than are answered, by more than chance explains (`excess`),
-//! - the responses have not become fewer: a server that pauses is not full.
+//! - the responses have not just become fewer: a server that pauses is not full. Fewer that go on
+//!   for two seconds are those of a slower service.
 //!
 //! Where responses wait for the edge itself, which has no time for them, nothing is proven. Where
 //! traffic has just begun no latency is usual: see `beginning`.
@@ -45,7 +46,6 @@ mod usual;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub use search::Search;
-use search::WINDOW_ANSWERS;
 use spin::Mutex;
 pub(crate) use terms::Auto;
 
@@ -327,7 +327,7 @@ impl AutoLimit {
         let over = self.over(&search, bounds);
         self.drains.store(over > 0, Relaxed);
         self.restart(now);
-        if let (1.., Some(time)) = (over, search.full_time_of(over + WINDOW_ANSWERS)) {
+        if let (1.., Some(time)) = (over, search.drain_time(over)) {
             self.stale_at.store((now + time * DRAIN_PATIENCE).as_nanos(), Relaxed);
         }
         let limits = search.stage().limits();

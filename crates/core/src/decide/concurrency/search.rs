@@ -25,6 +25,8 @@ pub struct Search {
     /// Requests in flight, in the servers or held back.
     in_flight: f64,
     recent: Recent,
+    /// Of windows with fewer responses than usual.
+    fewer: Fewer,
     usual: Usual,
     beginning: Beginning,
     /// The group was full before anything was usual.
@@ -62,6 +64,39 @@ impl Recent {
     fn decay(&mut self) {
         self.answers *= REMEMBERED;
         self.seconds *= REMEMBERED;
+    }
+
+    fn per_sec(&self) -> f64 {
+        self.answers / self.seconds
+    }
+}
+
+/// Windows with fewer responses than usual, less as many with as many as usual.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fewer {
+    answers: f64,
+    seconds: f64,
+    /// The same seconds, of a long window [`KNOWN_MAX`] at most: a stop is one window.
+    known: f64,
+}
+
+impl Fewer {
+    fn add(&mut self, window: &Window) {
+        self.answers += f64::from(window.answers);
+        self.seconds += window.seconds;
+        self.known += window.seconds.min(KNOWN_MAX);
+    }
+
+    /// Takes in a window with as many responses as usual.
+    fn reduce(&mut self, window: &Window) {
+        if window.seconds >= self.known {
+            *self = Self::default();
+            return;
+        }
+        let part = 1.0 - window.seconds / self.known;
+        self.answers *= part;
+        self.seconds *= part;
+        self.known *= part;
     }
 
     fn per_sec(&self) -> f64 {
@@ -116,10 +151,14 @@ impl Search {
         (self.usual_per_sec > 0.0).then(|| Duration::from_nanos((seconds * 1e9) as u64))
     }
 
-    /// How long so many responses take of a group that is full; none while that is not known.
+    /// How long it takes until so many fewer are in flight, and a window more, of a group that is
+    /// full; none while that is not known.
     #[must_use]
-    pub fn full_time_of(&self, answers: u32) -> Option<Duration> {
-        let seconds = f64::from(answers) / self.per_sec;
+    pub fn drain_time(&self, fewer: u32) -> Option<Duration> {
+        let seconds = f64::from(fewer + WINDOW_ANSWERS) / self.per_sec;
+        // A probe with fewer in flight than cores leaves some of these without work.
+        let least = if self.stage == SearchState::Probing { 1.5 * self.service_time } else { 0.0 };
+        let seconds = seconds.max(least);
         (self.per_sec > 0.0).then(|| Duration::from_nanos((seconds * 1e9) as u64))
     }
 
@@ -217,13 +256,10 @@ impl Search {
     /// anything.
     fn count(&mut self, window: &Window, per_sec: f64) -> bool {
         let recent = self.recent.per_sec();
-        let pauses = recent < PAUSE * self.usual_per_sec;
+        let pauses = self.is_pause(window, recent);
         // What a pause kept back may come all at once, and says nothing of what is usual.
         let per_sec = per_sec.min(recent.max(BURST * self.usual_per_sec));
-        let memory = if per_sec > self.usual_per_sec { 2.0 } else { 10.0 };
-        self.watched += window.seconds;
-        let weight = weight(window.seconds, memory).max(window.seconds / self.watched);
-        self.usual_per_sec += (per_sec - self.usual_per_sec) * weight;
+        self.learn_rate(window, per_sec, recent);
         let ended = f64::from(window.answers + window.failures);
         if !pauses || window.asked < ended {
             self.excess.add(window.asked, ended, per_sec);
@@ -234,6 +270,37 @@ impl Search {
             self.excess.level(self.in_flight, window.seconds);
         }
         pauses
+    }
+
+    /// Whether the responses have become fewer, but not for long: fewer that go on are those of a
+    /// slower service, and become the usual ones.
+    fn is_pause(&mut self, window: &Window, recent: f64) -> bool {
+        if recent >= PAUSE * self.usual_per_sec {
+            self.fewer.reduce(window);
+            return false;
+        }
+        self.fewer.add(window);
+        if self.fewer.known < PAUSE_MAX.max(PAUSE_LATENCIES * self.service_time) {
+            return true;
+        }
+        self.usual_per_sec = self.fewer.per_sec();
+        self.fewer = Fewer::default();
+        false
+    }
+
+    /// Moves the usual responses a second. For how long is remembered what was must not depend on
+    /// one window, else those with more would count for more.
+    fn learn_rate(&mut self, window: &Window, per_sec: f64, recent: f64) {
+        let memory = if recent > MORE * self.usual_per_sec {
+            RATE_MEMORY_OF_MORE
+        } else {
+            RATE_MEMORY.max(RATE_LATENCIES * self.service_time)
+        };
+        self.watched += window.seconds;
+        let two_windows = 2.0 * f64::from(WINDOW_ANSWERS) / self.usual_per_sec;
+        let seconds = window.seconds.min(two_windows.max(KNOWN_MAX));
+        let weight = weight(seconds, memory).max(window.seconds / self.watched);
+        self.usual_per_sec += (per_sec - self.usual_per_sec) * weight;
     }
 
     /// A queue stands in the servers: more in flight brings no more answers. Where that is not
@@ -351,8 +418,25 @@ const PROBE_ANSWERS: u32 = 16;
 /// What a window counts for in the next one.
 const REMEMBERED: f64 = 0.7;
 
-/// The responses of a group that has become slower, as a part of the usual ones.
-const PAUSE: f64 = 0.85;
+/// The responses of a group that pauses, as a part of the usual ones. With more than this, fewer
+/// than usual add nothing to the sudden excess, which counts a response 1.34 times.
+const PAUSE: f64 = 0.75;
+
+/// Seconds after which they are no pause, and the same in usual latencies.
+const PAUSE_MAX: f64 = 2.0;
+const PAUSE_LATENCIES: f64 = 8.0;
+
+/// Seconds of a window that count as such: a stop is one long window.
+const KNOWN_MAX: f64 = 0.5;
+
+/// Seconds after which two thirds of the usual responses a second are forgotten, and the same in
+/// usual latencies.
+const RATE_MEMORY: f64 = 3.0;
+const RATE_LATENCIES: f64 = 5.0;
+
+/// The same while the last windows together had so many times as many.
+const RATE_MEMORY_OF_MORE: f64 = 2.0;
+const MORE: f64 = 1.25;
 
 /// Responses a second of a window, over the usual ones, that count only as far as the last windows
 /// had as many.
