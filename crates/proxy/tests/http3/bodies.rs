@@ -182,12 +182,12 @@ async fn a_response_that_waits_for_its_turn_is_not_cut_for_its_client() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');
     let mut fleet = fleet(server, &authority, 1);
-    fleet.listeners[0].timeouts.idle = Duration::from_millis(300);
+    fleet.listeners[0].timeouts.idle = Duration::from_millis(500);
     let (proxy, address) = start(&fleet);
     let relay = Relay::to(address).await;
     let client = Client::with(relay.address, config(&authority, 100 << 20)).await;
     let began = Instant::now();
-    let fetches = [SIZE, 2 << 20].map(|size| {
+    let fetches = [SIZE / 2, 1 << 20].map(|size| {
         let mut requests = client.requests.clone();
         async move {
             let mut asked = request("GET", &format!("/{size}"));
@@ -208,7 +208,7 @@ async fn a_response_that_waits_for_its_turn_is_not_cut_for_its_client() {
     }
     let (body, size, took) = first.await.unwrap();
     assert_eq!(body.unwrap(), size);
-    assert!(took > StdDuration::from_millis(900), "too fast to say anything: {took:?}");
+    assert!(took > StdDuration::from_millis(1_500), "too fast to say anything: {took:?}");
     let (body, size, _) = second.await.unwrap();
     assert_eq!(body.unwrap(), size);
     until(|| proxy.tallies().count(Ending::Complete) == 2).await;
