@@ -43,9 +43,11 @@ impl<const MIN: u32, const MAX: u32> Visitor<'_> for WholeVisitor<MIN, MAX> {
         match u32::try_from(number) {
             Ok(fitting) if (MIN..=MAX).contains(&fitting) => Ok(Whole(fitting)),
             _ => {
-                let help = match number > i64::from(MAX) {
-                    true => format!("write {MAX} at most"),
-                    false => format!("write {}", Whole::<MIN, MAX>::described()),
+                let described = Whole::<MIN, MAX>::described();
+                // It says nothing of the largest number that there is.
+                let help = match number > i64::from(u32::MAX) && MAX == u32::MAX {
+                    true => format!("write {described}, and at most {MAX}"),
+                    false => format!("write {described}"),
                 };
                 Err(Complaint::new(format!("`{number}` is out of range"), help).carried())
             }

@@ -1,18 +1,16 @@
 //! How many requests come together: the mean size of batches, and the burst that they need.
 //!
 //! A request belongs to the batch of the one before it when it comes within an eighth of the time
-//! in which its budget earns a request, and of the mean time between requests where that is less:
-//! under any load single random ones look like batches of 1.13. Where arrivals vary `I` times as
-//! much as those, and come `u > 1` times as fast as a budget earns, a burst of `N` leaves unused
+//! in which its budget earns a request. Where arrivals vary `I` times as much as single random
+//! ones, and come `u > 1` times as fast as a budget earns, a burst of `N` leaves unused
 //!
 //! `(u - 1) / (exp(2 N (u - 1) / (u I)) - 1)`
 //!
 //! of it (a random walk between two bounds): 2 % at `u` 1.1 takes a burst of about `10 I`. Batches
 //! of `m` requests on average, of geometric sizes, have `I = 2 m - 1`.
 //!
-//! Only a batch that is over counts, so that none makes room for itself. What comes within an
-//! eighth of the budget's time, but not of the mean, is a load above the budget and no batch: it
-//! counts as single requests.
+//! Only a batch that is over counts, so that none makes room for itself. One without an end is a
+//! load above the budget and no batch.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -36,37 +34,18 @@ pub(crate) struct Batches {
 struct Sizes {
     /// Of the batch under way.
     batch: u64,
-    /// The mean time between requests, in parts of [`INTERVAL`] and no longer than that.
-    gap: u64,
     /// In parts of [`ONE`].
     mean_less_one: u64,
 }
 
 impl Sizes {
-    /// From the top: 8 bits of the batch, 32 of the gap, 24 of the mean.
+    /// The batch in the upper half, the mean in the lower.
     fn pack(self) -> u64 {
-        self.batch << 56 | self.gap << 24 | self.mean_less_one
+        self.batch << 32 | self.mean_less_one
     }
 
     fn unpack(packed: u64) -> Self {
-        Self {
-            batch: packed >> 56,
-            gap: packed >> 24 & u64::from(u32::MAX),
-            mean_less_one: packed & ((1 << 24) - 1),
-        }
-    }
-
-    /// With a request that comes so long after the one before it.
-    fn with(self, gap: u64) -> Self {
-        let Self { batch, gap: usual, mean_less_one } = self;
-        let next = (usual - usual / MEMORY + gap / MEMORY).min(INTERVAL);
-        if gap * TOGETHER <= usual {
-            return Self { batch: (batch + 1).min(SIZE_MAX), gap: next, mean_less_one };
-        }
-        let is_over = gap * TOGETHER >= INTERVAL;
-        let sample = if is_over { batch.saturating_sub(1) * ONE } else { 0 };
-        let mean_less_one = mean_less_one - mean_less_one / MEMORY + sample / MEMORY;
-        Self { batch: 1, gap: next, mean_less_one }
+        Self { batch: packed >> 32, mean_less_one: packed & u64::from(u32::MAX) }
     }
 }
 
@@ -75,9 +54,14 @@ impl Batches {
     pub(crate) fn count(&self, now: Instant, interval: Duration) {
         let last = Instant::from_nanos(self.last.load(Relaxed));
         self.last.store(now.as_nanos(), Relaxed);
-        let intervals = now.since(last).as_nanos() as f64 / interval.as_nanos() as f64;
-        let gap = (intervals.min(GAP_MAX) * INTERVAL as f64) as u64;
-        let sizes = Sizes::unpack(self.sizes.load(Relaxed)).with(gap);
+        let Sizes { batch, mean_less_one } = Sizes::unpack(self.sizes.load(Relaxed));
+        let sizes = if now.since(last) < interval / TOGETHER {
+            Sizes { batch: (batch + 1).min(SIZE_MAX), mean_less_one }
+        } else {
+            let sample = batch.saturating_sub(1) * ONE;
+            let mean_less_one = mean_less_one - mean_less_one / MEMORY + sample / MEMORY;
+            Sizes { batch: 1, mean_less_one }
+        };
         self.sizes.store(sizes.pack(), Relaxed);
     }
 
@@ -92,22 +76,17 @@ impl Batches {
 
 const ONE: u64 = 1 << 16;
 
-/// The time in which a budget earns a request.
-const INTERVAL: u64 = 1 << 31;
-
-/// Requests come together within this part of an interval, or of their mean distance.
+/// Requests come together within this part of an interval: what is four times a budget, and even,
+/// still comes singly.
 const TOGETHER: u64 = 8;
 
-/// Batches that are remembered, and requests of whose distances the mean is taken.
+/// Batches that are remembered.
 const MEMORY: u64 = 32;
-
-/// Longer pauses count as this, in intervals: one is enough to forget any load.
-const GAP_MAX: f64 = MEMORY as f64;
 
 /// Sizes beyond this count as this, so that one huge batch does not stand for all.
 const SIZE_MAX: u64 = 32;
 
-/// Single requests that come at random look like batches of 1.13, and of up to 1.25 by chance.
+/// Single requests that come at random look like batches of up to 1.25.
 const BY_CHANCE: u64 = ONE / 4;
 
 /// A little more than the 20 of the formula, since the mean is only an estimate.
@@ -144,25 +123,7 @@ mod tests {
 
     #[test]
     fn a_load_above_the_budget_is_no_batch() {
-        for millis in [10, 33, 66, 125, 250] {
-            assert_eq!(burst(100_000, 1, Duration::from_millis(millis)), 0, "every {millis} ms");
-        }
-        let batches = Batches::default();
-        let mut now = Instant::ZERO + SECOND * 3_600;
-        batches.count(now, SECOND);
-        for _ in 0..1_000 {
-            now = now + Duration::from_millis(33);
-            batches.count(now, SECOND);
-            assert_eq!(batches.time(SECOND), Duration::ZERO, "after an hour of none");
-        }
-    }
-
-    #[test]
-    fn batches_of_many_are_seen_at_a_low_rate() {
-        for (size, least) in [(8, 150), (20, 400), (50, 650)] {
-            let apart = Duration::from_secs(10 * size);
-            assert!(burst(1_000, size, apart) >= least, "{size}: {}", burst(1_000, size, apart));
-        }
+        assert_eq!(burst(100_000, 1, Duration::from_millis(10)), 0);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) fn holds(row: &Row) -> bool {
     let used = row.demand < JUDGED_FROM || row.now.used >= USED;
     let fast = row.now.mean <= row.before.mean.scale(NO_SLOWER)
         && row.now.p99 <= row.before.p99.scale(NO_SLOWER);
-    used && fast && row.now.burst <= allowed(row.arrivals, row.budget) + ROUNDING
+    used && fast && row.now.burst <= allowed(row.budget) + ROUNDING
 }
 
 fn name(arrivals: Arrivals, what: &str, worst: Option<&Row>) -> String {
@@ -45,10 +45,9 @@ fn used<'a>(arrivals: Arrivals, rows: impl Iterator<Item = &'a Row>) -> StudyVer
 }
 
 fn windows<'a>(arrivals: Arrivals, rows: impl Iterator<Item = &'a Row>) -> StudyVerdict {
-    let allowed = |row: &Row| allowed(arrivals, row.budget);
-    let part = |row: &Row| row.now.burst / allowed(row);
+    let part = |row: &Row| row.now.burst / allowed(row.budget);
     let worst = rows.max_by(|a, b| part(a).total_cmp(&part(b)));
-    let (burst, most) = worst.map_or((0.0, 0.0), |row| (row.now.burst, allowed(row)));
+    let (burst, most) = worst.map_or((0.0, 0.0), |row| (row.now.burst, allowed(row.budget)));
     let pass = worst.is_some() && burst <= most + ROUNDING;
     let target = format!("at most {most:.0} beyond the rate in any window");
     StudyVerdict::new(name(arrivals, "worst window", worst), format!("{burst:.1}"), target, pass)

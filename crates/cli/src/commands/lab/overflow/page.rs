@@ -47,7 +47,7 @@ fn line(row: &Row, judged: bool) -> String {
         before.used * 100.0,
         now.used * 100.0,
         now.burst,
-        allowed(row.arrivals, *budget),
+        allowed(*budget),
         millis(before.mean),
         millis(now.mean),
         millis(before.p99),
@@ -86,11 +86,9 @@ Made by `loadline lab overflow --markdown docs/studies/overflow.md`, from seed 1
 at least 1; \"now\" is the default of [decision 0008](../decisions/0008-default-burst.md).
 
 A group holds a budget, another without one is 100 ms farther. A request takes a core 38 ms; a group
-has a dozen cores, or as many as its budget uses to 63 %. A budget earns 100,000 requests in a run,
-or 100,000 come where that is sooner and more than four times its load; \"used\" leaves the first
-tenth of it out. The worst window is the most that was given in any window beyond rate times window,
-of what is allowed: 128 or the default burst are promised where requests come in batches or evenly,
-16 more than that burst are taken for chance where they come at random.
+has a dozen cores, or as many as its budget uses to 63 %. A budget earns 100,000 requests in a run;
+\"used\" leaves the first tenth of it out. The worst window is the most that was given in any window
+beyond rate times window, of what is allowed.
 
 ";
 
