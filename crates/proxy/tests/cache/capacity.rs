@@ -138,6 +138,7 @@ fn what_is_stored_survives_a_reload_and_leaves_where_its_memory_shrinks() {
     let origin = Origin::answering(fresh(&"x".repeat(50_000)));
     let proxy = Proxy::before(&origin);
     (0..20).for_each(|number| drop(proxy.get(&format!("/{number}"), "")));
+    wait_until(|| proxy.cache().fetches == 0, "the last is stored");
     let before = proxy.cache();
     proxy.runtime.reload(fleet(origin.address)).unwrap();
     for number in 0..20 {
@@ -152,7 +153,9 @@ fn what_is_stored_survives_a_reload_and_leaves_where_its_memory_shrinks() {
     assert!(after.bytes <= 500_000 && after.objects >= 5, "{after:?}");
     // A response of 50 kB is within what one may take of it still.
     assert_eq!(body(&proxy.get("/new", "")).len(), 50_000);
-    assert!(status(&proxy.get("/new", "")).starts_with("loadline; hit"));
+    wait_until(|| proxy.cache().fetches == 0, "it is stored");
+    let again = proxy.get("/new", "");
+    assert!(status(&again).starts_with("loadline; hit"), "{}", status(&again));
 }
 
 #[test]
