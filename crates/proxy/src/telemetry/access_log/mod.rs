@@ -24,7 +24,7 @@ use std::{
             AtomicBool, AtomicU64,
             Ordering::{Relaxed, SeqCst},
         },
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
     },
     thread, time,
 };
@@ -147,9 +147,11 @@ fn count(lines: &[u8]) -> u64 {
 }
 
 fn write_lines(mut sink: Sink, messages: &Receiver<Message>, signs: &Signs) {
-    while let Ok(message) = messages.recv() {
-        if signs.reopen.swap(false, SeqCst) {
-            sink.reopen();
+    while let Some(message) = next(messages, sink.retry()) {
+        let now = time::Instant::now();
+        let is_due = sink.retry().is_some_and(|due| due <= now);
+        if signs.reopen.swap(false, SeqCst) || is_due {
+            sink.reopen(now);
         }
         match message {
             Message::Lines(lines) => {
@@ -159,6 +161,15 @@ fn write_lines(mut sink: Sink, messages: &Receiver<Message>, signs: &Signs) {
             // Whoever asked may have stopped waiting.
             Message::Flush(done) => drop(done.send(())),
         }
+    }
+}
+
+/// The next message, or one to look at the signs once it is `due`; none when nobody sends any more.
+fn next(messages: &Receiver<Message>, due: Option<time::Instant>) -> Option<Message> {
+    let Some(due) = due else { return messages.recv().ok() };
+    match messages.recv_timeout(due.saturating_duration_since(time::Instant::now())) {
+        Err(RecvTimeoutError::Timeout) => Some(Message::Wake),
+        received => received.ok(),
     }
 }
 
@@ -267,6 +278,33 @@ mod tests {
         drop(log);
         write_lines(sink, &messages, &signs);
         assert_eq!(std::fs::read_to_string(path).unwrap(), "one\n");
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_opened_again_is_written_as_soon_as_it_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let (folder, moved) = (directory.path().join("logs"), directory.path().join("logs.1"));
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("log");
+        let sink = Sink::open(&LogTarget::File(path.display().to_string())).unwrap();
+        let (log, messages) = log(Ratio::ONE, 4);
+        let signs = log.signs.clone();
+        let writer = thread::spawn(move || write_lines(sink, &messages, &signs));
+        std::fs::rename(&folder, &moved).unwrap();
+        log.reopen();
+        log.hand_over(b"one\n".to_vec());
+        log.flush();
+        std::fs::create_dir(&folder).unwrap();
+        let deadline = time::Instant::now() + time::Duration::from_secs(15);
+        while !path.exists() {
+            assert!(time::Instant::now() < deadline, "nobody tries again");
+            thread::sleep(FLUSH_POLL);
+        }
+        log.hand_over(b"two\n".to_vec());
+        drop(log);
+        writer.join().unwrap();
+        assert_eq!(std::fs::read_to_string(moved.join("log")).unwrap(), "one\n");
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "two\n");
     }
 
     #[test]

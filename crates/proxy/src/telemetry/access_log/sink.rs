@@ -36,6 +36,8 @@ pub(super) struct Sink {
     failing: bool,
     /// The last line was written in part.
     torn: bool,
+    /// When the file is opened again by its name, since that has failed.
+    retry: Option<time::Instant>,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,7 @@ impl Sink {
             LogTarget::SyslogSocket(path) => Way::Syslog(Syslog::new(Collector::Unix(path.into()))),
             LogTarget::SyslogUdp(address) => Way::Syslog(Syslog::new(Collector::Udp(*address))),
         };
-        Ok(Self { way, failing: false, torn: false })
+        Ok(Self { way, failing: false, torn: false, retry: None })
     }
 
     /// Writes lines: how many of them are lost.
@@ -73,19 +75,31 @@ impl Sink {
         lost
     }
 
-    /// Opens the file again by its name; goes on with the old one if that fails.
-    pub(super) fn reopen(&mut self) {
+    /// Opens the file again by its name; goes on with the old one if that fails, which is told once
+    /// until it does not.
+    pub(super) fn reopen(&mut self, now: time::Instant) {
         let Way::File { path, file } = &mut self.way else { return };
         match append_to(&*path) {
             Ok(opened) => {
                 self.torn &= identity(&opened) == identity(file);
                 *file = opened;
+                self.retry = None;
             }
             Err(error) => {
-                let path = path.display();
-                tracing::warn!(%error, %path, "access log not reopened, still writing the old one");
+                if self.retry.replace(now + RETRY).is_none() {
+                    let path = path.display();
+                    tracing::warn!(
+                        %error, %path,
+                        "access log not reopened, lines go to the old one; tried each second"
+                    );
+                }
             }
         }
+    }
+
+    /// When the file is to be opened again, since that has failed.
+    pub(super) const fn retry(&self) -> Option<time::Instant> {
+        self.retry
     }
 
     /// Says that lines are lost, once until they are not.
@@ -276,6 +290,9 @@ const PRIORITY: u32 = 134;
 /// What is sent of a line at most: more than collectors take as a rule, less than a datagram holds.
 const LINE_MAX: usize = 8 << 10;
 
+/// From one failed attempt to open the file again to the next.
+const RETRY: time::Duration = time::Duration::from_secs(1);
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -384,12 +401,32 @@ mod tests {
         let (path, moved) = (directory.path().join("log"), directory.path().join("log.1"));
         let mut sink = Sink::open(&LogTarget::File(path.display().to_string())).unwrap();
         sink.torn = true;
-        sink.reopen();
+        sink.reopen(time::Instant::now());
         assert!(sink.torn, "it is the same");
         fs::rename(&path, &moved).unwrap();
-        sink.reopen();
+        sink.reopen(time::Instant::now());
         assert_eq!(sink.write(b"one\n"), 0);
         assert_eq!(fs::read_to_string(path).unwrap(), "one\n");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_again_is_tried_a_second_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let (folder, moved) = (directory.path().join("logs"), directory.path().join("logs.1"));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("log");
+        let mut sink = Sink::open(&LogTarget::File(path.display().to_string())).unwrap();
+        fs::rename(&folder, &moved).unwrap();
+        let now = time::Instant::now();
+        sink.reopen(now);
+        assert_eq!(sink.retry(), Some(now + RETRY));
+        sink.write(b"one\n");
+        fs::create_dir(&folder).unwrap();
+        sink.reopen(now + RETRY);
+        assert_eq!(sink.retry(), None);
+        sink.write(b"two\n");
+        assert_eq!(fs::read_to_string(moved.join("log")).unwrap(), "one\n");
+        assert_eq!(fs::read_to_string(path).unwrap(), "two\n");
     }
 
     #[test]
@@ -400,7 +437,7 @@ mod tests {
         sink.write(b"one\n");
         fs::rename(&path, &moved).unwrap();
         sink.write(b"two\n");
-        sink.reopen();
+        sink.reopen(time::Instant::now());
         sink.write(b"three\n");
         assert_eq!(fs::read_to_string(moved).unwrap(), "one\ntwo\n");
         assert_eq!(fs::read_to_string(path).unwrap(), "three\n");
