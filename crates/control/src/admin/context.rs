@@ -8,6 +8,7 @@ use std::{
 };
 
 use loadline_core::state::{Baseline, Part, Service, State};
+use loadline_linux::clock::thread_time;
 use tokio::sync::{Semaphore, watch};
 
 use super::{
@@ -40,7 +41,7 @@ struct Seen {
     asked: Option<Instant>,
 }
 
-/// When the last look was, and how long it took.
+/// When the last look was, and how much processor time it took.
 #[derive(Clone, Copy)]
 struct Look {
     at: Instant,
@@ -72,20 +73,23 @@ impl AdminContext {
     }
 
     fn look(&self) {
-        let start = Instant::now();
-        let mut state = self.site.state(Part::Whole);
-        let mut seen = self.seen();
-        state.measure_since(&seen.last);
-        let since = seen.looked.map_or(TICK, |look| start - look.at);
-        seen.history.take(&state, since.as_secs_f64().round().max(1.0) as usize);
-        let last = Baseline::from(state).after(&seen.last);
-        seen.before = mem::replace(&mut seen.last, Arc::new(last));
-        seen.looked = Some(Look { at: start, took: start.elapsed() });
-        drop(seen);
+        let at = Instant::now();
+        let ((), took) = processor_time(|| self.remember(at));
+        self.seen().looked = Some(Look { at, took });
         self.looked.send_replace(());
     }
 
-    /// Counts the time in that it takes to show a look: the next comes the later.
+    fn remember(&self, at: Instant) {
+        let mut state = self.site.state(Part::Whole);
+        let mut seen = self.seen();
+        state.measure_since(&seen.last);
+        let since = seen.looked.map_or(TICK, |look| at - look.at);
+        seen.history.take(&state, since.as_secs_f64().round().max(1.0) as usize);
+        let last = Baseline::from(state).after(&seen.last);
+        seen.before = mem::replace(&mut seen.last, Arc::new(last));
+    }
+
+    /// Counts the processor time in that it takes to show a look: the next comes the later.
     pub(crate) fn took(&self, longer: Duration) {
         if let Some(look) = &mut self.seen().looked {
             look.took += longer;
@@ -172,6 +176,13 @@ impl fmt::Debug for Measured {
     }
 }
 
+/// The processor time of this thread that something takes: not what it waits for a processor.
+pub(crate) fn processor_time<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begin = thread_time();
+    let done = work();
+    (done, thread_time().saturating_sub(begin).to_std())
+}
+
 /// Time from one look to the next, so that looking takes 0.5 % of a core, 10 % while somebody
 /// watches: a second, unless there are thousands of servers.
 fn pause(took: Duration, is_watched: bool) -> Duration {
@@ -192,7 +203,16 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
+
+    #[test]
+    fn a_look_that_waits_for_a_processor_puts_the_next_off_no_further() {
+        // Off the processor for so long, as on a busy machine.
+        let ((), took) = processor_time(|| thread::sleep(Duration::from_millis(100)));
+        assert!(pause(took, false) < Duration::from_secs(5), "{took:?}");
+    }
 
     #[test]
     fn a_look_that_takes_long_is_taken_seldom_unless_somebody_watches() {

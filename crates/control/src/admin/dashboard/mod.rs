@@ -5,11 +5,7 @@
 
 mod picture;
 
-use std::{
-    convert::Infallible,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -25,7 +21,7 @@ use tokio_stream::{
     wrappers::{IntervalStream, WatchStream},
 };
 
-use super::context::AdminContext;
+use super::context::{AdminContext, processor_time};
 
 pub(crate) fn routes() -> Router<Arc<AdminContext>> {
     Router::new()
@@ -66,9 +62,8 @@ async fn live(
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let looks = WatchStream::from_changes(context.looks());
     let events = looks.map(move |()| {
-        let start = Instant::now();
-        let content = picture::content(&context).into_string();
-        context.took(start.elapsed());
+        let (content, took) = processor_time(|| picture::content(&context).into_string());
+        context.took(took);
         Ok(Event::default().data(content.replace(['\n', '\r'], " ")))
     });
     let mut beats = time::interval(HEARTBEAT);
