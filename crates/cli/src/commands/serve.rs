@@ -28,7 +28,7 @@ use std::{
 use anyhow::Context as _;
 use loadline_control::{
     Loaded, Moment, Process, Trust,
-    admin::{Admin, BoundAdmin, LiveConfiguration, Settings},
+    admin::{Admin, BoundAdmin, LiveConfiguration, Settings, SocketPath},
     discovery::{self, NameServers},
 };
 use loadline_core::{
@@ -177,7 +177,7 @@ struct Edge {
     proxy: Runtime,
     site: Arc<LiveConfiguration>,
     admin: Option<(String, Admin)>,
-    control: Option<(PathBuf, UnixListener)>,
+    control: Option<(SocketPath, UnixListener)>,
     /// The program, by the path it was started from: what is there later may be another.
     program: PathBuf,
     follower: Follower,
@@ -414,10 +414,9 @@ impl Edge {
         let admin = self.admin.as_ref().map(|(place, admin)| {
             anyhow::Ok((place.clone(), admin.share()?, admin.made_token.clone()))
         });
-        let control = self
-            .control
-            .as_ref()
-            .map(|(path, socket)| anyhow::Ok((path.clone(), OwnedFd::from(socket.try_clone()?))));
+        let control = self.control.as_ref().map(|(path, socket)| {
+            anyhow::Ok((path.path().to_owned(), OwnedFd::from(socket.try_clone()?)))
+        });
         let handover_state = HandoverState {
             sockets: self.proxy.handle().sockets(),
             changes: self.site.hand_over(),
@@ -430,26 +429,27 @@ impl Edge {
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.
     async fn end(self, outcome: Outcome, signals: &mut Signals) -> anyhow::Result<ExitCode> {
-        let Self { proxy, site, admin, control, forwarder, pid_file, cluster, acme, .. } = self;
+        let Self { proxy, site, mut admin, control, forwarder, pid_file, cluster, acme, .. } = self;
         // Where another process goes on with the orders, it gets them now.
         drop(acme);
         let drain = site.file().edge.drain_timeout;
         let handle = proxy.handle();
-        // The successor answers on the same sockets.
-        drop(control);
         let ending = match outcome {
             Outcome::Stopped => {
                 notify("STOPPING=1");
                 tracing::info!(%drain, "draining");
+                control.iter().for_each(|(path, _)| path.remove());
                 tokio::task::spawn_blocking(move || proxy.stop(drain))
             }
             Outcome::Succeeded(process) => {
                 notify(&format!("MAINPID={process}\nREADY=1"));
-                drop(admin);
+                drop(admin.take());
                 tracing::info!(%drain, process, "another process serves; draining");
                 tokio::task::spawn_blocking(move || proxy.leave(drain))
             }
         };
+        // The successor answers on the same sockets.
+        drop(control);
         tokio::pin!(ending);
         let drained = async {
             tokio::select! {
@@ -464,6 +464,7 @@ impl Edge {
         let tallies = cluster.leave(drained).await;
         forwarder.iter().for_each(|forwarder| forwarder.end());
         pid_file.iter().for_each(PidFile::remove);
+        admin.iter().for_each(|(_, admin)| admin.remove_path());
         told(&tallies.context("draining")?);
         Ok(ExitCode::SUCCESS)
     }

@@ -312,6 +312,26 @@ fn the_process_id_in_the_file_is_that_of_the_process_that_serves() {
 }
 
 #[test]
+fn the_sockets_of_control_and_admin_stay_for_the_next_process_and_go_with_the_last() {
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let sockets = ["control", "admin"].map(|name| directory.path().join(name));
+    let more = format!("[admin]\nbind = {:?}\n", sockets[1]);
+    let mut edge = Edge::start_in(directory, &worker, &more, Stdio::inherit());
+    let (code, told) = edge.upgrade();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(edge.ends());
+    assert!(sockets.iter().all(|path| path.exists()), "the second process answers there");
+    edge.signal("TERM");
+    let deadline = Instant::now() + PATIENCE;
+    while sockets.iter().any(|path| path.exists()) {
+        assert!(Instant::now() < deadline, "they go with the last");
+        thread::yield_now();
+    }
+    edge.processes.clear();
+}
+
+#[test]
 fn who_is_told_to_stop_while_the_next_process_starts_stops() {
     let worker = Worker::start(&[]);
     let mut edge = Edge::start(&worker);

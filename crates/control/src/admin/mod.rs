@@ -39,7 +39,7 @@ pub use error::AdminError;
 pub use metrics::{Detail, reference as metrics_reference};
 pub use openapi::openapi;
 pub use site::{Engine, LiveConfiguration, Survey};
-pub use socket::bind_path;
+pub use socket::{SocketPath, bind_path};
 pub(crate) use token::check as check_token;
 
 use context::{AdminContext, TICK};
@@ -91,6 +91,7 @@ pub struct Passed {
 /// A bound administration, of which nothing runs yet.
 pub struct BoundAdmin {
     socket: Socket,
+    path: Option<SocketPath>,
     token: Token,
     made_token: Option<String>,
     hosts: Hosts,
@@ -105,6 +106,7 @@ pub struct Admin {
     /// The token that was made for this process; none where a file gave it.
     pub made_token: Option<String>,
     socket: OwnedFd,
+    path: Option<SocketPath>,
     _stop: oneshot::Sender<()>,
 }
 
@@ -123,11 +125,11 @@ impl BoundAdmin {
             }
         };
         let (token, made_token) = Token::of(settings.token_file.as_deref(), before)?;
-        let hosts = match settings.bind {
-            Bind::Address(_) => Hosts::named(&settings.hosts),
-            Bind::Socket(_) => Hosts::any(),
+        let (hosts, path) = match &settings.bind {
+            Bind::Address(_) => (Hosts::named(&settings.hosts), None),
+            Bind::Socket(path) => (Hosts::any(), Some(SocketPath::of(path))),
         };
-        Ok(Self { socket, token, made_token, hosts, detail: settings.detail })
+        Ok(Self { socket, path, token, made_token, hosts, detail: settings.detail })
     }
 
     /// Starts to serve.
@@ -135,7 +137,7 @@ impl BoundAdmin {
     /// # Errors
     /// [`AdminError::Thread`] where there is no thread to be had.
     pub fn start(self, site: Arc<LiveConfiguration>) -> Result<Admin, AdminError> {
-        let Self { socket, token, made_token, hosts, detail } = self;
+        let Self { socket, path, token, made_token, hosts, detail } = self;
         let place = socket.place();
         let shared = socket.share().map_err(AdminError::Thread)?;
         let (stop, stopped) = oneshot::channel::<()>();
@@ -154,7 +156,7 @@ impl BoundAdmin {
         };
         let thread = thread::Builder::new().name("admin".into());
         thread.spawn(serve).map_err(AdminError::Thread)?;
-        Ok(Admin { place, made_token, socket: shared, _stop: stop })
+        Ok(Admin { place, made_token, socket: shared, path, _stop: stop })
     }
 }
 
@@ -165,6 +167,11 @@ impl Admin {
     /// The kernel's, where there are no more descriptors.
     pub fn share(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone()
+    }
+
+    /// Removes its Unix socket, if it has one, from its path.
+    pub fn remove_path(&self) {
+        self.path.iter().for_each(SocketPath::remove);
     }
 }
 

@@ -9,10 +9,10 @@ use std::{
     net::TcpListener,
     os::fd::{AsFd as _, OwnedFd},
     os::unix::{
-        fs::{FileTypeExt as _, PermissionsExt as _},
+        fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
         net::{UnixListener, UnixStream},
     },
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -159,6 +159,45 @@ pub fn bind_path(path: &Path) -> io::Result<UnixListener> {
     Ok(socket)
 }
 
+/// Where a Unix socket is bound, to be removed at the end.
+#[derive(Debug)]
+pub struct SocketPath {
+    path: PathBuf,
+    /// Which file it is.
+    file: Option<(u64, u64)>,
+}
+
+impl SocketPath {
+    /// That of the socket that is there.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        Self { path: path.to_owned(), file: identity(path) }
+    }
+
+    /// The path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it, unless another process has bound a socket of its own there. Where this process
+    /// may not, it stays: [`bind_path`] takes its place.
+    pub fn remove(&self) {
+        if self.file.is_none() || identity(&self.path) != self.file {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::info!(%error, path = %self.path.display(), "the socket stays there");
+        }
+    }
+}
+
+/// Which socket is at a path.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok().filter(|it| it.file_type().is_socket())?;
+    Some((found.dev(), found.ino()))
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::{
@@ -167,6 +206,21 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_socket_that_another_process_has_bound_at_the_same_path_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let first = bind_path(&path).unwrap();
+        let own = SocketPath::of(&path);
+        fs::remove_file(&path).unwrap();
+        let second = bind_path(&path).unwrap();
+        own.remove();
+        assert!(path.exists());
+        SocketPath::of(&path).remove();
+        assert!(!path.exists());
+        drop((first, second));
+    }
 
     #[test]
     fn who_asks_nothing_is_disconnected_before_the_first_request_and_after_it() {

@@ -1,13 +1,9 @@
 //! The socket where upgrades are asked for.
 
-use std::{
-    os::unix::net::UnixListener,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{os::unix::net::UnixListener, path::Path, time::Duration};
 
 use anyhow::Context as _;
-use loadline_control::admin::bind_path;
+use loadline_control::admin::{SocketPath, bind_path};
 use tokio::{
     io::AsyncReadExt as _,
     net::{self, UnixStream},
@@ -22,7 +18,7 @@ pub(super) fn open(
     path: &Path,
     inherited_state: &mut InheritedState,
     identity: Option<&Identity>,
-) -> anyhow::Result<(PathBuf, UnixListener)> {
+) -> anyhow::Result<(SocketPath, UnixListener)> {
     let socket = match inherited_state.control(path) {
         Some(socket) => UnixListener::from(socket),
         None => {
@@ -35,7 +31,7 @@ pub(super) fn open(
         }
     };
     socket.set_nonblocking(true)?;
-    Ok((path.to_owned(), socket))
+    Ok((SocketPath::of(path), socket))
 }
 
 /// Hands over whoever asks for an upgrade, until nobody takes them.
