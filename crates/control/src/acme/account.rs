@@ -3,9 +3,9 @@
 use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
+use instant_acme::{Account, AccountCredentials, ExternalAccountKey, Key, NewAccount};
 use loadline_core::{acme::Failure, fleet::acme::Issuer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use tokio::{sync::Mutex, time::sleep};
 
 use super::{
@@ -36,6 +36,7 @@ struct Known {
 #[derive(Deserialize, Serialize)]
 pub(super) struct Kept {
     email: Option<String>,
+    #[serde(deserialize_with = "usable")]
     credentials: AccountCredentials,
 }
 
@@ -183,6 +184,13 @@ impl Authority {
     fn contact(&self) -> Option<String> {
         self.issuer.email.as_ref().map(|email| format!("mailto:{email}"))
     }
+}
+
+/// Credentials whose key can sign: where they are read it is known which file they are of.
+fn usable<'de, D: Deserializer<'de>>(from: D) -> Result<AccountCredentials, D::Error> {
+    let credentials = AccountCredentials::deserialize(from)?;
+    let key = Key::from_pkcs8_der(credentials.private_key().clone_key());
+    key.map(|_| credentials).map_err(D::Error::custom)
 }
 
 /// They cannot be cloned, and are JSON anyway.

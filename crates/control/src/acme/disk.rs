@@ -130,6 +130,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::acme::account::Kept;
 
     #[test]
     fn what_is_kept_is_there_for_one_process_at_a_time_and_its_owner_alone() {
@@ -160,6 +161,19 @@ mod tests {
         fs::write(place.path().join(ACCOUNT), "{ \"email\": ").unwrap();
         let told = folder.account::<serde_json::Value>().unwrap_err().to_string();
         assert!(told.contains("/account.json`: EOF") && told.contains("remove it"), "{told}");
+    }
+
+    #[test]
+    fn an_account_whose_key_is_damaged_is_told_with_its_file_and_what_helps() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap().unwrap();
+        let text = r#"{ "email": null, "credentials": {
+            "id": "https://ca.test/1", "key_pkcs8": "AAAA", "directory": "https://ca.test/dir"
+        } }"#;
+        fs::write(place.path().join(ACCOUNT), text).unwrap();
+        let told = folder.account::<Kept>().err().unwrap().to_string();
+        assert!(told.contains("/account.json`: invalid key"), "{told}");
+        assert!(told.contains("remove it"), "{told}");
     }
 
     #[test]
