@@ -44,12 +44,15 @@ pub(crate) struct Filling {
     /// Bytes of the body still to be kept.
     left: u64,
     joining: Joining,
+    /// A part that is stored, in whose place the whole is stored.
+    part: Option<Arc<Object>>,
 }
 
 impl Filling {
     /// All of a body that is stored.
     pub(super) fn of(response: Arc<Response>, metadata: Metadata) -> Self {
-        Self { response, metadata: Some(metadata), left: u64::MAX, joining: Joining::Alone }
+        let (left, joining) = (u64::MAX, Joining::Alone);
+        Self { response, metadata: Some(metadata), left, joining, part: None }
     }
 
     /// Whether what is still to come is not wanted: it is in other slices.
@@ -106,7 +109,7 @@ impl Fetch {
         if let Some(rest) = self.rest(came, &exchange) {
             return rest.map(Some);
         }
-        self.forget_other_part(&exchange);
+        let part = self.forget_other_part(&exchange);
         let own = self.own_part(&exchange, came.head.framing());
         let allowed = may_store(&exchange, self.settings()).ok();
         let allowed = allowed.filter(|_| own.is_some() || !self.is_own_range());
@@ -143,7 +146,7 @@ impl Fetch {
         let is_stored = !matches!(joining, Joining::Nothing);
         let known = metadata.map(|metadata| (metadata, is_stored));
         self.announce(&response, (known, withheld), came);
-        Ok(Some(Filling { response, metadata, left, joining }))
+        Ok(Some(Filling { response, metadata, left, joining, part }))
     }
 
     /// Whether the client's own range alone is asked for.
@@ -329,7 +332,7 @@ impl Fetch {
         self.arrival.replace(&pieces);
         let stored = filling.metadata.and_then(|metadata| Some((metadata, self.close()?)));
         let Some((metadata, closed)) = stored else { return false };
-        let completed = self.completes(&filling.joining).cloned();
+        let completed = self.completes(&filling.joining).cloned().or(filling.part);
         let object = match filling.joining {
             Joining::Alone => Object::new(filling.response, metadata, pieces, self.epoch),
             Joining::Nothing => return false,

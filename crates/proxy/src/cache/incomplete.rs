@@ -182,22 +182,27 @@ impl Fetch {
         Some(Filling::of(response, metadata))
     }
 
-    /// Forgets the part that is stored where its server has other content by now.
-    pub(super) fn forget_other_part(&self, exchange: &Exchange<'_>) {
+    /// Forgets the part that is stored where its server has other content by now. Gives it where
+    /// the whole of the same content comes.
+    pub(super) fn forget_other_part(&self, exchange: &Exchange<'_>) -> Option<Arc<Object>> {
         if self.wanted.part.is_some() || self.wanted.caching().slice > 0 {
-            return;
+            return None;
         }
-        let Some(stored) = self.stored_part(exchange) else { return };
-        let old = stored.response.fields();
-        let old = strong_validator(Fields(&old), stored.metadata.received);
+        let stored = self.stored_part(exchange)?;
+        let is_other = || {
+            let old = stored.response.fields();
+            let old = strong_validator(Fields(&old), stored.metadata.received);
+            old != strong_validator(exchange.response.fields, exchange.received)
+        };
         let is_gone = match exchange.response.status {
-            200 | 206 => old != strong_validator(exchange.response.fields, exchange.received),
+            200 | 206 => is_other(),
             404 | 410 | 416 => true,
             _ => false,
         };
         if is_gone {
             self.store.forget(&self.wanted.url, &stored);
         }
+        (!is_gone && exchange.response.status == 200).then_some(stored)
     }
 
     /// Where a response to the client's own range would be stored; none where one is.

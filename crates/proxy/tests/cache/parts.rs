@@ -344,6 +344,16 @@ fn a_request_for_a_range_behind_a_stored_part_fetches_the_whole_if_that_fits() {
 }
 
 #[test]
+fn a_part_leaves_when_the_whole_is_stored_beside_it() {
+    let served = Arc::new(Content::of(VARYING));
+    let origin = served.origin();
+    let proxy = with_beginning(&served, &origin);
+    range(&proxy, "150-159");
+    wait_until(|| status(&proxy.get("/a", "")).contains("; hit;"), "the whole to be stored");
+    wait_until(|| proxy.cache().objects == 1, "the part to leave");
+}
+
+#[test]
 fn the_beginning_of_content_that_has_changed_is_not_completed() {
     let served = Arc::new(Content::of(VARYING));
     let origin = served.origin();
