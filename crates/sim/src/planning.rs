@@ -22,7 +22,7 @@ use loadline_measure::{
 
 pub use cases::Loss;
 use cases::{Case, cases};
-use resize::{SERVERS_MAX, places, resized, times};
+use resize::{SERVERS_MAX, places, resized, times, without_drained};
 pub(crate) use resize::{in_use, limits};
 
 use crate::{Scenario, Simulation, parallel};
@@ -56,7 +56,9 @@ type Verdict<'a> = fn(&mut Search<'a>, &Sizes) -> bool;
 /// Finds the sizes, with runs on so many threads; `progress` is told each that is tried, with how
 /// many servers it has in all.
 pub fn plan(question: &Question, threads: NonZero<u16>, progress: &mut dyn FnMut(u32)) -> Plan {
-    let mut search = Search::new(question, threads, progress);
+    let scenario = without_drained(&question.scenario);
+    let question = Question { scenario, ..question.clone() };
+    let mut search = Search::new(&question, threads, progress);
     let now = search.now.clone();
     let held = search.grow(&now);
     let Some(mut sizes) = held else {

@@ -34,7 +34,7 @@ pub struct PlannedGroup {
     pub name: String,
     /// Region of the group.
     pub region: String,
-    /// Number of servers in the configuration.
+    /// Number of servers in the configuration that are not drained.
     pub servers_now: u32,
     /// Number of servers that are needed.
     pub servers: u32,

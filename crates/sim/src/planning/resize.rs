@@ -39,6 +39,18 @@ pub(super) fn places(sizes: &Sizes) -> Vec<(usize, usize)> {
     places.into_iter().map(|(_, place)| place).collect()
 }
 
+/// The scenario without drained servers: they are given nothing, and more of them do not help.
+pub(super) fn without_drained(scenario: &Scenario) -> Scenario {
+    let mut scenario = scenario.clone();
+    for fleet in &mut scenario.edges {
+        for service in &mut Arc::make_mut(fleet).services {
+            let groups = service.groups.iter_mut();
+            groups.for_each(|group| group.servers.retain(|server| server.weight > 0));
+        }
+    }
+    scenario
+}
+
 /// The scenario with groups of these sizes: the first servers of each, and where there are more
 /// than now, copies of them. What a group may be given grows with its servers.
 pub(super) fn resized(scenario: &Scenario, now: &Sizes, sizes: &Sizes) -> Scenario {

@@ -68,6 +68,23 @@ fn three_regions_share_the_reserve_for_the_loss_of_one() {
 }
 
 #[test]
+fn drained_servers_are_none_of_those_that_there_are_now() {
+    let mut scenario = three_regions();
+    let mut fleet = Fleet::clone(&scenario.edges[0]);
+    for group in &mut fleet.services[0].groups[..2] {
+        let mut drained = Server { weight: 0, ..group.servers[0].clone() };
+        drained.address.set_port(drained.address.port() + 1_000);
+        group.servers.push(drained);
+    }
+    scenario.edges = vec![Arc::new(fleet)];
+    let objective = "errors<1%".parse().unwrap();
+    let question = Question { scenario, losses: Vec::new(), objective };
+    let found = plan(&question, NonZero::<u16>::MIN, &mut |_| {}).record;
+    let now: Vec<u32> = found.groups.iter().map(|group| group.servers_now).collect();
+    assert_eq!(now, [1, 1, 1]);
+}
+
+#[test]
 fn a_region_that_has_but_an_edge_may_be_lost_where_another_edge_is_left() {
     let mut scenario = three_regions();
     let names = |scenario: &Scenario| -> Vec<String> {
