@@ -45,6 +45,7 @@ pub(crate) fn load_with(
         faults.extend(of_quic(&loaded.fleet, most.and_then(|text| text.trim().parse().ok())));
         faults.extend(of_standby(&loaded.fleet));
         faults.extend(of_user(&loaded));
+        faults.extend(of_pid_file(&loaded));
     }
     loaded.tried(moment, faults)
 }
@@ -142,6 +143,20 @@ fn of_user(loaded: &Loaded) -> Option<Fault> {
     let is_warning = matches!(error, IdentityError::NotRoot(_));
     let (about, message, help) = (about.clone(), error.to_string(), help.to_owned());
     Some(Fault { about, message, help, is_warning })
+}
+
+/// A process id that is written once the process is another user, who may not write there.
+fn of_pid_file(loaded: &Loaded) -> Option<Fault> {
+    let (user, path) = (loaded.process.user.as_ref()?, loaded.process.pid_file.as_ref()?);
+    let identity = Identity::of(&loaded.process).ok()??;
+    let directory = path.parent().filter(|it| identity.is_kept_out_of(it))?;
+    Some(Fault {
+        about: path.display().to_string(),
+        message: format!("`{user}` may not write the process id to `{}`", directory.display()),
+        help: "name a directory of that user: \"/run/loadline/loadline.pid\"".to_owned(),
+        // An access control list may let it.
+        is_warning: true,
+    })
 }
 
 /// The most bytes of packets that the kernel keeps for a socket that asks for them.

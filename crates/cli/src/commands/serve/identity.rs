@@ -1,15 +1,18 @@
 //! As whom the process goes on once it holds what only root may have.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     os::unix::fs::{MetadataExt as _, fchown},
+    path::Path,
 };
 
 use anyhow::{Context as _, bail};
 use loadline_control::Process;
 use loadline_core::fleet::{Fleet, LogTarget};
 use nix::errno::Errno;
-use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, initgroups, setgid, setuid};
+use nix::unistd::{
+    Gid, Group, Uid, User, getegid, geteuid, getgrouplist, initgroups, setgid, setuid,
+};
 use rustix::fs::{Mode, OFlags};
 
 /// A user and a group of the machine.
@@ -64,6 +67,23 @@ impl Identity {
         Ok(Some(Self { name, uid: user.uid, gid, is_group_named: process.group.is_some() }))
     }
 
+    /// Whether it will not be able to make files in a directory that this process can make them in,
+    /// by the mode of that.
+    pub(crate) fn is_kept_out_of(&self, directory: &Path) -> bool {
+        let Ok(about) = fs::metadata(directory) else { return false };
+        if self.uid.is_root() || self.uid == geteuid() {
+            return false;
+        }
+        let groups = getgrouplist(&self.name, self.gid).unwrap_or_default();
+        let of_group = groups.contains(&Gid::from_raw(about.gid()));
+        let shift = match about.uid() == self.uid.as_raw() {
+            true => 6,
+            false if of_group => 3,
+            false => 0,
+        };
+        about.mode() >> shift & WRITE_AND_SEARCH != WRITE_AND_SEARCH
+    }
+
     /// Sees to it that no thread started from now on can gain privileges by starting a program.
     pub(super) fn renounce() -> anyhow::Result<()> {
         rustix::thread::set_no_new_privs(true).context("renouncing privileges")
@@ -111,3 +131,6 @@ impl Identity {
         (self.uid.as_raw(), self.gid.as_raw())
     }
 }
+
+/// The bits of a mode that let somebody make files in a directory (inode(7)).
+const WRITE_AND_SEARCH: u32 = 0o3;

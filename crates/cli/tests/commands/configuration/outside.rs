@@ -1,8 +1,9 @@
 //! What a file names and what cannot be used: `check` and `serve` refuse it alike.
 
-use std::{fs, net::TcpListener, path::Path};
+use std::{fs, net::TcpListener, os::unix::fs::chown, path::Path};
 
 use super::said::loadline;
+use crate::skipped::skipped;
 
 const RIGHT: &str = r#"[edge]
 access_log = "access.log"
@@ -25,6 +26,9 @@ tls = { authorities = "site.pem", certificate = { chain = "site.pem", key = "sit
 [[service.web.group]]
 discover = { file = "web.toml" }
 "#;
+
+/// The user of that name, on every Linux.
+const NOBODY: u32 = 65_534;
 
 /// What is replaced, by what, line and column, and what is said.
 type Wrong = (&'static str, &'static str, &'static str, &'static [&'static str]);
@@ -191,6 +195,27 @@ fn an_address_of_another_machine_is_warned_of() {
     let words = ["a.toml:11:8]", "192.0.2.1 is not an address of this machine"];
     let faults = said.faults(0, &words);
     assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+}
+
+#[test]
+fn a_directory_of_the_process_id_that_the_user_may_not_write_to_is_warned_of() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("a process id of another user: needs root");
+    }
+    let directory = site();
+    let check = |user: &str| {
+        let text = RIGHT.replace("[edge]", &format!("[edge]\nuser = \"{user}\""));
+        fs::write(directory.path().join("a.toml"), text).unwrap();
+        loadline(&["check", "a.toml"], directory.path())
+    };
+    let said = check("nobody");
+    let words = ["a.toml:4:12]", "`nobody` may not write the process id to"];
+    let faults = said.faults(0, &words);
+    assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+    chown(directory.path(), Some(NOBODY), None).unwrap();
+    for said in [check("nobody"), check("root")] {
+        assert!(said.code == Some(0) && !said.text.contains("process id"), "{}", said.text);
+    }
 }
 
 /// A directory with all that the right file names, and with what is wrong.
