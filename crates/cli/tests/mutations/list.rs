@@ -53,12 +53,11 @@ pub(crate) const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the farthest group is filled first",
         file: "decide/plan.rs",
-        old: "        self.groups.iter().find_map(|group| \
-              group.admit(ask, self.is_beyond_nearest(group, ask)))\n",
+        old: "        self.groups.iter().find_map(|group| group.admit(ask, self))\n",
         new: "        let mut groups = self.groups.iter();\n        if FAULT {\n            \
               return groups.rfind(|group| group.has_room_at(ask.now))\
-              .and_then(|group| group.admit(ask, self.is_beyond_nearest(group, ask)));\n        }\n\
-              groups.find_map(|group| group.admit(ask, self.is_beyond_nearest(group, ask)))\n",
+              .and_then(|group| group.admit(ask, self));\n        }\n\
+              groups.find_map(|group| group.admit(ask, self))\n",
     },
     Mutation {
         name: "groups below their failover threshold come first as well",

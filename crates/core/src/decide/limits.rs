@@ -4,6 +4,7 @@ use crate::{
     decide::{
         budget::{Allowance, Budget},
         orca::Utilization,
+        overflow_reason::OverflowReason,
     },
     time::Instant,
     units::Ratio,
@@ -52,6 +53,23 @@ impl Limits {
         let by_rate = self.rate.as_ref().map(|allowance| admission.budget.ready_at(allowance));
         let by_utilization = self.utilization.map(|_| admission.utilization.ready_at(now));
         by_rate.max(by_utilization).filter(|ready| *ready > now)
+    }
+
+    /// Which limit leaves no room for a request at `now`, with so many in flight.
+    pub(crate) fn full_by(
+        &self,
+        admission: &Admission,
+        in_flight: u32,
+        now: Instant,
+    ) -> Option<OverflowReason> {
+        let is_full = |allowance| admission.budget.ready_at(allowance) > now;
+        if self.rate.as_ref().is_some_and(is_full) {
+            Some(OverflowReason::MaxRate)
+        } else if self.utilization.is_some() && admission.utilization.ready_at(now) > now {
+            Some(OverflowReason::MaxUtilization)
+        } else {
+            (in_flight >= self.in_flight).then_some(OverflowReason::MaxInFlight)
+        }
     }
 
     /// Takes a request out of both, if both let it in.

@@ -21,6 +21,7 @@ pub(crate) mod management;
 pub mod manager;
 pub mod orca;
 pub(crate) mod overflow;
+pub mod overflow_reason;
 pub mod overrides;
 pub mod permit;
 pub mod plan;

@@ -45,7 +45,7 @@ impl ServicePlan {
                 return None;
             }
             if at >= first_open
-                && let Some(permit) = group.admit(ask, self.is_beyond_nearest(group, ask))
+                && let Some(permit) = group.admit(ask, self)
             {
                 return Some(permit);
             }
@@ -64,7 +64,7 @@ impl ServicePlan {
     pub(crate) fn beyond_queue(&self, ask: &PickContext<'_>) -> Option<Permit> {
         (self.overflow == Overflow::Soonest).then(|| {
             let mut farther = self.groups.iter().skip(1);
-            farther.find_map(|group| group.admit(ask, self.is_beyond_nearest(group, ask)))
+            farther.find_map(|group| group.admit(ask, self))
         })?
     }
 

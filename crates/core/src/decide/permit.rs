@@ -6,7 +6,10 @@ use alloc::sync::Arc;
 use core::{cell::Cell, net::SocketAddr, sync::atomic::Ordering::Relaxed};
 
 use crate::{
-    decide::ledger::{ServerId, ServerState, release},
+    decide::{
+        ledger::{ServerId, ServerState, release},
+        overflow_reason::OverflowReason,
+    },
     health::stall,
     time::{Duration, Instant},
     units::Ratio,
@@ -30,8 +33,8 @@ pub(crate) struct PermitContext {
     pub group: u16,
     /// Index of the server in the group, as in the file.
     pub server: u16,
-    /// Whether the nearest group is another, which is full or out.
-    pub overflow: bool,
+    /// Why it went past the nearest group, if it did.
+    pub overflow: Option<OverflowReason>,
     /// Whether it is beyond what the group may be given.
     pub over_capacity: bool,
     /// Whether the policy needs the peak latency.
@@ -84,6 +87,12 @@ impl Permit {
     /// Whether the request left the nearest group since that is full or out.
     #[must_use]
     pub fn is_overflow(&self) -> bool {
+        self.terms.overflow.is_some()
+    }
+
+    /// Why the request left the nearest group; none where it did not.
+    #[must_use]
+    pub fn overflow_reason(&self) -> Option<OverflowReason> {
         self.terms.overflow
     }
 
@@ -137,7 +146,7 @@ impl Permit {
     /// must hear of it if the request is refused.
     pub(crate) fn crowded(&self) -> Option<Arc<ServerState>> {
         self.server.requests.take_back();
-        if self.terms.overflow {
+        if self.is_overflow() {
             self.server.group.overflowed.take_back();
         }
         if self.terms.over_capacity {

@@ -13,6 +13,7 @@ use crate::{
         concurrency::Auto,
         ledger::{GroupState, ServerId, ServerState, ServiceState, release, reserve},
         limits::{Admission, Limits},
+        overflow_reason::OverflowReason,
         permit::{Permit, PermitContext},
         policy::Chooser,
         service_plans::ServicePlans,
@@ -338,30 +339,16 @@ impl ServicePlan {
     }
 
     fn first_with_room(&self, ask: &PickContext<'_>) -> Option<Permit> {
-        self.groups.iter().find_map(|group| group.admit(ask, self.is_beyond_nearest(group, ask)))
-    }
-
-    /// Whether a request comes to this group since the nearest is full or out. While that has room,
-    /// sessions of other groups and requests that have failed there come for another reason.
-    pub(crate) fn is_beyond_nearest(&self, group: &GroupPlan, ask: &PickContext<'_>) -> bool {
-        let may_prefer_others = ask.stick.is_some() || !ask.tried.is_empty();
-        group.index != self.nearest && !(may_prefer_others && self.nearest_has_room(ask))
+        self.groups.iter().find_map(|group| group.admit(ask, self))
     }
 
     /// Counts a request as overflow that only servers without a connection to spare have sent on to
     /// a farther group: the nearest is as good as full.
     pub(crate) fn goes_past_crowded(&self, permit: &mut Permit) {
-        if permit.terms.group != self.nearest && !permit.terms.overflow {
-            permit.terms.overflow = true;
+        if permit.terms.group != self.nearest && permit.terms.overflow.is_none() {
+            permit.terms.overflow = Some(OverflowReason::MaxConnections);
             permit.server.group.overflowed.add();
         }
-    }
-
-    /// Whether the nearest group comes first and would take the request, had none of its servers
-    /// failed it.
-    fn nearest_has_room(&self, ask: &PickContext<'_>) -> bool {
-        let first = self.groups.first().filter(|group| group.index == self.nearest);
-        first.is_some_and(|group| group.has_place_at(ask.now))
     }
 
     /// For the last attempt of a request: a group where none has failed it comes before one where
@@ -370,7 +357,7 @@ impl ServicePlan {
     fn last_chance(&self, ask: &PickContext<'_>) -> Option<Permit> {
         let fresh = self.groups.iter().filter(|group| !group.has_failed(ask));
         let mut order = fresh.chain(self.groups.iter().filter(|group| group.has_failed(ask)));
-        order.find_map(|group| group.admit(ask, self.is_beyond_nearest(group, ask)))
+        order.find_map(|group| group.admit(ask, self))
     }
 
     fn is_last_attempt(&self, ask: &PickContext<'_>) -> bool {
@@ -412,16 +399,16 @@ impl GroupPlan {
         self.servers.iter().any(|server| ask.tried.contains(&server.state.id()))
     }
 
-    /// Gives a permit if the group and one of its servers have room.
-    pub(crate) fn admit(&self, ask: &PickContext<'_>, overflow: bool) -> Option<Permit> {
-        self.admit_with(ask, overflow, || self.choose(ask))
+    /// Gives a permit if the group, which is one of `service`, and one of its servers have room.
+    pub(crate) fn admit(&self, ask: &PickContext<'_>, service: &ServicePlan) -> Option<Permit> {
+        self.admit_with(ask, service, || self.choose(ask))
     }
 
     /// The same for a server that `choose` takes a place on.
     pub(crate) fn admit_with<'a>(
         &'a self,
         ask: &PickContext<'_>,
-        overflow: bool,
+        service: &ServicePlan,
         choose: impl FnOnce() -> Option<&'a ServerPlan>,
     ) -> Option<Permit> {
         if !self.has_rate(ask) {
@@ -442,7 +429,7 @@ impl GroupPlan {
             None
         });
         match permit {
-            Some(server) => Some(self.permit(server, ask.now, overflow)),
+            Some(server) => Some(self.permit(server, ask.now, service.overflow_reason(self, ask))),
             None => {
                 release(&self.state.in_flight);
                 if self.auto.is_some() {
@@ -478,7 +465,12 @@ impl GroupPlan {
         })?
     }
 
-    pub(crate) fn permit(&self, server: &ServerPlan, now: Instant, overflow: bool) -> Permit {
+    pub(crate) fn permit(
+        &self,
+        server: &ServerPlan,
+        now: Instant,
+        overflow: Option<OverflowReason>,
+    ) -> Permit {
         let terms = PermitContext {
             group: self.index,
             server: server.index,
@@ -499,7 +491,7 @@ impl GroupPlan {
         if terms.group_utilization.is_some() {
             self.state.admission.utilization.count();
         }
-        if overflow {
+        if overflow.is_some() {
             self.state.overflowed.add();
         }
         Permit::new(server.state.clone(), now, terms)
@@ -524,7 +516,7 @@ impl GroupPlan {
     }
 
     /// Whether the group and one of its servers have room at `now`; nothing is taken.
-    fn has_place_at(&self, now: Instant) -> bool {
+    pub(crate) fn has_place_at(&self, now: Instant) -> bool {
         self.has_room_at(now)
             && (self.whole.is_none() || !self.state.share_has_ended(now))
             && self.limits.ready_at(self.admission(), now).is_none()
@@ -615,7 +607,7 @@ mod tests {
         let group = &plan.services[0].groups[0];
         let now = Instant::ZERO;
         let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
-        let lost = group.admit_with(&ask, false, || {
+        let lost = group.admit_with(&ask, &plan.services[0], || {
             // Another worker is faster.
             let allowance = group.limits.rate.as_ref().expect("it is limited");
             assert!(group.state.admission.budget.take(allowance, now));

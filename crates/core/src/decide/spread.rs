@@ -23,10 +23,7 @@ impl ServicePlan {
         });
         let first = drawn.unwrap_or(0);
         let order = (first..self.groups.len()).chain(0..first);
-        order.into_iter().find_map(|at| {
-            let group = &self.groups[at];
-            group.admit_over_capacity(ask, self.is_beyond_nearest(group, ask))
-        })
+        order.into_iter().find_map(|at| self.groups[at].admit_over_capacity(ask, self))
     }
 
     /// The unit in which full groups are compared, the same for all.
@@ -38,7 +35,7 @@ impl ServicePlan {
 
 impl GroupPlan {
     /// Gives a permit whatever the limits say.
-    fn admit_over_capacity(&self, ask: &PickContext<'_>, overflow: bool) -> Option<Permit> {
+    fn admit_over_capacity(&self, ask: &PickContext<'_>, service: &ServicePlan) -> Option<Permit> {
         let untried = |server: &ServerPlan| !ask.tried.contains(&server.state.id());
         let server = self.chooser.choose(self, ask, untried)?;
         reserve(&self.state.in_flight, u32::MAX);
@@ -46,7 +43,7 @@ impl GroupPlan {
         if self.auto.is_some() {
             self.state.auto.enter(u32::MAX);
         }
-        let mut permit = self.permit(server, ask.now, overflow);
+        let mut permit = self.permit(server, ask.now, service.overflow_reason(self, ask));
         permit.terms.over_capacity = true;
         self.state.over_capacity.add();
         Some(permit)

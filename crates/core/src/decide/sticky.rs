@@ -23,7 +23,7 @@ impl ServicePlan {
         let wanted = ask.stick?;
         self.groups.iter().find_map(|group| {
             let server = group.servers.iter().find(|server| server.state.id() == wanted)?;
-            group.admit_with(ask, self.is_beyond_nearest(group, ask), || group.take(server, ask))
+            group.admit_with(ask, self, || group.take(server, ask))
         })
     }
 }

@@ -2,7 +2,12 @@
 //! the servers can carry.
 
 use loadline_core::{
-    decide::{concurrency::SearchState, controller::Change},
+    decide::{
+        concurrency::SearchState,
+        controller::Change,
+        overflow_reason::OverflowReason,
+        plan::{Decision, PickContext},
+    },
     fleet::{Capacity, Class, Service, WhenFull},
     time::Instant,
     units::Ratio,
@@ -678,6 +683,26 @@ fn with_far(case: &Case, seed: u64) -> Simulation {
         simulation.arrive(at, 0, work);
     }
     simulation
+}
+
+#[test]
+fn a_request_that_goes_past_a_limit_that_was_found_says_so() {
+    let case = slowed(1, 8, Work::Constant(0.02), (2.0, 2.0), 12.0);
+    let mut simulation = with_far(&case, 1);
+    simulation.run_until(instant(18.0));
+    let service = &simulation.plan_of(0).services[0];
+    assert!(service.groups[0].state().auto().stage().limits());
+    let now = simulation.now;
+    let ask = |draw| PickContext { now, key: draw, draw, tried: &[], stick: None };
+    let sent = (0..100).map(|draw| service.pick(&ask(draw)));
+    let sent = sent.take_while(|it| matches!(it, Decision::Send(_))).collect::<Vec<_>>();
+    let reasons = sent.iter().filter_map(|it| match it {
+        Decision::Send(permit) => permit.overflow_reason(),
+        _ => None,
+    });
+    let reasons: Vec<OverflowReason> = reasons.collect();
+    assert!(!reasons.is_empty(), "{sent:?}");
+    assert!(reasons.iter().all(|it| *it == OverflowReason::LimitFound), "{reasons:?}");
 }
 
 /// The p99 of what came from ten seconds after the slowdown on, over the mean work.

@@ -13,6 +13,7 @@ mod joining;
 mod managed;
 mod model;
 mod outliers;
+mod overflow_reasons;
 mod overrides;
 mod policies;
 mod requests;

@@ -6,6 +6,7 @@ use loadline_core::{
     decide::{
         controller::{Controller, Input},
         ledger::ServerId,
+        overflow_reason::OverflowReason,
         permit::Permit,
         plan::{Decision, PickContext, Plan, QueuePlace, QueuedDecision},
         reason::Reason,
@@ -133,8 +134,23 @@ impl World {
         let order = self.plan.services[0].groups.iter().map(|group| usize::from(group.index));
         let nearer: Vec<usize> = order.take_while(|at| *at != index).collect();
         assert!(nearer.iter().all(|at| !had_room[*at]), "{nearer:?} had room, {index} was given");
+        self.check_reason(&permit);
         self.given.entry(index).or_default().push(self.now);
         self.permits.push(permit);
+    }
+
+    /// A request says why it went past the near group, and only then.
+    fn check_reason(&self, permit: &Permit) {
+        let groups = &self.plan.services[0].groups;
+        let (near, first) = (groups.iter().find(|group| group.index == 0), groups[0].index);
+        let reason = permit.overflow_reason();
+        let is_right = match (permit.place().0, near) {
+            (0, _) => reason.is_none(),
+            (_, None) => reason == Some(OverflowReason::Out),
+            (_, Some(_)) if first != 0 => reason == Some(OverflowReason::Yields),
+            _ => matches!(reason, Some(OverflowReason::MaxRate | OverflowReason::MaxInFlight)),
+        };
+        assert!(is_right, "{reason:?} of {permit:?}");
     }
 
     fn end(&mut self, n: usize, how: impl FnOnce(Permit, Instant)) {

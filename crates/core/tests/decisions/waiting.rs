@@ -4,6 +4,7 @@ use loadline_core::{
     decide::{
         controller::Input,
         ledger::ServerId,
+        overflow_reason::OverflowReason,
         permit::Permit,
         plan::{Decision, PickContext, Plan},
         reason::Reason,
@@ -206,6 +207,7 @@ fn who_finds_no_connection_near_is_overflow_and_was_not_sent_there() {
         }
         let permit = request.permit().unwrap();
         assert!(permit.place().0 == 1 && permit.is_overflow());
+        assert_eq!(permit.overflow_reason(), Some(OverflowReason::MaxConnections));
     }
     let far = &State::of(&plan, at(1)).services[0].groups[1];
     assert_eq!((far.requests, far.overflowed), (10, 10));
