@@ -32,9 +32,9 @@ pub(crate) struct AccessLog {
     #[schemars(extend("default" = true))]
     pub(crate) query: Key<bool>,
     /// Additional fields: `host`, `scheme`, `listener`, `server_name`, `tls_version`, `tls_cipher`,
-    /// `client_certificate`, `cache`, `user`, `request_id`. They are members in JSON, and
-    /// `host="www.example.com"` at the end of a line otherwise. Default: all but `request_id` in
-    /// JSON, otherwise none.
+    /// `client_certificate`, `cache`, `user`, `overflow_reason`, `request_id`. They are members in
+    /// JSON, and `host="www.example.com"` at the end of a line otherwise. Default: all but
+    /// `request_id` in JSON, otherwise none.
     #[schemars(extend("examples" = [["host", "tls_version"]]))]
     pub(crate) fields: Key<Vec<Text<Word<LogField>>>>,
 }

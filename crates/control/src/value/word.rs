@@ -332,6 +332,9 @@ impl Keyword<Configuration> for LogField {
             Self::Cache => {
                 "What the cache did: hit, stale, revalidated, collapsed, miss or bypass."
             }
+            Self::OverflowReason => {
+                "Why the request went past the nearest group: max-rate, out and others."
+            }
         };
         Self::ALL.map(|field| (field.name(), field, meaning(field))).into()
     }

@@ -51,11 +51,13 @@ pub enum LogField {
     Cache,
     /// The user of basic authentication.
     User,
+    /// Why it went past the nearest group.
+    OverflowReason,
 }
 
 impl LogField {
     /// Every field, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Host,
         Self::Scheme,
         Self::Listener,
@@ -66,6 +68,7 @@ impl LogField {
         Self::RequestId,
         Self::Cache,
         Self::User,
+        Self::OverflowReason,
     ];
 
     /// The name in the file and in lines.
@@ -82,6 +85,7 @@ impl LogField {
             Self::RequestId => "request_id",
             Self::Cache => "cache",
             Self::User => "user",
+            Self::OverflowReason => "overflow_reason",
         }
     }
 

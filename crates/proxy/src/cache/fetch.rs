@@ -8,7 +8,7 @@ use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
 use loadline_core::{
     cache::{Fields, Settings},
-    decide::{ending::Ending, ledger::ServerId},
+    decide::{ending::Ending, ledger::ServerId, overflow_reason::OverflowReason},
     time::UnixTime,
 };
 use tokio::task::spawn_local;
@@ -52,6 +52,8 @@ pub(crate) struct Via {
     pub(crate) server: Option<(usize, SocketAddr)>,
     /// The number by which sessions know that server.
     pub(crate) id: Option<ServerId>,
+    /// Why it is not of the nearest group.
+    pub(crate) overflow: Option<OverflowReason>,
     /// Further attempts.
     pub(crate) retries: u32,
     /// Bytes at its beginning that were stored already.

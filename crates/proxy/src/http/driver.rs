@@ -7,6 +7,7 @@ use loadline_core::{
     decide::{
         ledger::{ServerId, ServerState},
         orca::LoadReport,
+        overflow_reason::OverflowReason,
         permit::Permit,
         plan::QueuePlace,
         reason::Reason,
@@ -54,7 +55,8 @@ pub(crate) struct Place {
     pub(crate) address: SocketAddr,
     /// When it was given this server.
     pub(crate) since: Instant,
-    pub(crate) is_overflow: bool,
+    /// Why it went past the nearest group, if it did.
+    pub(crate) overflow: Option<OverflowReason>,
 }
 
 impl Driver {
@@ -167,7 +169,7 @@ impl Driver {
             index,
             address: permit.address(),
             since: permit.since(),
-            is_overflow: permit.is_overflow(),
+            overflow: permit.overflow_reason(),
         })
     }
 

@@ -21,6 +21,7 @@ use std::{
 use loadline_core::{
     decide::{
         ending::Ending,
+        overflow_reason::OverflowReason,
         reason::Reason,
         request::{Action, Event, Kind, Subject},
     },
@@ -88,7 +89,10 @@ pub(crate) struct Record {
     /// Bytes sent to the client.
     pub(crate) bytes: u64,
     pub(crate) times: Times,
+    /// Whether it counts as overflow; of a fetch, the fetch does.
     overflowed: bool,
+    /// Why it, or the fetch that was begun for it, went past the nearest group.
+    overflow: Option<OverflowReason>,
     /// Further attempts of the fetch that was begun for it.
     retries: u32,
     /// Index of the group, and the server.
@@ -277,7 +281,8 @@ impl<'a> Exchange<'a> {
 
     fn go_to(&mut self, place: &Place) {
         self.record.times.picked.get_or_insert(place.since);
-        self.record.overflowed = place.is_overflow;
+        self.record.overflow = place.overflow;
+        self.record.overflowed = place.overflow.is_some();
         self.record.server = Some((place.group, place.address));
         self.begin_span(place);
     }
@@ -296,7 +301,7 @@ impl<'a> Exchange<'a> {
         let route = &self.driver.route;
         let group = route.settings().groups.get(place.group);
         let scheme = if route.service_context().tls.is_some() { "https" } else { "http" };
-        let asked = (group.map_or("-", |group| &group.name), scheme);
+        let asked = (group.map_or("-", |group| &group.name), place.overflow, scheme);
         trace.ask(text, self.worker.random.draw(), asked, (place.address, place.since));
     }
 
@@ -563,6 +568,7 @@ impl<'a> Exchange<'a> {
                 cache: self.record.cache.map_or("", CacheResult::name),
                 request_id: asked.map_or(b"", Asked::request_id),
                 user: asked.map_or(b"", Asked::user),
+                overflow_reason: self.record.overflow.map_or("", OverflowReason::name),
                 ..self
                     .listener_context
                     .came(asked.map_or(b"", Asked::host), self.request.tls.as_deref())

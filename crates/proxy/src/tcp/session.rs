@@ -23,6 +23,7 @@ use std::{
 use loadline_core::{
     decide::{
         ending::Ending,
+        overflow_reason::OverflowReason,
         reason::Reason,
         request::{Action, Event, Kind, Subject, shorter},
     },
@@ -91,7 +92,8 @@ struct Record {
     tls: Option<Box<ClientTls>>,
     bytes: u64,
     times: Times,
-    overflowed: bool,
+    /// Why it went past the nearest group, if it did.
+    overflow: Option<OverflowReason>,
     /// Index of the group, and the server.
     server: Option<(usize, SocketAddr)>,
     /// Why it, or the last attempt that was repeated, failed.
@@ -379,7 +381,7 @@ impl Record {
             tls: None,
             bytes: 0,
             times: Times { received: worker.shared.clock.now(), ..Times::default() },
-            overflowed: false,
+            overflow: None,
             server: None,
             reason: None,
             told: None,
@@ -399,7 +401,7 @@ impl Record {
 
     fn go_to(&mut self, place: &Place) {
         self.times.picked.get_or_insert(place.since);
-        self.overflowed = place.is_overflow;
+        self.overflow = place.overflow;
         self.server = Some((place.group, place.address));
     }
 
@@ -435,7 +437,7 @@ impl Record {
         cells.end(ending, 0);
         cells.nanos.add(self.times.ended.since(self.times.received).as_nanos());
         cells.add(ServiceCounter::Retries, u64::from(self.driver.retries()));
-        cells.add(ServiceCounter::Overflowed, u64::from(self.overflowed));
+        cells.add(ServiceCounter::Overflowed, u64::from(self.overflow.is_some()));
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
         }
@@ -451,7 +453,8 @@ impl Record {
     fn came(&self) -> Came<'_> {
         let told = ClientTls::came(self.tls.as_deref());
         let server_name = self.name.as_deref().unwrap_or(told.server_name);
-        Came { listener: Some(self.listener), server_name, ..told }
+        let overflow_reason = self.overflow.map_or("", OverflowReason::name);
+        Came { listener: Some(self.listener), server_name, overflow_reason, ..told }
     }
 
     /// The protocol stands where a request has its method, the server name where it has its target.

@@ -9,19 +9,21 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, Fleet, LogField, LogFormat, LogTarget, Server},
+    fleet::{AccessLog, Fleet, Group, LogField, LogFormat, LogTarget, Server},
     state::ServiceCounter,
     time::Duration,
 };
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Origin, Proxy, fleet, get, response, send, status, until_closed, wait_until};
+use crate::support::{
+    Origin, Proxy, body, fleet, fresh, get, response, send, status, until_closed, wait_until,
+};
 
 /// The same with a log in JSON in this folder.
 fn logging(fleet: Fleet, folder: &TempDir) -> Fleet {
     let target = LogTarget::File(folder.path().join("access.log").display().to_string());
-    let fields = vec![LogField::Cache];
+    let fields = vec![LogField::Cache, LogField::OverflowReason];
     let log = AccessLog { format: LogFormat::Json, fields, ..AccessLog::to(target) };
     Fleet { edge: loadline_core::fleet::Edge { access_log: Some(log), ..fleet.edge }, ..fleet }
 }
@@ -29,6 +31,11 @@ fn logging(fleet: Fleet, folder: &TempDir) -> Fleet {
 /// Stops the proxy: the lines of its log.
 fn lines(proxy: Proxy, folder: &TempDir) -> Vec<Value> {
     proxy.runtime.stop(Duration::from_secs(5));
+    written(folder)
+}
+
+/// The lines of the log, once the proxy has stopped.
+fn written(folder: &TempDir) -> Vec<Value> {
     let log = std::fs::read_to_string(folder.path().join("access.log")).unwrap();
     log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -71,6 +78,30 @@ fn a_fetch_for_which_there_is_no_server_is_a_miss_that_has_waited_for_none() {
     let [line] = &lines[..] else { panic!("one line: {lines:?}") };
     assert_eq!((&line["cache"], &line["server"]), (&"miss".into(), &Value::Null), "{line}");
     assert_eq!(line["queue_ms"], Value::Null, "{line}");
+}
+
+#[test]
+fn a_request_says_why_its_fetch_went_past_the_nearest_group_and_it_counts_once() {
+    let origin = Origin::answering(fresh("far"));
+    let folder = tempfile::tempdir().unwrap();
+    let mut fleet = logging(fleet(origin.address), &folder);
+    let groups = &mut fleet.services[0].groups;
+    groups.push(Group {
+        name: "far".into(),
+        rtt: Some(Duration::from_millis(30)),
+        ..groups[0].clone()
+    });
+    groups[0].servers.clear();
+    let proxy = Proxy::of(fleet);
+    for _ in 0..2 {
+        assert_eq!(body(&proxy.get("/a", "")), "far");
+    }
+    let counters = proxy.runtime.stop(Duration::from_secs(5)).services["web"].counters;
+    assert_eq!(counters[ServiceCounter::Overflowed], 1);
+    let lines = written(&folder);
+    let of = |cache: &str| lines.iter().find(|line| line["cache"] == cache).unwrap();
+    assert_eq!(of("miss")["overflow_reason"], "out");
+    assert_eq!(of("hit")["overflow_reason"], Value::Null);
 }
 
 #[test]

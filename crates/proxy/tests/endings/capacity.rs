@@ -13,8 +13,8 @@ use std::{
 use loadline_core::{
     decide::ending::Ending,
     fleet::{
-        AccessLog, Capacity, Fleet, HealthCheck, LogFormat, LogTarget, PolicyKind, Probe, Then,
-        WhenFull,
+        AccessLog, Capacity, Fleet, HealthCheck, LogField, LogFormat, LogTarget, PolicyKind, Probe,
+        Then, WhenFull,
     },
     state::ServiceCounter,
     time::Duration,
@@ -22,7 +22,10 @@ use loadline_core::{
 };
 use serde_json::Value;
 
-use crate::support::{OK, Proxy, SHORT, Scripted, fleet, head, nobody, until_closed, wait_until};
+use crate::{
+    collector::Collector,
+    support::{OK, Proxy, SHORT, Scripted, fleet, head, nobody, until_closed, wait_until},
+};
 
 /// A server that answers only when it is let, and knows how many requests it held at most.
 struct Gate {
@@ -70,6 +73,18 @@ fn limited(gate: &Gate, when_full: WhenFull) -> Fleet {
     fleet.services[0].when_full = when_full;
     fleet.services[0].groups[0].capacity =
         Capacity { max_in_flight: Some(2), ..Capacity::default() };
+    fleet
+}
+
+/// The same with a second group of this server, farther away.
+fn near_and_far(near: &Gate, far: &Scripted) -> Fleet {
+    let mut fleet = limited(near, WhenFull::Shed);
+    let mut next = fleet.services[0].groups[0].clone();
+    next.name = "far".into();
+    next.region = "far".into();
+    next.rtt = Some(Duration::from_millis(30));
+    next.servers[0].address = far.address;
+    fleet.services[0].groups.push(next);
     fleet
 }
 
@@ -188,14 +203,7 @@ fn a_client_that_leaves_the_queue_makes_room() {
 #[test]
 fn the_excess_goes_to_the_next_group_and_comes_back() {
     let (near, far) = (Gate::new(), Scripted::answering(OK));
-    let mut fleet = limited(&near, WhenFull::Shed);
-    let mut next = fleet.services[0].groups[0].clone();
-    next.name = "far".into();
-    next.region = "far".into();
-    next.rtt = Some(Duration::from_millis(30));
-    next.servers[0].address = far.address;
-    fleet.services[0].groups.push(next);
-    let proxy = Proxy::of(fleet);
+    let proxy = Proxy::of(near_and_far(&near, &far));
     let held = [asking(&proxy), asking(&proxy)];
     near.holds(2);
     (0..5).for_each(|_| assert!(proxy.get().starts_with("HTTP/1.1 200 ")));
@@ -208,6 +216,43 @@ fn the_excess_goes_to_the_next_group_and_comes_back() {
         5,
         "near again"
     );
+}
+
+#[test]
+fn the_access_log_and_spans_say_why_a_request_went_past_the_nearest_group() {
+    let (near, far) = (Gate::new(), Scripted::answering(OK));
+    let (collector, folder) = (Collector::answering(&[]), tempfile::tempdir().unwrap());
+    let path = folder.path().join("access.log");
+    let log = AccessLog::to(LogTarget::File(path.display().to_string()));
+    let fields = vec![LogField::OverflowReason];
+    let mut fleet = near_and_far(&near, &far);
+    fleet.edge.tracing = collector.fleet(&[], 100).edge.tracing;
+    fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, fields, ..log });
+    let proxy = Proxy::of(fleet);
+    let held = [asking(&proxy), asking(&proxy)];
+    near.holds(2);
+    assert!(proxy.get().starts_with("HTTP/1.1 200 "));
+    near.open();
+    all_served(held);
+    proxy.runtime.stop(SHORT);
+
+    let log = std::fs::read_to_string(path).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let reason_of = |group: &str| match group {
+        "far" => "max-in-flight",
+        _ => "",
+    };
+    assert_eq!(lines.len(), 3, "{log}");
+    for line in &lines {
+        let reason = line["overflow_reason"].as_str().unwrap_or_default();
+        assert_eq!(reason, reason_of(line["group"].as_str().unwrap()), "{line}");
+    }
+    let [_, asked] = collector.expect(6);
+    for span in &asked {
+        let reason = span.attribute("loadline.overflow_reason");
+        assert_eq!(reason, reason_of(span.attribute("loadline.group")), "{span:?}");
+    }
+    assert!(asked.iter().any(|span| span.attribute("loadline.group") == "far"), "{asked:?}");
 }
 
 #[test]

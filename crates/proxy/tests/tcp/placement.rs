@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    fs,
     io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpStream},
     sync::atomic::Ordering::Relaxed,
@@ -10,7 +11,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Fleet, PolicyKind, Protocol, Retry, Then, WhenFull},
+    fleet::{AccessLog, Fleet, LogField, LogTarget, PolicyKind, Protocol, Retry, Then, WhenFull},
     state::ServiceCounter,
     time::Duration,
     units::{Rate, Ratio},
@@ -49,6 +50,26 @@ fn connections_beyond_the_capacity_overflow_and_return_when_there_is_room() {
     );
     second.write_all(b"x").unwrap();
     assert_eq!(exactly(&mut second, 1), "x");
+}
+
+#[test]
+fn the_access_log_says_why_a_connection_went_past_the_nearest_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let log = AccessLog::to(LogTarget::File(path.display().to_string()));
+    let mut fleet = near_and_far();
+    fleet.edge.access_log = Some(AccessLog { fields: vec![LogField::OverflowReason], ..log });
+    let proxy = Proxy::of(fleet);
+    let mut first = proxy.connect();
+    assert_eq!(exactly(&mut first, 4), "near");
+    assert_eq!(proxy.ask(b""), "far!");
+    drop(first);
+    proxy.runtime.stop(Duration::from_secs(1));
+    let log = fs::read_to_string(path).unwrap();
+    let reason = " overflow_reason=\"max-in-flight\"";
+    let told = |group: &str| log.lines().find(|line| line.contains(group)).unwrap();
+    assert!(told("db/far/").ends_with(reason), "{log}");
+    assert!(!told("db/near/").contains("overflow_reason"), "{log}");
 }
 
 #[test]

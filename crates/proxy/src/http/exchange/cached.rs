@@ -417,9 +417,9 @@ impl Exchange<'_> {
 
     /// Where its response came from, or was to come from.
     pub(crate) fn via(&self) -> Via {
-        let Record { server, times, .. } = self.record;
+        let Record { server, overflow, times, .. } = self.record;
         let id = self.driver.place().map(|place| place.server);
-        Via { server, id, retries: self.retries(), stored: 0, times }
+        Via { server, id, overflow, retries: self.retries(), stored: 0, times }
     }
 
     /// Further attempts, those of the fetch that was begun for it among them.
@@ -450,6 +450,7 @@ impl Record {
     /// What is told of a response that a fetch has brought for this request, or has not.
     fn came_by(&mut self, via: &Via) {
         (self.server, self.retries, self.elsewhere) = (via.server, via.retries, via.stored);
+        self.overflow = via.overflow;
         let Times { received, ended, .. } = self.times;
         self.times = Times { received, ended, ..via.times };
     }

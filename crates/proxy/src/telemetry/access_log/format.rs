@@ -255,6 +255,7 @@ fn field_of(field: LogField, came: &Came<'_>, write: impl FnOnce(&[u8])) {
         LogField::RequestId => write(came.request_id),
         LogField::Cache => write(came.cache.as_bytes()),
         LogField::User => write(came.user),
+        LogField::OverflowReason => write(came.overflow_reason.as_bytes()),
     }
 }
 
@@ -340,7 +341,7 @@ const STRETCHES: [&[u8]; 4] =
 mod tests {
     use super::*;
     use crate::telemetry::access_log::Times;
-    use loadline_core::decide::ending::Ending;
+    use loadline_core::decide::{ending::Ending, overflow_reason::OverflowReason};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -428,6 +429,33 @@ mod tests {
         }
         let json: Value = serde_json::from_str(&written(LogFormat::Json, &line)).unwrap();
         assert_eq!(json["reason"], "connection refused");
+    }
+
+    #[test]
+    fn a_line_says_why_a_request_went_past_the_nearest_group_where_it_is_asked_to() {
+        let told = |format, overflow_reason| {
+            let came = Came { overflow_reason, ..Came::default() };
+            let mut writer = Writer::new(format).telling(&[LogField::OverflowReason]);
+            writer.add(&Line { came, ..line(b"/a", b"curl/8") });
+            String::from_utf8(writer.take()).unwrap()
+        };
+        for format in [LogFormat::Text, LogFormat::Combined] {
+            assert!(told(format, "max-rate").ends_with("39.0 overflow_reason=\"max-rate\"\n"));
+            assert!(told(format, "").ends_with("39.0\n"));
+        }
+        for (reason, member) in [("max-rate", json!("max-rate")), ("", Value::Null)] {
+            let json: Value = serde_json::from_str(&told(LogFormat::Json, reason)).unwrap();
+            assert_eq!(json["overflow_reason"], member);
+        }
+    }
+
+    #[test]
+    fn the_page_on_operation_has_every_reason_of_overflow() {
+        let page = include_str!("../../../../../docs/operation.md");
+        for reason in OverflowReason::ALL {
+            let row = format!("\n| `{}` | ", reason.name());
+            assert_eq!(page.matches(&row).count(), 1, "{row}");
+        }
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct Came<'a> {
     /// The user of basic authentication, with status 401 who the client said it was; or the subject
     /// of a valid token.
     pub user: &'a [u8],
+    /// Why it went past the nearest group.
+    pub overflow_reason: &'a str,
 }
 
 /// Instants in the course of a request; none for steps that did not happen.

@@ -1,9 +1,9 @@
 //! Requests that have ended as OTLP: names and attributes by the semantic conventions for HTTP
 //! spans of OpenTelemetry (1.23, stable).
 //!
-//! Ours are `loadline.service`, `.group`, `.ending`, `.retries` and, in milliseconds as in the
-//! access log, `.queue`, `.connect` and `.first_byte`. A client span has the events
-//! `request.sent` and `response.begun`.
+//! Ours are `loadline.service`, `.group`, `.overflow_reason`, `.ending`, `.retries` and, in
+//! milliseconds as in the access log, `.queue`, `.connect` and `.first_byte`. A client span has the
+//! events `request.sent` and `response.begun`.
 
 use std::{
     net::SocketAddr,
@@ -11,7 +11,10 @@ use std::{
 };
 
 use loadline_core::{
-    decide::ending::{Ending, Fault},
+    decide::{
+        ending::{Ending, Fault},
+        overflow_reason::OverflowReason,
+    },
     fleet::socket_path,
     rules::trace::SpanId,
     time::{Duration, Instant},
@@ -135,6 +138,8 @@ fn client(told: &RequestSpan, (nth, asked_server): (usize, &AttemptSpan), wall: 
     attributes.text("url.full", url);
     attributes.address("server", *server);
     attributes.text("loadline.group", group);
+    let overflow = asked_server.overflow.map_or("", OverflowReason::name);
+    attributes.text("loadline.overflow_reason", overflow);
     if nth > 0 {
         attributes.number("http.request.resend_count", nth as i64);
     }

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use loadline_core::{
-    decide::ending::Ending,
+    decide::{ending::Ending, overflow_reason::OverflowReason},
     fleet::socket_path,
     rules::{
         self, Rule, normal,
@@ -66,6 +66,8 @@ pub(crate) struct Outcome {
 pub(crate) struct AttemptSpan {
     pub(super) span: SpanId,
     pub(super) group: String,
+    /// Why it was not the nearest group.
+    pub(super) overflow: Option<OverflowReason>,
     /// Without its query.
     pub(super) url: String,
     pub(super) server: SocketAddr,
@@ -115,7 +117,7 @@ impl Trace {
         &mut self,
         text: &mut [u8],
         draw: u64,
-        (group, scheme): (&str, &'static str),
+        (group, overflow, scheme): (&str, Option<OverflowReason>, &'static str),
         (server, begun): (SocketAddr, Instant),
     ) {
         let span = self.context.child(draw).span;
@@ -124,6 +126,7 @@ impl Trace {
         told.tries.push(AttemptSpan {
             span,
             group: group.to_owned(),
+            overflow,
             url: url((scheme, server, &told.host), path(text)),
             server,
             begun,
