@@ -6,9 +6,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket},
 };
 
-use loadline_linux::netlink::{Netlink, bits, family, route_address};
+use loadline_linux::netlink::{Netlink, Request, bits, family, route_address};
 use netlink_packet_route::{
-    RouteNetlinkMessage,
     neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia},
 };
@@ -61,12 +60,8 @@ impl Neighbours {
         message.header.address_family = family(host);
         message.header.destination_prefix_length = bits(host);
         message.attributes.push(RouteAttribute::Destination(route_address(host)));
-        let Some(RouteNetlinkMessage::NewRoute(route)) =
-            self.ask(RouteNetlinkMessage::GetRoute(message))?
-        else {
-            return Ok(None);
-        };
-        Ok(next_hop(host, &route))
+        let route = known(self.0.ask(Request::GetRoute, &message))?;
+        Ok(route.and_then(|route| next_hop(host, &route)))
     }
 
     fn link(&mut self, hop: Hop) -> io::Result<Option<[u8; 6]>> {
@@ -77,11 +72,8 @@ impl Neighbours {
             IpAddr::V4(v4) => NeighbourAddress::Inet(v4),
             IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
         }));
-        let Some(RouteNetlinkMessage::NewNeighbour(found)) =
-            self.ask(RouteNetlinkMessage::GetNeighbour(message))?
-        else {
-            return Ok(None);
-        };
+        let found: Option<NeighbourMessage> = known(self.0.ask(Request::GetNeighbour, &message))?;
+        let Some(found) = found else { return Ok(None) };
         if matches!(found.header.state, NeighbourState::Incomplete | NeighbourState::Failed) {
             return Ok(None);
         }
@@ -90,13 +82,13 @@ impl Neighbours {
             _ => None,
         }))
     }
+}
 
-    /// Sends a question and reads its response; none where there is nothing to tell.
-    fn ask(&mut self, question: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
-        match self.0.ask(question, 0) {
-            Err(error) if is_absence(&error) => Ok(None),
-            answered => answered,
-        }
+/// What the kernel has answered; none where there is nothing to tell.
+fn known<T>(answered: io::Result<Option<T>>) -> io::Result<Option<T>> {
+    match answered {
+        Err(error) if is_absence(&error) => Ok(None),
+        answered => answered,
     }
 }
 

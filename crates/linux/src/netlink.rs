@@ -1,17 +1,44 @@
 //! A conversation with the kernel about interfaces, addresses, routes and neighbours.
 
-use std::{fmt, io, net::IpAddr};
+use std::{convert::Infallible, fmt, io, net::IpAddr};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    Emitable, NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload, NetlinkSerializable, Parseable,
 };
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage, route::RouteAddress};
+use netlink_packet_route::{AddressFamily, route::RouteAddress};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 /// A conversation about one network namespace.
 pub struct Netlink {
     socket: Socket,
     sequence: u32,
+}
+
+/// What a request does: the types of messages in `linux/rtnetlink.h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Makes an interface.
+    NewLink = 16,
+    /// Asks for an interface.
+    GetLink = 18,
+    /// Changes an interface.
+    SetLink = 19,
+    /// Gives an interface an address.
+    NewAddress = 20,
+    /// Sets a route.
+    NewRoute = 24,
+    /// Asks for the route to an address.
+    GetRoute = 26,
+    /// Asks for the link address of a neighbour.
+    GetNeighbour = 30,
+}
+
+/// A message as it is sent. The library's own type for any message would bring the code of all
+/// hundred kinds of them, half a megabyte.
+struct Message {
+    kind: u16,
+    bytes: Vec<u8>,
 }
 
 impl Netlink {
@@ -30,31 +57,44 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn tell(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.ask(message, flags | NLM_F_ACK).map(|_| ())
+    pub fn tell(&mut self, what: Request, body: &impl Emitable, flags: u16) -> io::Result<()> {
+        self.send(what, body, flags | NLM_F_ACK).map(|_| ())
     }
 
     /// Sends one request and reads its answer: none where that is an acknowledgement.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn ask(
+    pub fn ask<A: Parseable<[u8]>>(
         &mut self,
-        message: RouteNetlinkMessage,
+        what: Request,
+        body: &impl Emitable,
+    ) -> io::Result<Option<A>> {
+        // The answer to what asks for something is of the type that makes it.
+        let answer = self.send(what, body, 0)?.filter(|answer| answer.kind == what as u16 & !0b11);
+        answer.map(|answer| A::parse(&answer.bytes).map_err(io::Error::other)).transpose()
+    }
+
+    fn send(
+        &mut self,
+        what: Request,
+        body: &impl Emitable,
         flags: u16,
-    ) -> io::Result<Option<RouteNetlinkMessage>> {
+    ) -> io::Result<Option<Message>> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
         header.flags = NLM_F_REQUEST | flags;
         header.sequence_number = self.sequence;
-        let mut request = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        let mut message = Message { kind: what as u16, bytes: vec![0; body.buffer_len()] };
+        body.emit(&mut message.bytes);
+        let mut request = NetlinkMessage::new(header, NetlinkPayload::InnerMessage(message));
         request.finalize();
         let mut bytes = vec![0; request.buffer_len()];
         request.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
-            let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&bytes);
+            let answer = NetlinkMessage::<Message>::deserialize(&bytes);
             let answer = answer.map_err(io::Error::other)?;
             if answer.header.sequence_number != self.sequence {
                 continue;
@@ -65,6 +105,28 @@ impl Netlink {
                 _ => Ok(None),
             };
         }
+    }
+}
+
+impl NetlinkSerializable for Message {
+    fn message_type(&self) -> u16 {
+        self.kind
+    }
+
+    fn buffer_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn serialize(&self, buffer: &mut [u8]) {
+        buffer.copy_from_slice(&self.bytes);
+    }
+}
+
+impl NetlinkDeserializable for Message {
+    type Error = Infallible;
+
+    fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, Infallible> {
+        Ok(Self { kind: header.message_type, bytes: payload.to_vec() })
     }
 }
 

@@ -6,10 +6,11 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd},
 };
 
-use loadline_linux::netlink::{self, bits, family, route_address};
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use loadline_linux::netlink::{self, Request, bits, family, route_address};
+use netlink_packet_core::{
+    DecodeError, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NlasIterator, Parseable,
+};
 use netlink_packet_route::{
-    RouteNetlinkMessage,
     address::{AddressAttribute, AddressHeaderFlags, AddressMessage},
     link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage},
     route::{
@@ -39,15 +40,7 @@ impl Netlink {
     pub(super) fn link(&mut self, name: &str) -> io::Result<Link> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        let found = self.0.ask(RouteNetlinkMessage::GetLink(message), 0)?;
-        let Some(RouteNetlinkMessage::NewLink(link)) = found else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let address = link.attributes.iter().find_map(|attribute| match attribute {
-            LinkAttribute::Address(bytes) => bytes.as_slice().try_into().ok(),
-            _ => None,
-        });
-        Ok(Link { index: link.header.index, address })
+        self.0.ask(Request::GetLink, &message)?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Makes a pair of virtual Ethernet interfaces, `inner` here and `outer` in the network
@@ -69,7 +62,7 @@ impl Netlink {
         message.attributes.push(LinkAttribute::IfName(inner.to_owned()));
         message.attributes.extend(one_queue);
         message.attributes.push(LinkAttribute::LinkInfo(vec![kind, data]));
-        self.0.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.0.tell(Request::NewLink, &message, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Brings an interface up; without address resolution where it has settings, as towards the
@@ -84,7 +77,7 @@ impl Netlink {
             message.header.change_mask |= LinkFlags::Noarp;
         }
         message.attributes.extend_from_slice(settings);
-        self.0.tell(RouteNetlinkMessage::SetLink(message), 0)
+        self.0.tell(Request::SetLink, &message, 0)
     }
 
     /// Makes a switch: a bridge that learns which address is behind which of its ports.
@@ -93,7 +86,7 @@ impl Netlink {
         message.attributes.push(LinkAttribute::IfName(name.to_owned()));
         let kind = LinkInfo::Kind(InfoKind::Bridge);
         message.attributes.push(LinkAttribute::LinkInfo(vec![kind]));
-        self.0.tell(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)?;
+        self.0.tell(Request::NewLink, &message, NLM_F_CREATE | NLM_F_EXCL)?;
         Ok(self.link(name)?.index)
     }
 
@@ -103,7 +96,7 @@ impl Netlink {
         let mut message = LinkMessage::default();
         message.header.index = index;
         message.attributes.push(LinkAttribute::Controller(bridge));
-        self.0.tell(RouteNetlinkMessage::SetLink(message), 0)
+        self.0.tell(Request::SetLink, &message, 0)
     }
 
     /// Gives an interface an address, and a route to the network around it.
@@ -122,7 +115,7 @@ impl Netlink {
         }
         message.attributes.push(AddressAttribute::Local(address));
         message.attributes.push(AddressAttribute::Address(address));
-        self.0.tell(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.0.tell(Request::NewAddress, &message, NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// Sets the route to `to`, or to everywhere, through an interface, in the place of one to the
@@ -149,6 +142,26 @@ impl Netlink {
         if !metrics.is_empty() {
             message.attributes.push(RouteAttribute::Metrics(metrics));
         }
-        self.0.tell(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
+        self.0.tell(Request::NewRoute, &message, NLM_F_CREATE | NLM_F_REPLACE)
     }
 }
+
+/// From `struct ifinfomsg` and the attributes behind it: the library reads all that there are.
+impl Parseable<[u8]> for Link {
+    fn parse(message: &[u8]) -> Result<Self, DecodeError> {
+        let index = message.get(4..8).and_then(|bytes| bytes.try_into().ok());
+        let index = index.ok_or("an interface without an index")?;
+        let mut attributes = NlasIterator::new(message.get(HEADER_LENGTH..).unwrap_or_default());
+        let address = attributes.find_map(|attribute| {
+            let attribute = attribute.ok().filter(|it| it.kind() == IFLA_ADDRESS)?;
+            attribute.value().try_into().ok()
+        });
+        Ok(Self { index: u32::from_ne_bytes(index), address })
+    }
+}
+
+/// Of `struct ifinfomsg`.
+const HEADER_LENGTH: usize = 16;
+
+/// The link address among the attributes of an interface.
+const IFLA_ADDRESS: u16 = 1;
