@@ -37,7 +37,7 @@ pub(crate) struct Observer {
     reasons: BTreeMap<Reason, u64>,
     queued: u64,
     retries: u64,
-    last_end: Instant,
+    last_response: Instant,
     sources: Vec<SourceTally>,
     /// By service and group.
     groups: Vec<Vec<GroupTally>>,
@@ -109,7 +109,7 @@ impl Observer {
             reasons: BTreeMap::new(),
             queued: 0,
             retries: 0,
-            last_end: Instant::ZERO,
+            last_response: Instant::ZERO,
             sources: scenario.sources.iter().map(source).collect(),
             groups: groups.collect(),
             moments: Vec::new(),
@@ -187,21 +187,22 @@ impl Observer {
         if !self.counts(since) {
             return;
         }
-        self.last_end = now;
+        self.last_response = now;
         self.service.record(service);
         self.recent.record(response);
         self.sources[source].response.record(response);
         self.count(source, |outcomes| &mut outcomes.ok);
     }
 
-    /// A client has failed.
+    /// A client has failed. After its plan a run goes on for responses alone: who waits in vain
+    /// makes it no longer.
     pub(crate) fn failed(&mut self, source: usize, (since, now): (Instant, Instant), how: Ended) {
         if !self.counts(since) {
             return;
         }
-        self.last_end = now;
         match how {
             Ended::Status(status) => {
+                self.last_response = now;
                 *self.statuses.entry(status).or_default() += 1;
                 self.count(source, |outcomes| &mut outcomes.server_error);
             }
@@ -316,7 +317,7 @@ impl Observer {
         }
         self.response.add(&self.recent);
         let lasts = scenario.lasts.saturating_sub(scenario.warm_up);
-        let elapsed = self.last_end.since(self.warm_up).max(lasts);
+        let elapsed = self.last_response.since(self.warm_up).max(lasts);
         let response = self.response.latency();
         let simulation = self.simulation(scenario, events);
         let load = LoadRecord {

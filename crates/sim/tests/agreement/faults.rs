@@ -157,3 +157,24 @@ fn a_server_that_shares_its_cores_and_becomes_slow_keeps_the_work_that_it_has_do
         assert!(off < expected.scale(0.002), "{found}, expected {expected}");
     }
 }
+
+/// The second request comes to a server out of reach, and its client gives up after 20 s.
+#[test]
+fn a_client_that_gives_up_after_the_plan_makes_the_run_no_longer_and_its_rate_no_lower() {
+    let model = ServerModel {
+        time: ServiceTime::Constant(Duration::from_millis(10)),
+        ..ServerModel::default()
+    };
+    let mut scenario = one_server(model, Rate::per_sec(1), 10, 1);
+    scenario.warm_up = Duration::ZERO;
+    let at = Instant::ZERO + Duration::from_millis(9_900);
+    let what = Trouble::Outage(OutageKind::Unreachable);
+    scenario.faults = vec![Fault { at, lasts: None, what, whom: Selector::default() }];
+    let source = &mut scenario.sources[0];
+    source.arrivals = Arrivals::Listed([Duration::ZERO, Duration::from_millis(9_950)].into());
+    source.gives_up = Some(Duration::from_secs(20));
+    let record = Simulation::new(scenario).run();
+    assert_eq!((record.outcomes.ok, record.outcomes.timeout), (1, 1), "{:?}", record.outcomes);
+    assert_eq!(record.elapsed, Duration::from_secs(10));
+    assert_eq!(record.achieved, Rate::milli_per_sec(100));
+}
