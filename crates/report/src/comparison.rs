@@ -178,9 +178,13 @@ impl<'r> Side<'r> {
         }
     }
 
+    /// Without an interval where there is one response: one says nothing of how they vary.
     fn mean(&self) -> Measured {
         let response = &self.record.response;
         let mean = response.mean.as_millis_f64();
+        if response.count < 2 {
+            return Measured { value: Some(mean), interval: None };
+        }
         let interval = times(self.record).map_or_else(
             || {
                 let stddev = response.stddev.as_millis_f64();
@@ -228,8 +232,9 @@ fn times(record: &LoadRecord) -> Option<Batches> {
     Batches::of(&record.moments_until_end().iter().map(piece).collect::<Vec<_>>())
 }
 
-fn measured(value: f64, interval: Interval) -> Measured {
-    Measured { value: Some(value), interval: Some(interval) }
+/// No rate, share or time is below zero, though the arithmetic of few responses gets there.
+fn measured(value: f64, Interval { low, high }: Interval) -> Measured {
+    Measured { value: Some(value), interval: Some(Interval { low: low.max(0.0), high }) }
 }
 
 fn judge(name: &str, unit: &str, [a, b]: [Measured; 2], limits: Limits) -> ComparedFigure {
@@ -640,6 +645,48 @@ mod tests {
         let p99 = record.figures.iter().find(|figure| figure.name == "p99").unwrap();
         assert_eq!((p99.a.interval, p99.finding), (None, Finding::NotJudged));
         assert!(record.warnings[0].contains("0 moments, 8 needed"), "{:?}", record.warnings);
+    }
+
+    /// A run of a second with these response times and no moments.
+    fn few(times: [f64; 2], count: u64) -> LoadRecord {
+        let time = |ms: f64| Duration::from_nanos((ms * 1e6) as u64);
+        let mut run = run(times[0].midpoint(times[1]), 0);
+        (run.elapsed, run.planned) = (Duration::from_secs(1), count);
+        run.outcomes = Outcomes { ok: count, ..Outcomes::default() };
+        run.response.count = count;
+        run.response.stddev = time((times[0] - times[1]).abs() / 2.0);
+        run.moments.clear();
+        run
+    }
+
+    #[test]
+    fn one_slow_response_is_no_regression() {
+        let (fast, slow) = (few([10.0; 2], 1), few([20.0; 2], 1));
+        let record = compare_runs(("a", &fast), ("b", &slow), Limits::default());
+        let mean = record.figures.iter().find(|figure| figure.name == "mean").unwrap();
+        assert_eq!((mean.b.interval, mean.finding), (None, Finding::NotJudged));
+        assert!(!record.regressed, "{:?}", record.figures);
+    }
+
+    #[test]
+    fn no_interval_of_a_mean_or_a_rate_goes_below_zero() {
+        let two = few([10.0, 800.0], 2);
+        let record = compare_runs(("a", &two), ("b", &two), Limits::default());
+        for name in ["mean", "rate"] {
+            let figure = record.figures.iter().find(|figure| figure.name == name).unwrap();
+            let interval = figure.a.interval.unwrap();
+            assert_eq!(interval.low, 0.0, "{name}: {interval:?}");
+            assert!(interval.holds(figure.a.value.unwrap()), "{name}: {interval:?}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_drawn_from_its_record_still_says_never() {
+        let (good, down) = (run(10.0, 0), run(10.0, 100));
+        let record = compare_runs(("a", &good), ("b", &down), Limits::default());
+        let text = serde_json::to_string(&record).unwrap();
+        let read: ComparisonRecord = serde_json::from_str(&text).unwrap();
+        assert_eq!(comparison_table(&read).to_string(), comparison_table(&record).to_string());
     }
 
     #[test]

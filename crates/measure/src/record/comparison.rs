@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::number;
 use crate::statistics::Interval;
 
 /// Two load runs compared.
@@ -68,6 +69,8 @@ pub struct Measured {
     /// Measured value; absent if there was nothing to measure, null if it is the time of a failed
     /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "number::value_or_never")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub value: Option<f64>,
     /// Confidence interval; absent if the run is too short, and for a maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,7 @@
 //! Quantities as numbers whose key names the unit: what scripts and plots want of a record.
 
+use serde::Deserializer;
+
 /// A duration as milliseconds with their fraction, exact to the nanosecond up to 100 days.
 pub(crate) mod ms {
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -96,6 +98,11 @@ pub(crate) mod bound {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
         Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
     }
+}
+
+/// A value that is there; infinite where it is null.
+pub(crate) fn value_or_never<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    bound::deserialize(from).map(Some)
 }
 
 /// Counts by status. Keys of JSON are text, and a tagged record does not turn them back by itself.
