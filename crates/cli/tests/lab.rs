@@ -156,9 +156,11 @@ fn a_verdict_that_fails_is_code_3_and_only_invalid_runs_are_98() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 
     let late = TEN_MS.replace("lateness = \"1s\"", "lateness = \"1ns\"");
-    let (output, _) = run("too-late", &late, &[]);
+    let (output, out) = run("too-late", &late, &[]);
     assert_eq!(output.status.code(), Some(98), "{}", text(&output.stdout));
     assert!(text(&output.stdout).contains("INVALID loadline: time to first byte"));
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("0 pass, 1 could not be judged."), "{page}");
 }
 
 #[test]

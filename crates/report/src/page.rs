@@ -84,18 +84,28 @@ impl Page {
 }
 
 fn verdicts(verdicts: &[StudyVerdict]) -> Markup {
-    let failed = verdicts.iter().filter(|verdict| !verdict.pass).count();
     html! {
         section {
             h2 { "Verdicts" }
-            p.sum {
-                @match failed {
-                    0 => { strong.pass { "All " (verdicts.len()) " pass." } }
-                    _ => { strong.fail { (failed) " of " (verdicts.len()) " fail." } }
-                }
-            }
+            p.sum { (sum(verdicts)) }
             (verdict_table(verdicts))
         }
+    }
+}
+
+/// How many of the verdicts are which.
+fn sum(verdicts: &[StudyVerdict]) -> Markup {
+    let failed = verdicts.iter().filter(|verdict| verdict.fails()).count();
+    let passed = verdicts.iter().filter(|verdict| verdict.pass).count();
+    match (failed, verdicts.len() - failed - passed) {
+        (0, 0) => html! { strong.pass { "All " (passed) " pass." } },
+        (_, 0) => html! { strong.fail { (failed) " of " (verdicts.len()) " fail." } },
+        (0, invalid) => html! { strong { (passed) " pass, " (invalid) " could not be judged." } },
+        (_, invalid) => html! {
+            strong.fail {
+                (passed) " pass, " (failed) " fail, " (invalid) " could not be judged."
+            }
+        },
     }
 }
 
@@ -104,7 +114,7 @@ fn verdict_table(verdicts: &[StudyVerdict]) -> Markup {
     for verdict in verdicts {
         let words = [&verdict.name, &verdict.measured, &verdict.target];
         let words = words.into_iter().map(|word| Cell::from(word.as_str()));
-        shown.push(words.chain([Cell::Pass(verdict.pass)]));
+        shown.push(words.chain([Cell::of_verdict(verdict)]));
     }
     table(&shown)
 }
@@ -253,6 +263,25 @@ mod tests {
         assert!(html.contains("<th scope=\"row\" class=\"left\">40/s</th>"));
         assert!(html.contains("<td class=\"pass\">PASS</td>"));
         assert!(html.contains("1 of 1 fail."));
+    }
+
+    #[test]
+    fn what_could_not_be_judged_has_not_failed() {
+        let verdict = |pass, invalid| StudyVerdict {
+            invalid,
+            ..StudyVerdict::new("run", "58 ms", "at most 62 ms", pass)
+        };
+        let (pass, fail) = (verdict(true, false), verdict(false, false));
+        let invalid = verdict(false, true);
+        let html = |verdicts: &[&StudyVerdict]| {
+            Page { verdicts: verdicts.iter().map(|it| (*it).clone()).collect(), ..page() }.html()
+        };
+        let without_failure = html(&[&pass, &pass, &invalid, &invalid]);
+        assert!(without_failure.contains("2 pass, 2 could not be judged."));
+        assert!(without_failure.contains(">INVALID</td>"));
+        assert!(!without_failure.contains("FAIL</td>"));
+        let with_failure = html(&[&pass, &fail, &invalid]);
+        assert!(with_failure.contains("1 pass, 1 fail, 1 could not be judged."));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use loadline_measure::record::StudyVerdict;
+
 /// A table with a caption, headed columns and rows of cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -98,6 +100,15 @@ impl fmt::Display for Table {
 }
 
 impl Cell {
+    /// The word of a verdict.
+    #[must_use]
+    pub fn of_verdict(verdict: &StudyVerdict) -> Self {
+        match verdict.invalid {
+            true => Self::Bad(verdict.word().to_owned()),
+            false => Self::Pass(verdict.pass),
+        }
+    }
+
     /// The text of the cell.
     #[must_use]
     pub fn text(&self) -> &str {

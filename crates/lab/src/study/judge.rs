@@ -90,11 +90,12 @@ impl Study {
     }
 }
 
-/// The verdict on a figure that is judged.
+/// The verdict on a figure that is to be judged.
 fn verdict(figure: &StudyFigure) -> Option<StudyVerdict> {
-    let pass = match figure.finding {
-        StudyFinding::Pass => true,
-        StudyFinding::Fail | StudyFinding::Invalid => false,
+    let (pass, invalid) = match figure.finding {
+        StudyFinding::Pass => (true, false),
+        StudyFinding::Fail => (false, false),
+        StudyFinding::Invalid => (false, true),
         StudyFinding::NotReproduced | StudyFinding::Shown => return None,
     };
     let row = if figure.row.is_empty() { String::new() } else { format!("{}: ", figure.row) };
@@ -104,6 +105,7 @@ fn verdict(figure: &StudyFigure) -> Option<StudyVerdict> {
         measured: measured.unwrap_or_else(|| figure.reason.clone()),
         target: figure.target.clone(),
         pass,
+        invalid,
     })
 }
 

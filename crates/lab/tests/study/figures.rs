@@ -219,6 +219,16 @@ fn an_invalid_run_is_in_no_figure() {
 }
 
 #[test]
+fn a_figure_of_invalid_runs_is_invalid_in_the_verdicts_too() {
+    let study = study(AVERAGES, Mode::Full);
+    let bad = StudyPhase { faults: vec!["steal".into()], ..run("loadline", 10, 1, 9999.0) };
+    let record = judged(&study, vec![bad, run("loadline", 20, 1, 2500.0)]);
+    let words: Vec<_> = record.verdicts.iter().map(|verdict| verdict.word()).collect();
+    assert_eq!(words, ["INVALID"; 3]);
+    assert!(!record.pass && record.verdicts.iter().all(|verdict| !verdict.fails()));
+}
+
+#[test]
 fn what_is_worked_out_from_an_invalid_run_is_invalid_and_does_not_fail() {
     let study = study(AVERAGES, Mode::Full);
     let bad = StudyPhase { faults: vec!["steal".into()], ..run("loadline", 10, 1, 9999.0) };

@@ -35,8 +35,11 @@ pub struct StudyVerdict {
     pub measured: String,
     /// Target with its unit.
     pub target: String,
-    /// Whether `measured` meets `target`.
+    /// Whether `measured` meets `target`; false if that could not be judged.
     pub pass: bool,
+    /// Whether the figure could not be judged, because runs that it needs are invalid.
+    #[serde(default)]
+    pub invalid: bool,
 }
 
 /// A load run of a study.
@@ -307,7 +310,7 @@ pub struct StudyLine {
 }
 
 impl StudyVerdict {
-    /// The verdict on a figure that was judged elsewhere.
+    /// The verdict on a figure that was judged elsewhere, of valid runs.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -315,18 +318,29 @@ impl StudyVerdict {
         target: impl Into<String>,
         pass: bool,
     ) -> Self {
-        Self { name: name.into(), measured: measured.into(), target: target.into(), pass }
+        let (name, measured, target) = (name.into(), measured.into(), target.into());
+        Self { name, measured, target, pass, invalid: false }
     }
 
-    /// `PASS` or `FAIL`.
+    /// Whether the figure was judged, and misses its target.
+    #[must_use]
+    pub fn fails(&self) -> bool {
+        !self.pass && !self.invalid
+    }
+
+    /// `PASS`, `FAIL` or `INVALID`.
     #[must_use]
     pub fn word(&self) -> &'static str {
-        if self.pass { "PASS" } else { "FAIL" }
+        match (self.invalid, self.pass) {
+            (true, _) => "INVALID",
+            (_, true) => "PASS",
+            (_, false) => "FAIL",
+        }
     }
 }
 
-/// Exactly one line, `PASS name measured (target)` or `FAIL name measured (target)`, whatever its
-/// parts contain, so that a script can count lines.
+/// Exactly one line, `PASS name measured (target)` or the same with `FAIL` or `INVALID`, whatever
+/// its parts contain, so that a script can count lines.
 impl fmt::Display for StudyVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [name, measured, target] =
@@ -376,12 +390,21 @@ mod tests {
         assert_eq!(pass.to_string(), "PASS run 1 average 58.1 ms (at most 61.2 ms)");
         let fail = StudyVerdict { pass: false, ..pass };
         assert_eq!(fail.to_string(), "FAIL run 1 average 58.1 ms (at most 61.2 ms)");
+        let invalid = StudyVerdict { invalid: true, ..fail };
+        assert_eq!(invalid.to_string(), "INVALID run 1 average 58.1 ms (at most 61.2 ms)");
     }
 
     #[test]
     fn a_line_break_inside_a_part_does_not_make_two_lines() {
         let verdict = StudyVerdict::new("a\nb", "1\r\n2", "3", true);
         assert_eq!(verdict.to_string(), "PASS a b 1 2 (3)");
+    }
+
+    #[test]
+    fn a_verdict_of_before_there_were_invalid_ones_still_reads() {
+        let text = r#"{"name":"a","measured":"1 ms","target":"2 ms","pass":true}"#;
+        let verdict: StudyVerdict = serde_json::from_str(text).unwrap();
+        assert_eq!(verdict, StudyVerdict::new("a", "1 ms", "2 ms", true));
     }
 
     #[test]
