@@ -1,7 +1,7 @@
 //! `loadline demo` as people run it: what it prints, writes and leaves behind.
 //!
-//! Figures that depend on how busy the machine is may fail here without failing the test: then
-//! the demo has to say so, by its lines and by its exit status.
+//! Figures that depend on how busy the machine is may fail or be invalid here without failing the
+//! test: then the demo has to say so, by its lines and by its exit status.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 use std::{
@@ -32,15 +32,19 @@ fn the_demo_judges_every_part_and_leaves_a_page_and_no_process() {
     let (mut command, page, json) = demo("demo-whole");
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("PASS ") || line.starts_with("FAIL "))
-        .collect();
+    let is = |word: &'static str| move |line: &&str| line.starts_with(word);
+    let (passes, fails, is_invalid) = (is("PASS "), is("FAIL "), is("INVALID "));
+    let is_verdict = |line: &&str| passes(line) || fails(line) || is_invalid(line);
+    let lines: Vec<&str> = text.lines().filter(is_verdict).collect();
     assert!(lines.len() >= 20, "{text}{}", String::from_utf8_lossy(&output.stderr));
-    let failed = lines.iter().any(|line| line.starts_with("FAIL "));
-    assert_eq!(output.status.code(), Some(if failed { 3 } else { 0 }), "{text}");
+    let code = match (lines.iter().any(fails), lines.iter().any(is_invalid)) {
+        (true, _) => 3,
+        (_, true) => 98,
+        _ => 0,
+    };
+    assert_eq!(output.status.code(), Some(code), "{text}");
 
-    // These hold however slow the machine is.
+    // These hold however slow the machine is, where the generator keeps up.
     let exact = [
         "near region killed, failed 0 of ",
         "requests accounted for ",
@@ -48,14 +52,14 @@ fn the_demo_judges_every_part_and_leaves_a_page_and_no_process() {
     ];
     for name in exact {
         let line = lines.iter().find(|line| line.contains(name));
-        assert!(line.is_some_and(|line| line.starts_with("PASS ")), "{name}: {text}");
+        assert!(line.is_some_and(|line| !fails(line)), "{name}: {text}");
     }
 
     let html = fs::read_to_string(page).unwrap();
     assert_eq!(html.matches("<svg").count(), 8, "four pictures in two widths");
     let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     assert_eq!(report["verdicts"].as_array().unwrap().len(), lines.len());
-    assert_eq!(report["pass"], !failed);
+    assert_eq!(report["pass"], lines.iter().all(passes));
     for run in report["runs"].as_array().unwrap() {
         let target = run["record"]["target"].as_str().unwrap();
         assert!(!listens(target), "a process still listens at {target}");

@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = runtime.block_on(measure(&plan))?;
     let verdicts = judge::all(&measured);
     let sections = story::sections(&measured).context("cannot draw the report")?;
-    let printed = print(&sections, &verdicts);
+    let runs = measured.runs();
+    let printed = print(&sections, &story::faults(&runs), &verdicts);
     if let Some(mut file) = json {
         let study = Record::Study(measured.record(story::TITLE, &verdicts));
         let json = serde_json::to_string_pretty(&Document::new(study))?;
@@ -64,12 +65,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let (Some(mut file), Some(picture)) = (picture, first_picture(&sections)) {
         file.write(picture.svg())?;
     }
-    let pass = verdicts.iter().all(|verdict| verdict.pass);
-    let page = story::page(sections, verdicts);
+    let code = exit_code(&verdicts);
+    let page = story::page(&runs, sections, verdicts);
     report.write(&page.html())?;
     printed?;
     say(&format!("\nReport: {}\n", args.report.display()))?;
-    Ok(if pass { ExitCode::SUCCESS } else { ExitCode::from(super::EXIT_VERDICT) })
+    Ok(code)
+}
+
+fn exit_code(verdicts: &[StudyVerdict]) -> ExitCode {
+    if verdicts.iter().any(StudyVerdict::fails) {
+        ExitCode::from(super::EXIT_VERDICT)
+    } else if verdicts.iter().any(|verdict| verdict.invalid) {
+        ExitCode::from(EXIT_INVALID)
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 /// The page's first plot: response time against rate, as the tutorial draws it.
@@ -95,7 +106,7 @@ async fn measure(plan: &Plan) -> anyhow::Result<Measured> {
     measured
 }
 
-fn print(sections: &[Section], verdicts: &[StudyVerdict]) -> anyhow::Result<()> {
+fn print(sections: &[Section], faults: &[String], verdicts: &[StudyVerdict]) -> anyhow::Result<()> {
     let mut text = String::new();
     for section in sections {
         text += &format!("\n{}\n", section.heading);
@@ -106,6 +117,7 @@ fn print(sections: &[Section], verdicts: &[StudyVerdict]) -> anyhow::Result<()> 
         }
     }
     text.push('\n');
+    faults.iter().for_each(|fault| text += &format!("{fault}\n"));
     verdicts.iter().for_each(|verdict| text += &format!("{verdict}\n"));
     super::print(&text)
 }
@@ -114,10 +126,15 @@ fn say(text: &str) -> anyhow::Result<()> {
     super::print(text)
 }
 
+/// The code of a run that cannot be judged by, as of `loadline bench`.
+const EXIT_INVALID: u8 = 98;
+
 const AFTER_HELP: &str = "\
 Examples:
   loadline demo
   loadline demo --quick --json demo.json
 
-Prints one line a verdict: PASS or FAIL, name, measured, (target).
-Exit codes: 0 every verdict is PASS, 2 failed while running, 3 a verdict is FAIL.";
+Prints one line a verdict: PASS, FAIL, or INVALID where the load generator was late in a run that
+it stands on, as on a busy machine; name, measured, (target).
+Exit codes: 0 every verdict is PASS, 2 failed while running, 3 a verdict is FAIL, 98 none is, but
+some are INVALID.";

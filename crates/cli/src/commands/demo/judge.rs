@@ -1,4 +1,5 @@
-//! What must be true of the figures: pure functions from records to verdicts.
+//! What must be true of the figures: pure functions from records to verdicts. Of a run that is
+//! invalid nothing passes and nothing fails, as in the studies of the lab.
 
 use loadline_core::{decide::budget::default_burst, time::Duration, units::Rate};
 use loadline_measure::record::{Latency, LoadRecord, StudyVerdict};
@@ -24,39 +25,46 @@ pub(crate) fn all(measured: &Measured) -> Vec<StudyVerdict> {
 
 /// (a) What one server carries is as published; beyond that, response times pile up.
 pub(crate) fn one_server(records: &[LoadRecord]) -> Vec<StudyVerdict> {
-    let Some(first) = records.first().map(|record| record.response.mean) else {
+    let Some(first) = records.first() else {
         return Vec::new();
     };
     let pairs = records.iter().zip(published::ONE_SERVER);
     pairs.map(|(record, published)| one_server_row(record, published, first)).collect()
 }
 
-fn one_server_row(record: &LoadRecord, published: published::Run, first: Duration) -> StudyVerdict {
+fn one_server_row(
+    record: &LoadRecord,
+    published: published::Run,
+    first: &LoadRecord,
+) -> StudyVerdict {
     let (mean, rate) = (record.response.mean, rate(record));
     if rate <= LARGEST_CARRIED {
         let scaled = mean.as_millis_f64() * SCALE as f64;
         let off = (scaled / published.average - 1.0).abs();
         let clean = record.outcomes.failed() == 0;
         let target = format!("within 15 % of {:.1} ms / {SCALE}, no failure", published.average);
-        return verdict("one server", rate, mean, target, off <= NEARLY && clean);
+        return verdict("one server", record, target, off <= NEARLY && clean);
     }
-    let target = format!("at least {PILED_UP} times {}", millis(first));
-    verdict("one server", rate, mean, target, mean >= first * PILED_UP)
+    let least = first.response.mean;
+    let target = format!("at least {PILED_UP} times {}", millis(least));
+    let verdict = verdict("one server", record, target, mean >= least * PILED_UP);
+    of_runs(verdict, [first])
 }
 
 /// (b) A region is flat below what it carries, and overloaded above.
 pub(crate) fn one_region(records: &[LoadRecord]) -> Vec<StudyVerdict> {
     let at_full = |record: &&LoadRecord| rate(record) == MAX_RATE;
-    let Some(full) = records.iter().find(at_full).map(|record| record.response.mean) else {
+    let Some(full) = records.iter().find(at_full) else {
         return Vec::new();
     };
     let row = |record: &LoadRecord| match rate(record) {
         rate if rate <= EASILY_CARRIED => at_most("one region", record, FLAT_TENTHS),
         rate if rate <= BARELY_CARRIED => at_most("one region", record, BARELY_TENTHS),
-        rate => {
-            let mean = record.response.mean;
-            let target = format!("at least {OVERLOAD} times {} at 100/s", millis(full));
-            verdict("one region", rate, mean, target, mean >= full * OVERLOAD)
+        _ => {
+            let (mean, least) = (record.response.mean, full.response.mean);
+            let target = format!("at least {OVERLOAD} times {} at 100/s", millis(least));
+            let verdict = verdict("one region", record, target, mean >= least * OVERLOAD);
+            of_runs(verdict, [full])
         }
     };
     records.iter().map(row).collect()
@@ -72,10 +80,11 @@ pub(crate) fn double_rate(once: &LoadRecord, runs: &[LoadRecord]) -> Vec<StudyVe
         let clean = run.outcomes.failed() == 0;
         let target = format!("at most 1.5 times {} at 100/s, no failure", millis(base));
         let flat = mean * 2 <= base * 3 && clean;
-        verdicts.push(StudyVerdict::new(format!("{name}, average"), millis(mean), target, flat));
+        let average = StudyVerdict::new(format!("{name}, average"), millis(mean), target, flat);
         let target = format!("under 5 times {} at 100/s", millis(base));
         let short = max < base * 5 && run.response.count > 0;
-        verdicts.push(StudyVerdict::new(format!("{name}, maximum"), millis(max), target, short));
+        let maximum = StudyVerdict::new(format!("{name}, maximum"), millis(max), target, short);
+        verdicts.extend([average, maximum].map(|verdict| of_runs(verdict, [once, run])));
     }
     verdicts
 }
@@ -93,7 +102,8 @@ pub(crate) fn near_capacity(runs: &[LoadRecord]) -> StudyVerdict {
     let name = "two regions, 200/s, requests to the near region";
     let seconds = elapsed.as_secs_f64();
     let target = format!("at most {allowed}: {MAX_RATE} for {seconds:.2} s, and {burst} at once");
-    StudyVerdict::new(name, near.to_string(), target, near <= allowed && near > 0)
+    let verdict = StudyVerdict::new(name, near.to_string(), target, near <= allowed && near > 0);
+    of_runs(verdict, runs)
 }
 
 /// (d) Nothing fails, nothing hangs, and the far region takes over.
@@ -102,9 +112,10 @@ pub(crate) fn failover(slices: &[LoadRecord]) -> Vec<StudyVerdict> {
     let planned = sum(&|slice| slice.planned);
     let failed = sum(&|slice| slice.outcomes.failed());
     let slowest = slices.iter().map(|slice| slice.response.max).max().unwrap_or_default();
-    let from_near = slices.last().map_or(0, |slice| answered(slice, NEAR));
+    let last = slices.last();
+    let from_near = last.map_or(0, |slice| answered(slice, NEAR));
     let name = |what: &str| format!("near region killed, {what}");
-    vec![
+    let whole = [
         StudyVerdict::new(name("failed"), format!("{failed} of {planned}"), "0", failed == 0),
         StudyVerdict::new(
             name("slowest"),
@@ -112,16 +123,19 @@ pub(crate) fn failover(slices: &[LoadRecord]) -> Vec<StudyVerdict> {
             format!("under {}", millis(HANGS)),
             slowest < HANGS && planned > 0,
         ),
-        StudyVerdict::new(
-            name("answered near at the end"),
-            from_near.to_string(),
-            "0",
-            from_near == 0,
-        ),
-    ]
+    ];
+    let end = StudyVerdict::new(
+        name("answered near at the end"),
+        from_near.to_string(),
+        "0",
+        from_near == 0,
+    );
+    let mut verdicts = whole.map(|verdict| of_runs(verdict, slices)).to_vec();
+    verdicts.push(of_runs(end, last));
+    verdicts
 }
 
-/// Every request that was planned ended in exactly one class.
+/// Every request that was planned ended in exactly one class, in invalid runs too.
 pub(crate) fn accounted(measured: &Measured) -> StudyVerdict {
     let runs = measured.runs();
     let planned: u64 = runs.iter().map(|run| run.record.planned).sum();
@@ -132,15 +146,26 @@ pub(crate) fn accounted(measured: &Measured) -> StudyVerdict {
 
 /// At most so many tenths of the service time, and no failure.
 fn at_most(what: &str, record: &LoadRecord, tenths: u64) -> StudyVerdict {
-    let mean = record.response.mean;
-    let pass = mean * 10 <= SERVICE_TIME * tenths && record.outcomes.failed() == 0;
+    let pass = record.response.mean * 10 <= SERVICE_TIME * tenths && record.outcomes.failed() == 0;
     let times = tenths as f64 / 10.0;
     let target = format!("at most {times} times {}, no failure", millis(SERVICE_TIME));
-    verdict(what, rate(record), mean, target, pass)
+    verdict(what, record, target, pass)
 }
 
-fn verdict(what: &str, rate: Rate, mean: Duration, target: String, pass: bool) -> StudyVerdict {
-    StudyVerdict::new(format!("{what}, {rate}, average"), millis(mean), target, pass)
+/// The verdict on the average of a run.
+fn verdict(what: &str, record: &LoadRecord, target: String, pass: bool) -> StudyVerdict {
+    let name = format!("{what}, {}, average", rate(record));
+    let verdict = StudyVerdict::new(name, millis(record.response.mean), target, pass);
+    of_runs(verdict, [record])
+}
+
+/// The verdict, which neither passes nor fails where one of these runs is invalid.
+fn of_runs<'r>(
+    verdict: StudyVerdict,
+    runs: impl IntoIterator<Item = &'r LoadRecord>,
+) -> StudyVerdict {
+    let invalid = verdict.invalid || runs.into_iter().any(|run| !run.is_valid());
+    StudyVerdict { pass: verdict.pass && !invalid, invalid, ..verdict }
 }
 
 /// Two cores of 38 ms carry 52.6 per second.
@@ -164,7 +189,7 @@ const HANGS: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use loadline_measure::record::{Arrivals, LoadModel, Outcomes};
+    use loadline_measure::record::{Arrivals, Fault, Generator, LoadModel, Outcomes};
 
     use super::*;
 
@@ -188,6 +213,25 @@ pub(crate) mod tests {
             statuses: [(200, 500)].into(),
             by_header: [("near-1".to_owned(), 250), ("far-1".to_owned(), 250)].into(),
             ..LoadRecord::default()
+        }
+    }
+
+    /// The run, from a generator that was late.
+    pub(crate) fn late(record: LoadRecord) -> LoadRecord {
+        let fault = Fault { what: "out late".into(), advice: "give it a core".into() };
+        LoadRecord { generator: Generator { faults: vec![fault], ..record.generator }, ..record }
+    }
+
+    /// A study of nothing but this run, which is whole.
+    pub(crate) fn measured(one: &LoadRecord) -> Measured {
+        Measured {
+            one_server: vec![one.clone()],
+            one_region: Vec::new(),
+            two_regions: Vec::new(),
+            once: one.clone(),
+            double: Vec::new(),
+            failover: vec![one.clone()],
+            killed_at: Duration::ZERO,
         }
     }
 
@@ -280,17 +324,34 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_lost_request_is_missed() {
-        let one = record(100, 40.0, 60.0);
-        let mut measured = Measured {
-            one_server: vec![one.clone()],
-            one_region: Vec::new(),
-            two_regions: Vec::new(),
-            once: one.clone(),
-            double: Vec::new(),
-            failover: vec![one],
-            killed_at: Duration::ZERO,
+    fn what_stands_on_a_run_whose_generator_was_late_neither_passes_nor_fails() {
+        let words = |verdicts: Vec<StudyVerdict>| -> Vec<_> {
+            verdicts.iter().map(StudyVerdict::word).collect()
         };
+        let (good, slow) = (record(40, 38.4, 40.0), record(40, 90.0, 99.0));
+        for run in [&good, &slow] {
+            assert_eq!(words(one_server(&[late(run.clone())])), ["INVALID"]);
+        }
+        let overloaded = record(100, 1_840.0, 2_000.0);
+        let runs = [late(good.clone()), good, overloaded];
+        assert_eq!(words(one_server(&runs)), ["INVALID", "PASS", "INVALID"]);
+
+        let (once, double) = (record(100, 40.0, 60.0), record(200, 55.0, 90.0));
+        let runs = [double.clone(), late(double)];
+        let of_once = words(double_rate(&once, &runs));
+        assert_eq!(of_once, ["PASS", "PASS", "PASS", "INVALID", "INVALID"]);
+        assert_eq!(words(double_rate(&late(once), &runs)), ["INVALID"; 5]);
+        assert_eq!(near_capacity(&runs).word(), "INVALID");
+
+        let mut far = record(100, 70.0, 90.0);
+        far.by_header = [("far-1".to_owned(), 10)].into();
+        let words = words(failover(&[late(far.clone()), far]));
+        assert_eq!(words, ["INVALID", "INVALID", "PASS"]);
+    }
+
+    #[test]
+    fn a_lost_request_is_missed() {
+        let mut measured = measured(&record(100, 40.0, 60.0));
         assert!(accounted(&measured).pass);
         measured.once.outcomes.ok -= 1;
         assert!(!accounted(&measured).pass);

@@ -6,10 +6,10 @@ use loadline_core::{
     time::Duration,
     units::{Rate, Ratio},
 };
-use loadline_measure::record::{LoadRecord, Series, StudyVerdict};
+use loadline_measure::record::{LoadRecord, Series, StudyRun, StudyVerdict};
 use loadline_report::{
     Block, Cell, Curve, Mark, Page, Pair, Pairs, Picture, PlotError, Section, Share, Table, Tone,
-    compare, millis, over_time, percent, response_against_rate, share_against_rate,
+    compare, millis, over_time, percent, response_against_rate, share_against_rate, utc,
 };
 
 use super::{
@@ -30,21 +30,39 @@ pub(crate) fn sections(measured: &Measured) -> Result<Vec<Section>, PlotError> {
     ])
 }
 
-/// The whole page.
-pub(crate) fn page(sections: Vec<Section>, verdicts: Vec<StudyVerdict>) -> Page {
+/// The whole page, with these runs.
+pub(crate) fn page(runs: &[StudyRun], sections: Vec<Section>, verdicts: Vec<StudyVerdict>) -> Page {
     let cores = available_parallelism().map_or_else(|_| "?".to_owned(), |cores| cores.to_string());
+    let began = runs.iter().map(|run| run.record.started_unix_ms).min().unwrap_or_default();
+    let lead = LEAD.iter().map(|text| (*text).to_owned());
     Page {
         title: TITLE.into(),
-        lead: LEAD.iter().map(|text| (*text).to_owned()).collect(),
+        lead: lead.chain(faults(runs)).collect(),
         verdicts,
         sections,
         footer: format!(
-            "Measured by loadline {} with {cores} processors. Workers, proxy and load generator \
+            "Measured {} by loadline {} with {cores} processors. Workers, proxy and load generator \
              were separate processes on the loopback. Response times count from the instant a \
              request was planned for.",
+            utc(began),
             env!("CARGO_PKG_VERSION"),
         ),
     }
+}
+
+/// Which runs are invalid, and why: a line each, of so many as are read.
+pub(crate) fn faults(runs: &[StudyRun]) -> Vec<String> {
+    let told = |run: &StudyRun| {
+        let fault = run.record.generator.faults.first()?;
+        Some(format!("{} is invalid: {}; {}.", run.name, fault.what, fault.advice))
+    };
+    let mut faults: Vec<_> = runs.iter().filter_map(told).collect();
+    let more = faults.len().saturating_sub(FAULTS);
+    faults.truncate(FAULTS);
+    if more > 0 {
+        faults.push(format!("{more} more runs are invalid; --json has them all."));
+    }
+    faults
 }
 
 fn one_server(measured: &Measured) -> Section {
@@ -64,7 +82,7 @@ fn one_server(measured: &Measured) -> Section {
             millis(record.response.max).into(),
             record.outcomes.failed().to_string().into(),
             published.errors.to_string().into(),
-            Cell::Pass(verdict.pass),
+            Cell::of_verdict(verdict),
         ]);
     }
     let text = format!(
@@ -91,7 +109,7 @@ fn one_region(measured: &Measured) -> Result<Section, PlotError> {
             published_region(rate(record)).into(),
             millis(record.response.max).into(),
             record.outcomes.failed().to_string().into(),
-            Cell::Pass(verdict.pass),
+            Cell::of_verdict(verdict),
         ]);
     }
     let text = format!(
@@ -143,13 +161,14 @@ fn double_table(measured: &Measured) -> Table {
     let mut table = Table::new(caption, &headings);
     let verdicts = judge::double_rate(&measured.once, &measured.double);
     // The first verdict is on the one run, then each of the five has two.
-    let (once, runs) = verdicts.split_first().map_or((false, &[][..]), |(v, rest)| (v.pass, rest));
-    let runs = runs.chunks(2).map(|both| both.iter().all(|verdict| verdict.pass));
+    let once = verdicts.first().map_or_else(|| "".into(), Cell::of_verdict);
+    let runs = verdicts.get(1..).unwrap_or_default().chunks(2);
+    let runs = runs.filter_map(|both| both.iter().find(|verdict| !verdict.pass).or(both.first()));
     let names = (1..).map(|number| format!("run {number}"));
     let rows = measured.double.iter().zip(published::TWO_REGIONS_DOUBLE).zip(runs).zip(names);
     table.push(double_row("100/s".into(), &measured.once, published::TWO_REGIONS_ONCE, once));
-    for (((record, published), pass), name) in rows {
-        table.push(double_row(name, record, published, pass));
+    for (((record, published), verdict), name) in rows {
+        table.push(double_row(name, record, published, Cell::of_verdict(verdict)));
     }
     table
 }
@@ -158,7 +177,7 @@ fn double_row(
     name: String,
     record: &LoadRecord,
     published: published::Run,
-    pass: bool,
+    verdict: Cell,
 ) -> [Cell; 9] {
     [
         name.into(),
@@ -169,7 +188,7 @@ fn double_row(
         scaled(record.response.max).into(),
         format!("{:.1} ms", published.max).into(),
         far_share(record).into(),
-        Cell::Pass(pass),
+        verdict,
     ]
 }
 
@@ -290,3 +309,37 @@ const LEAD: [&str; 2] = [
 ];
 /// Slices shown apart after the kill.
 const WHILE_CHANGING: usize = 5;
+/// Invalid runs that are told of one by one: there are many slices.
+const FAULTS: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::demo::judge::tests::{late, measured, record};
+
+    #[test]
+    fn the_page_says_when_it_was_measured() {
+        let mut run = record(40, 38.4, 40.0);
+        run.started_unix_ms = 1_795_233_600_000;
+        let page = page(&measured(&run).runs(), Vec::new(), Vec::new());
+        assert!(page.html().contains("Measured 2026-11-21"), "{}", page.footer);
+    }
+
+    #[test]
+    fn the_page_tells_which_runs_are_invalid_above_its_verdicts() {
+        let measured = measured(&late(record(40, 38.4, 40.0)));
+        let html = page(&measured.runs(), Vec::new(), judge::all(&measured)).html();
+        let (above, below) = html.split_once("Verdicts").unwrap();
+        assert!(above.contains("one server, 1, 40/s is invalid: out late; give it a core."));
+        assert!(below.contains(">INVALID</td>") && below.contains("could not be judged."));
+    }
+
+    #[test]
+    fn many_invalid_slices_are_told_of_by_their_number() {
+        let mut measured = measured(&record(40, 38.4, 40.0));
+        measured.failover = vec![late(record(100, 70.0, 90.0)); 70];
+        let faults = faults(&measured.runs());
+        assert_eq!(faults.len(), FAULTS + 1);
+        assert_eq!(faults[FAULTS], "60 more runs are invalid; --json has them all.");
+    }
+}
