@@ -85,11 +85,9 @@ fn lines(record: &CapacityRecord) -> Vec<(&'static str, String)> {
             format!("; together they spent {:.0} % of what it allows", 100.0 * share)
         });
         let (passed, trials) = (at.passed, at.trials);
-        let seconds = at.lasted.as_secs_f64();
-        let rate = per_second(at.rate);
-        let runs = format!(
-            "{passed} of {trials} long trials at {rate} met it, {seconds:.0} s in all{share}"
-        );
+        let (lasted, rate) = (seconds(at.lasted), per_second(at.rate));
+        let runs =
+            format!("{passed} of {trials} long trials at {rate} met it, {lasted} s in all{share}");
         lines.push(("confirmed", runs));
     }
     if let Some(bound) = record.accepted.as_ref().filter(|_| record.found.is_none()) {
@@ -154,13 +152,20 @@ fn interval(found: &LoadLine) -> String {
 }
 
 fn told(bound: &Bound) -> String {
-    let (met, breached) = (bound.met.as_secs_f64(), bound.breached.as_secs_f64());
-    let whole = met + breached;
     format!(
-        "{}: {} ({breached:.0} of {whole:.0} s breached)",
+        "{}: {} ({} of {} s breached)",
         per_second(bound.rate),
-        criteria(&bound.criteria)
+        criteria(&bound.criteria),
+        seconds(bound.breached),
+        seconds(bound.met + bound.breached),
     )
+}
+
+/// Whole seconds; tenths below ten of them, for trials may last less than one.
+fn seconds(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let decimals = usize::from(seconds > 0.0 && seconds < 9.95);
+    format!("{seconds:.decimals$}")
 }
 
 fn criteria(criteria: &[Criterion]) -> String {
@@ -213,7 +218,7 @@ fn tried(record: &CapacityRecord) -> Table {
             Cell::Text(per_second(tried.rate)),
             Cell::Text(tried.trials.to_string()),
             Cell::Text(tried.passed.to_string()),
-            Cell::Text(format!("{:.0} s", tried.lasted.as_secs_f64())),
+            Cell::Text(format!("{} s", seconds(tried.lasted))),
             if share.is_some_and(|share| share <= 1.0) {
                 Cell::Good(spent + mark)
             } else {
@@ -272,6 +277,21 @@ mod tests {
         let table = ladder(&[rung(0)]).to_string();
         assert!(!table.contains(" ms"), "{table}");
         assert!(ladder(&[rung(1)]).to_string().contains("38.0 ms"));
+    }
+
+    #[test]
+    fn trials_of_half_a_second_did_not_last_none() {
+        let half = Duration::from_millis(500);
+        let bound = Bound {
+            rate: Rate::per_sec(10),
+            met: Duration::ZERO,
+            breached: half,
+            criteria: Vec::new(),
+        };
+        assert!(told(&bound).contains("(0.5 of 0.5 s breached)"), "{}", told(&bound));
+        let bound = Bound { met: half * 40, breached: Duration::ZERO, ..bound };
+        assert!(told(&bound).contains("(0 of 20 s breached)"), "{}", told(&bound));
+        assert_eq!(seconds(Duration::from_millis(9_960)), "10");
     }
 
     #[test]
