@@ -24,7 +24,7 @@ mod timeline;
 use loadline_measure::record::{Arrivals, LoadModel, LoadRecord, Record, StudyRun};
 
 use crate::{
-    figures::per_second,
+    figures::{per_second, utc},
     page::{Block, Page, Section},
     plot::{PlotError, picture::Picture},
 };
@@ -71,8 +71,14 @@ pub fn runs_page(title: &str, records: &[Named]) -> Result<Page, PlotError> {
             Record::Ranking(record) => sections.push(ranking::section(name, record)?),
             Record::Study(record) => sections.extend(study::sections(record)?),
             Record::Capacity(record) => sections.push(capacity::section(name, record)?),
-            Record::Probe(record) => sections.push(probe::section(name, record)?),
-            Record::Resources(record) => sections.push(resources::section(name, record)?),
+            Record::Probe(record) => {
+                let section = probe::section(name, record)?;
+                sections.push(dated(section, record.started_unix_ms));
+            }
+            Record::Resources(record) => {
+                let section = resources::section(name, record)?;
+                sections.push(dated(section, record.started_unix_ms));
+            }
             Record::Comparison(record) => sections.push(comparison::section(name, record)),
             Record::Formula(record) => sections.push(formula::section(name, record)?),
         }
@@ -146,6 +152,14 @@ fn run(named: &Named) -> Option<Run<'_>> {
 
 fn text(text: impl Into<String>) -> Block {
     Block::Text(text.into())
+}
+
+/// A section that begins with when its record began, if that says so.
+fn dated(mut section: Section, unix_ms: u64) -> Section {
+    if unix_ms > 0 {
+        section.blocks.insert(0, text(format!("Began {}.", utc(unix_ms))));
+    }
+    section
 }
 
 fn part(heading: impl Into<String>, blocks: Vec<Block>) -> Section {

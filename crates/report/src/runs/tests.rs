@@ -2,8 +2,9 @@
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::{
-    Bin, Criterion, Fault, Latency, Moment, ObjectiveRecord, Outcomes, Phases, PlanRecord,
-    PlannedCase, PlannedGroup, RunCount, Spread, Spreads,
+    Bin, ComparedRun, ComparisonRecord, Criterion, Fault, Latency, Moment, ObjectiveRecord,
+    Outcomes, Phases, PlanRecord, PlannedCase, PlannedGroup, ProbeRecord, ResourceRecord, RunCount,
+    Spread, Spreads,
 };
 
 use super::*;
@@ -183,6 +184,24 @@ fn a_simulated_run_began_at_no_time() {
     assert!(!shown.contains("1970"));
     let real = LoadRecord { started_unix_ms: 1_795_233_600_000, ..load(100, 50) };
     assert!(html(&[named("real", real)]).contains("2026-11-21"));
+}
+
+#[test]
+fn probes_resources_and_comparisons_say_when_they_began() {
+    let records = |started_unix_ms| {
+        let run = ComparedRun { started_unix_ms, ..ComparedRun::default() };
+        let probe = ProbeRecord { started_unix_ms, ..ProbeRecord::default() };
+        let resources = ResourceRecord { started_unix_ms, ..ResourceRecord::default() };
+        let comparison = ComparisonRecord { a: run.clone(), b: run, ..ComparisonRecord::default() };
+        [Record::Probe(probe), Record::Resources(resources), Record::Comparison(comparison)]
+    };
+    for (record, times) in records(1_795_233_600_000).into_iter().zip([1, 1, 2]) {
+        let html = html(&[Named { name: "dated".into(), record }]);
+        assert_eq!(html.matches("2026-11-21").count(), times, "{html}");
+    }
+    for record in records(0) {
+        assert!(!html(&[Named { name: "undated".into(), record }]).contains("1970"));
+    }
 }
 
 #[test]
