@@ -313,6 +313,8 @@ at_most = 1
     let conditions = Conditions { rows, ..Conditions::default() };
     let record = judge(&study, conditions, vec![run("loadline", 10, 1, 500.0)]);
     assert_eq!(findings(&record)["ratio"], StudyFinding::Shown);
+    let ratio = lab(&record).figures.iter().find(|figure| figure.name == "ratio").unwrap();
+    assert_eq!(ratio.reason, "`at_10@haproxy` was not measured");
 }
 
 #[test]

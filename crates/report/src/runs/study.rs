@@ -173,6 +173,9 @@ fn check_table(lab: &StudyLab) -> Table {
 }
 
 fn draw(lab: &StudyLab, plot: &StudyPlot) -> Result<Vec<Block>, PlotError> {
+    if is_empty(lab, plot) {
+        return Ok(Vec::new());
+    }
     let drawn = match plot.kind {
         StudyPlotKind::Curve => vec![curve(plot)?],
         StudyPlotKind::Bars | StudyPlotKind::Beside => vec![bars(plot)?],
@@ -180,6 +183,16 @@ fn draw(lab: &StudyLab, plot: &StudyPlot) -> Result<Vec<Block>, PlotError> {
         StudyPlotKind::Time => return over_time(lab, plot),
     };
     Ok(drawn.into_iter().map(picture).collect())
+}
+
+/// Whether nothing was measured or published of what it is to show.
+fn is_empty(lab: &StudyLab, plot: &StudyPlot) -> bool {
+    match plot.kind {
+        StudyPlotKind::Curve | StudyPlotKind::Bars | StudyPlotKind::Beside => {
+            plot.lines.iter().flat_map(|line| &line.points).all(|(_, value)| value.is_none())
+        }
+        StudyPlotKind::Series | StudyPlotKind::Time => shown(lab, plot).is_empty(),
+    }
 }
 
 fn curve(plot: &StudyPlot) -> Result<Picture, PlotError> {
@@ -457,6 +470,19 @@ mod tests {
             assert!(html.contains(part) || html.contains(&part.replace("&#39;", "'")), "{part}");
         }
         assert_eq!(html.matches("<svg").count(), 6, "three pictures in two widths");
+    }
+
+    #[test]
+    fn a_picture_without_data_is_left_out() {
+        let mut record = record();
+        let lab = record.lab.as_mut().unwrap();
+        for plot in &mut lab.plots {
+            let points = plot.lines.iter_mut().flat_map(|line| &mut line.points);
+            points.for_each(|(_, value)| *value = None);
+        }
+        lab.plots.push(StudyPlot { kind: StudyPlotKind::Series, ..StudyPlot::default() });
+        let html = study_page(&record).unwrap().html();
+        assert!(!html.contains("<svg") && !html.contains(PICTURES), "{html}");
     }
 
     #[test]

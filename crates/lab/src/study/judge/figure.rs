@@ -332,11 +332,11 @@ impl<'b> FigureEvaluator<'b> {
     }
 
     /// What a name in a formula stands for.
-    fn value(&self, name: &str, row: &str, depth: usize) -> Result<f64, String> {
+    fn value(&self, whole: &str, row: &str, depth: usize) -> Result<f64, String> {
         if depth > DEPTH {
-            return Err(format!("`{name}` is worked out from itself"));
+            return Err(format!("`{whole}` is worked out from itself"));
         }
-        let (name, row) = name.split_once('@').unwrap_or((name, row));
+        let (name, row) = whole.split_once('@').unwrap_or((whole, row));
         let published = name.strip_prefix("published.");
         let bare = published.unwrap_or(name);
         let entry = self.entry(bare).ok_or_else(|| format!("there is no figure `{bare}`"))?;
@@ -348,7 +348,8 @@ impl<'b> FigureEvaluator<'b> {
         match found.reading {
             Some(Reading::Number(number)) => Ok(number),
             Some(Reading::Text(text)) => Err(format!("`{bare}` is `{text}`, not a number")),
-            None => Err(format!("`{bare}` was not measured: {}", found.reason)),
+            None if found.reason.is_empty() => Err(format!("`{whole}` was not measured")),
+            None => Err(format!("`{whole}` was not measured: {}", found.reason)),
         }
     }
 }
