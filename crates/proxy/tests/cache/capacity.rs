@@ -13,13 +13,14 @@ use loadline_core::{
     decide::ending::Ending,
     fleet::{CacheLimits, Capacity, Fleet},
     rules::Routes,
+    state::Cache,
     time::Duration,
     units::Bytes,
 };
 
 use crate::support::{
-    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, until_closed,
-    wait_until,
+    HINTS, Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status,
+    until_closed, wait_until, waits,
 };
 
 /// A server that answers `/slow` each time it is let, and everything else at once: stale from the
@@ -138,7 +139,6 @@ fn what_is_stored_survives_a_reload_and_leaves_where_its_memory_shrinks() {
     let origin = Origin::answering(fresh(&"x".repeat(50_000)));
     let proxy = Proxy::before(&origin);
     (0..20).for_each(|number| drop(proxy.get(&format!("/{number}"), "")));
-    wait_until(|| proxy.cache().fetches == 0, "the last is stored");
     let before = proxy.cache();
     proxy.runtime.reload(fleet(origin.address)).unwrap();
     for number in 0..20 {
@@ -148,12 +148,15 @@ fn what_is_stored_survives_a_reload_and_leaves_where_its_memory_shrinks() {
     let mut smaller = fleet(origin.address);
     smaller.edge.cache = CacheLimits { memory: Bytes::new(500_000), ..smaller.edge.cache };
     proxy.runtime.reload(smaller).unwrap();
-    wait_until(|| proxy.cache().memory_bytes == 500_000, "the limit is obeyed");
+    let obeyed = |cache: Cache| {
+        // What is still on its way to a client takes room that nothing new can have.
+        cache.memory_bytes == 500_000 && cache.bytes <= 500_000 && cache.sending_bytes == 0
+    };
+    wait_until(|| obeyed(proxy.cache()), "the limit is obeyed");
     let after = proxy.cache();
-    assert!(after.bytes <= 500_000 && after.objects >= 5, "{after:?}");
+    assert!(after.objects >= 5, "{after:?}");
     // A response of 50 kB is within what one may take of it still.
     assert_eq!(body(&proxy.get("/new", "")).len(), 50_000);
-    wait_until(|| proxy.cache().fetches == 0, "it is stored");
     let again = proxy.get("/new", "");
     assert!(status(&again).starts_with("loadline; hit"), "{}", status(&again));
 }
@@ -163,18 +166,16 @@ fn who_waits_for_a_fetch_during_a_reload_gets_what_it_brings() {
     let (tell, told): (Sender<()>, Receiver<()>) = channel();
     let told = Mutex::new(told);
     let origin = Origin::new(move |stream, _, _| {
+        send(stream, HINTS);
         told.lock().unwrap().recv().unwrap();
         send(stream, fresh("hello"));
     });
     let proxy = Proxy::before(&origin);
     let mut early = proxy.begin(&get("/a", ""));
-    origin.wait_for(1);
+    waits(&mut early);
     proxy.runtime.reload(fleet(origin.address)).unwrap();
     let mut late = proxy.begin(&get("/a", ""));
-    wait_until(
-        || proxy.runtime.tallies().listeners.values().any(|it| it.accepted >= 2),
-        "the second client",
-    );
+    waits(&mut late);
     tell.send(()).unwrap();
     for client in [&mut early, &mut late] {
         assert_eq!(body(&until_closed(client)), "hello");
@@ -187,16 +188,13 @@ fn a_drain_waits_for_those_who_wait_for_a_fetch() {
     let (tell, told): (Sender<()>, Receiver<()>) = channel();
     let told = Mutex::new(told);
     let origin = Origin::new(move |stream, _, _| {
+        send(stream, HINTS);
         told.lock().unwrap().recv().unwrap();
         send(stream, fresh("hello"));
     });
     let proxy = Proxy::before(&origin);
     let mut clients: Vec<_> = (0..10).map(|_| proxy.begin(&get("/a", ""))).collect();
-    origin.wait_for(1);
-    wait_until(
-        || proxy.runtime.tallies().listeners.values().any(|it| it.accepted >= 10),
-        "all clients",
-    );
+    clients.iter_mut().for_each(waits);
     let Proxy { runtime, address } = proxy;
     let stopping = thread::spawn(move || runtime.stop(Duration::from_secs(10)));
     wait_until(|| TcpStream::connect(address).is_err(), "nobody new is let in");
@@ -210,14 +208,17 @@ fn a_drain_waits_for_those_who_wait_for_a_fetch() {
 
 #[test]
 fn a_drain_that_is_over_frees_those_who_wait_for_a_fetch() {
-    let (origin, _tell) = blockable("");
+    let (_tell, told): (Sender<()>, Receiver<()>) = channel();
+    let told = Mutex::new(told);
+    let origin = Origin::new(move |stream, _, _| {
+        send(stream, HINTS);
+        if told.lock().unwrap().recv().is_err() {
+            drop(stream.shutdown(Shutdown::Both));
+        }
+    });
     let proxy = Proxy::before(&origin);
     let mut clients: Vec<_> = (0..5).map(|_| proxy.begin(&get("/slow", ""))).collect();
-    origin.wait_for(1);
-    wait_until(
-        || proxy.runtime.tallies().listeners.values().any(|it| it.accepted >= 5),
-        "all clients",
-    );
+    clients.iter_mut().for_each(waits);
     let tallies = proxy.runtime.stop(Duration::from_millis(100));
     for client in &mut clients {
         let answer = until_closed(client);

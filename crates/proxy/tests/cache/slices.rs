@@ -189,6 +189,7 @@ fn conditions_and_heads_are_answered_from_the_first_slice() {
     let origin = origin();
     let proxy = before(&origin);
     proxy.get("/a", "Range: bytes=0-9\r\n");
+    wait_until(|| proxy.cache().objects == 1, "the rest of the slice is stored");
     assert!(proxy.get("/a", "If-None-Match: \"1\"\r\n").starts_with("HTTP/1.1 304 "));
     let behind = proxy.get("/a", "Range: bytes=4500-\r\n");
     assert!(behind.starts_with("HTTP/1.1 416 "), "{behind}");
@@ -390,6 +391,8 @@ fn a_response_that_has_begun_waits_for_room_and_is_not_cut() {
         Capacity { max_in_flight: Some(1), ..Capacity::default() };
     let proxy = Proxy::of(fleet);
     proxy.get("/a", "Range: bytes=0-9\r\n");
+    let in_flight = || proxy.runtime.handle().state().services[0].groups[0].load.in_flight;
+    wait_until(|| in_flight() == 0, "the rest of the slice has come");
     let mut slow = proxy.begin(&get("/slow", "Range: bytes=0-9\r\n"));
     origin.wait_for(2);
     let mut waits = proxy.begin(&get("/a", ""));

@@ -88,6 +88,15 @@ pub(crate) fn fresh(body: &str) -> String {
     response("Cache-Control: max-age=60\r\n", body)
 }
 
+/// An interim response: who gets it waits for the fetch that brought it.
+pub(crate) const HINTS: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
+
+/// Reads `HINTS`: the request of this client waits for the fetch from then on.
+pub(crate) fn waits(client: &mut TcpStream) {
+    let hints = head(client).expect("an interim response");
+    assert!(hints.starts_with("HTTP/1.1 103 "), "{hints}");
+}
+
 /// A rule for every path that caches like this.
 pub(crate) fn rule(caching: Caching) -> Rule {
     Rule {

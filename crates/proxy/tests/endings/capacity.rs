@@ -132,10 +132,16 @@ fn what_waits_is_served_in_turn_and_never_more_than_the_limit_at_once() {
     proxy.expect(Ending::Complete, 20);
 }
 
+/// How many requests have waited.
+fn queued(proxy: &Proxy) -> u64 {
+    let services = proxy.runtime.tallies().services;
+    services.get("web").map_or(0, |it| it.counters[ServiceCounter::Queued])
+}
+
 #[test]
 fn the_queue_has_a_length_and_a_time() {
     let gate = Gate::new();
-    let proxy = Proxy::of(limited(&gate, queue(SHORT, 1)));
+    let proxy = Proxy::of(limited(&gate, queue(Duration::from_secs(1), 1)));
     let held = [asking(&proxy), asking(&proxy)];
     gate.holds(2);
     let rest: Vec<_> = (0..2).map(|_| asking(&proxy)).collect();
@@ -163,9 +169,7 @@ fn the_access_log_has_how_long_a_request_waited_that_never_got_out_of_the_queue(
         let mut clients = vec![asking(&proxy), asking(&proxy)];
         gate.holds(2);
         clients.push(asking(&proxy));
-        let services = || proxy.runtime.tallies().services;
-        let queued = || services().get("web").map_or(0, |it| it.counters[ServiceCounter::Queued]);
-        wait_until(|| queued() == 1, "the third to wait");
+        wait_until(|| queued(&proxy) == 1, "the third to wait");
         if timeout == SHORT {
             proxy.expect(Ending::QueueTimeout, 1);
         }
@@ -190,7 +194,7 @@ fn a_client_that_leaves_the_queue_makes_room() {
     gate.holds(2);
     let mut leaving = TcpStream::connect(proxy.address).unwrap();
     leaving.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    wait_until(|| proxy.get().starts_with("HTTP/1.1 503 "), "the queue to be full");
+    wait_until(|| queued(&proxy) == 1, "the queue to be full");
     drop(leaving);
     let left = || proxy.runtime.tallies().count(Ending::ClientGone) == 1;
     wait_until(left, "the client to be missed");

@@ -140,9 +140,11 @@ fn curl_reads_what_each_algorithm_makes_of_bodies_of_every_framing() {
                 assert!(body == text, "{what}: {} bytes", body.len());
             }
         }
-        let tally = &proxy.runtime.tallies().services["web"].counters;
-        let input = tally[ServiceCounter::CompressionInput];
-        assert_eq!(input, 9 * text.len() as u64);
+        let tally = || proxy.runtime.tallies().services["web"].counters;
+        let input = 9 * text.len() as u64;
+        wait_until(|| tally()[ServiceCounter::CompressionInput] >= input, "the last to be counted");
+        let tally = tally();
+        assert_eq!(tally[ServiceCounter::CompressionInput], input);
         assert!(tally[ServiceCounter::CompressionOutput] * 4 < input);
     }
 }

@@ -123,7 +123,8 @@ fn rule(sources: &[&str], limit: Option<RateLimit>, action: Action) -> Rule {
 #[test]
 fn rules_and_limits_are_for_the_client_behind_a_trusted_proxy() {
     let forbidden = DirectResponse { status: 403, headers: vec![], body: "no".into() };
-    let limit = RateLimit { rate: Rate::per_sec(1), burst: 1, by: LimitKey::Client, keys: 1_000 };
+    let limit =
+        RateLimit { rate: Rate::milli_per_sec(1), burst: 1, by: LimitKey::Client, keys: 1_000 };
     let rules = vec![
         rule(&["192.0.2.0/24"], None, Action::Respond(forbidden)),
         rule(&[], Some(limit), Action::Service(Split::all(0))),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use loadline_core::{
-    decide::ending::Ending,
+    decide::{census::Condition, ending::Ending},
     fleet::{Edge, Fleet, Group, Listener, Server, Service},
     time::Duration,
 };
@@ -22,8 +22,8 @@ use socket2::{Domain, Socket, Type};
 /// Longer than anything takes that goes right.
 pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(5);
 
-/// A short limit for what is meant to run into it.
-pub(crate) const SHORT: Duration = Duration::from_millis(200);
+/// A short limit for what is meant to run into it, and that nothing else does on a busy machine.
+pub(crate) const SHORT: Duration = Duration::from_millis(500);
 
 /// A response of two bytes.
 pub(crate) const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -145,6 +145,13 @@ impl Proxy {
         assert_eq!(others.count(), 0, "{counted:?}");
         assert_eq!(tallies().count(ending), count);
     }
+}
+
+/// Waits until this server of the only group is ejected in what requests go by.
+pub(crate) fn ejected(proxy: &Proxy, server: usize) {
+    let state = || proxy.runtime.handle().state();
+    let condition = || state().services[0].groups[0].servers[server].condition;
+    wait_until(|| condition() == Condition::Ejected, "the ejection");
 }
 
 /// Waits, within patience, for a condition.

@@ -20,7 +20,10 @@ use loadline_core::{
     fleet::{Compression, HttpVersion},
     units::Rate,
 };
-use tokio::time::timeout;
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 
 use crate::{
     frames::{ACK, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, Raw, SETTINGS},
@@ -32,13 +35,16 @@ use crate::{
 const MOMENT: StdDuration = StdDuration::from_millis(200);
 
 /// What a server has seen of its streams.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Seen {
     reset: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
+    /// A permit for each response that its client has.
+    answered: Arc<Semaphore>,
 }
 
-/// A server whose responses have a length, and end a moment later, with trailers at one path.
+/// A server whose responses have a length, and end a moment after their clients have them, with
+/// trailers at one path.
 fn ending_late(seen: &Seen) -> Scripted {
     let seen = seen.clone();
     Scripted::new(move |mut asked: Asked| {
@@ -53,9 +59,16 @@ fn ending_late(seen: &Seen) -> Scripted {
             if !is_head {
                 stream.send_data(body.into(), false).unwrap();
             }
-            if timeout(MOMENT, poll_fn(|cx| stream.poll_reset(cx))).await.is_ok() {
-                seen.reset.fetch_add(1, Relaxed);
-                return;
+            let late = async {
+                seen.answered.acquire().await.unwrap().forget();
+                sleep(MOMENT).await;
+            };
+            tokio::select! {
+                () = late => {}
+                _ = poll_fn(|cx| stream.poll_reset(cx)) => {
+                    seen.reset.fetch_add(1, Relaxed);
+                    return;
+                }
             }
             match asked.request.uri().path() {
                 "/trailers" => stream.send_trailers(HeaderMap::new()).unwrap(),
@@ -68,7 +81,8 @@ fn ending_late(seen: &Seen) -> Scripted {
 
 #[tokio::test]
 async fn a_response_whose_end_comes_in_a_frame_of_its_own_is_whole_for_its_server_too() {
-    let seen = Seen::default();
+    let [reset, ended] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let seen = Seen { reset, ended, answered: Arc::new(Semaphore::new(0)) };
     let server = ending_late(&seen);
     let mut fleet = server.fleet();
     fleet.services[0].compression = Some(Compression::default());
@@ -84,12 +98,13 @@ async fn a_response_whose_end_comes_in_a_frame_of_its_own_is_whole_for_its_serve
         (Method::GET, "compressed", "gzip", 1),
         (Method::HEAD, "head", "identity", 0),
     ] {
+        // A client waits for no end: the server sends it behind this.
         let answer = client.ask(ask(method, path, accepted)).await.unwrap();
+        seen.answered.add_permits(1);
         assert_eq!(answer.status, 200);
         assert!(answer.body.len() >= least, "{path}: {} bytes", answer.body.len());
         assert_eq!(answer.headers.contains_key("content-encoding"), path == "compressed");
     }
-    assert!(seen.ended.load(Relaxed) < 4, "a client waits for no end");
     let all = seen.clone();
     let over = move || all.ended.load(Relaxed) + all.reset.load(Relaxed) == 4;
     tokio::task::spawn_blocking(|| wait_until(over, "the ends")).await.unwrap();

@@ -4,6 +4,7 @@ use std::{
     future::poll_fn,
     io::Write as _,
     net::{Ipv4Addr, TcpStream},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -14,9 +15,10 @@ use loadline_core::{
     fleet::{PolicyKind, ProxyVersion, Retry, Server, UnderscoreHeaders},
     units::Ratio,
 };
+use tokio::sync::Notify;
 
 use crate::support::{
-    FullResponse, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing,
+    FullResponse, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing, until,
 };
 
 #[tokio::test]
@@ -114,14 +116,20 @@ async fn a_put_whose_body_comes_in_a_frame_of_its_own_is_answered_by_another_ser
 
 #[tokio::test]
 async fn a_get_with_a_body_of_unknown_length_has_all_of_it() {
-    let proxy = Proxy::to(showing("0\r\n\r\n"));
+    let first = Arc::new(Notify::new());
+    let came = first.clone();
+    let proxy = Proxy::to(server(move |mut stream| {
+        let begun = until(&mut stream, "one\r\n").unwrap();
+        came.notify_one();
+        let seen = begun + &until(&mut stream, "0\r\n\r\n").unwrap();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{seen}", seen.len()).unwrap();
+    }));
     let client = proxy.client().await;
     let mut requests = client.requests.clone().ready().await.unwrap();
     let (answer, mut up) = requests.send_request(get(), false).unwrap();
-    for word in ["one", "two"] {
-        up.send_data(Bytes::from_static(word.as_bytes()), false).unwrap();
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    up.send_data(Bytes::from_static(b"one"), false).unwrap();
+    first.notified().await;
+    up.send_data(Bytes::from_static(b"two"), false).unwrap();
     up.send_data(Bytes::new(), true).unwrap();
     let seen = FullResponse::read(answer.await.unwrap()).await.unwrap().text();
     assert!(seen.ends_with("\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"), "{seen}");

@@ -105,10 +105,15 @@ impl Scripted {
         self.connections.load(Relaxed)
     }
 
+    /// Connections that have ended.
+    pub(crate) fn ended(&self) -> usize {
+        self.ended.load(Relaxed)
+    }
+
     /// Sends GOAWAY on every connection that is open, and waits until they have ended.
     pub(crate) fn leave(&self) {
         self.leave.notify_waiters();
-        wait_until(|| self.ended.load(Relaxed) == self.connections(), "connections end");
+        wait_until(|| self.ended() == self.connections(), "connections end");
     }
 }
 

@@ -300,6 +300,7 @@ async fn a_5xx_of_an_http2_server_is_answered_by_another_where_that_is_safe() {
         let answer = client.ask(get()).await.unwrap();
         assert_eq!((answer.status, answer.text().as_str()), (200, "ok"));
     }
+    proxy.expect(Ending::Complete, 10);
     // Each takes the turns of both.
     assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 10);
     assert_eq!((broken.connections(), well.connections()), (1, 1), "a 5xx costs no connection");
@@ -340,9 +341,11 @@ async fn a_stream_that_is_reset_has_a_name_and_the_others_go_on() {
     let cut = down.data().await.unwrap().unwrap_err();
     assert!(cut.is_reset(), "{cut}");
     assert_eq!(client.ask(at("ok")).await.unwrap().text(), "ok");
-    let tallies = proxy.runtime.tallies();
-    let counted = [Ending::Complete, Ending::ServerReset, Ending::ServerCut];
-    assert_eq!(counted.map(|ending| tallies.count(ending)), [2, 1, 1]);
+    let counted = || {
+        let tallies = proxy.runtime.tallies();
+        [Ending::Complete, Ending::ServerReset, Ending::ServerCut].map(|it| tallies.count(it))
+    };
+    wait_until(|| counted() == [2, 1, 1], "each to be counted");
     assert_eq!(server.connections(), 1);
 }
 
@@ -393,7 +396,9 @@ async fn a_connection_without_streams_is_closed_in_time() {
     let proxy = Proxy::of(fleet);
     let client = proxy.client().await;
     assert_eq!(client.ask(get()).await.unwrap().text(), "ok");
-    tokio::time::sleep(SHORT.to_std() * 3).await;
+    let seen = server.clone();
+    let closed = move || wait_until(|| seen.ended() == 1, "the connection to be closed");
+    tokio::task::spawn_blocking(closed).await.unwrap();
     assert_eq!(client.ask(get()).await.unwrap().text(), "ok");
     assert_eq!(server.connections(), 2);
 }

@@ -67,7 +67,8 @@ pub(crate) fn head(stream: &mut TcpStream) -> Option<String> {
     until(stream, "\r\n\r\n")
 }
 
-fn until(stream: &mut TcpStream, end: &str) -> Option<String> {
+/// Reads up to this; none at the end of the stream.
+pub(crate) fn until(stream: &mut TcpStream, end: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0];
     while !bytes.ends_with(end.as_bytes()) {

@@ -16,7 +16,7 @@ use crate::{
         ACK, DATA, END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE,
     },
     scripted::Scripted,
-    support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server},
+    support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server, wait_until},
 };
 
 /// A body of this length that does not look the same everywhere.
@@ -83,8 +83,11 @@ async fn a_client_that_does_not_read_stops_its_server_and_no_other_stream() {
     assert!(came <= 65_535, "{came} bytes came");
     // Windows, buffers of the proxy, and what the kernel keeps for both sides.
     assert!(written.load(Relaxed) < 30_000_000, "{written:?} bytes were written");
-    let tallies = proxy.runtime.tallies();
-    assert_eq!((tallies.count(Ending::ClientTimeout), tallies.count(Ending::Complete)), (1, 1));
+    let counted = || {
+        let tallies = proxy.runtime.tallies();
+        [Ending::ClientTimeout, Ending::Complete].map(|ending| tallies.count(ending))
+    };
+    wait_until(|| counted() == [1, 1], "both to be counted");
 }
 
 /// A server of HTTP/2 that takes no more than 16 KiB of a request until it is told to, and then
