@@ -434,10 +434,11 @@ impl Record {
         self.counted = true;
         self.times.ended = self.worker.shared.clock.now();
         let cells = &self.driver.route.service_context().cells;
-        cells.end(ending, 0);
         cells.nanos.add(self.times.ended.since(self.times.received).as_nanos());
         cells.add(ServiceCounter::Retries, u64::from(self.driver.retries()));
         cells.add(ServiceCounter::Overflowed, u64::from(self.overflow.is_some()));
+        // Last: who sees that it has ended finds all of it counted.
+        cells.end(ending, 0);
         if let Some(log) = &self.worker.shared.log {
             self.log(log, ending);
         }

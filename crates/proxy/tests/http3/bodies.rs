@@ -169,7 +169,7 @@ async fn a_request_that_is_cut_off_in_a_frame_closes_the_connection_and_is_a_bad
         let (mut send, _receive) = open(&client.connection, block).await;
         send.write_all(upload).await.unwrap();
         send.finish().unwrap();
-        let closed = timeout(StdDuration::from_secs(10), client.connection.closed()).await;
+        let closed = timeout(PATIENCE, client.connection.closed()).await;
         let Ok(ConnectionError::ApplicationClosed(closed)) = closed else { panic!("{closed:?}") };
         assert_eq!(closed.error_code, VarInt::from_u32(FRAME_ERROR), "{index}");
         until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;

@@ -173,6 +173,9 @@ async fn what_a_frame_says_is_urgent_goes_first_whatever_the_head_says() {
     until(|| written.load(SeqCst) == 3).await;
     let mut second = ask("/").await;
     until(|| written.load(SeqCst) == 4).await;
+    // Whoever hands on a request that comes now has seen both responses.
+    let _last = ask("/short").await;
+    until(|| written.load(SeqCst) == 5).await;
     relay.is_paused.store(false, SeqCst);
     let mut all = JoinSet::new();
     all.spawn(async move { (1, first.read_to_end(500_000).await.unwrap().len()) });

@@ -4,6 +4,8 @@
 mod clients;
 mod drains;
 mod listeners;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod stops;
 mod succession;
 mod support;

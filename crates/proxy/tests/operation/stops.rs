@@ -18,8 +18,11 @@ use loadline_proxy::{
     telemetry::tally::Tallies,
 };
 
-use crate::support::{
-    Client, PATIENCE, anywhere, fleet, free, listener, occupied, server, tcp, wait_until_refused,
+use crate::{
+    ports::reserved,
+    support::{
+        Client, PATIENCE, anywhere, fleet, listener, occupied, server, tcp, wait_until_refused,
+    },
 };
 
 /// Longer than any test takes.
@@ -65,7 +68,7 @@ fn clients_are_refused_where_the_listener_was_full_when_it_stopped() {
 
 #[test]
 fn who_is_in_the_accept_queue_when_it_stops_is_served() {
-    for door in [listener(free(), 0), tcp(free(), 0)] {
+    for door in [listener(reserved(), 0), tcp(reserved(), 0)] {
         let address = door.bind;
         let bound = Bound::new(with_listeners(&[door]), &mut Inherited::default()).unwrap();
         let mut waiting: Vec<Client> = (0..40).map(|_| Client::to(address)).collect();

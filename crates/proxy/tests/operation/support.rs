@@ -23,11 +23,6 @@ pub(crate) fn anywhere() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// An address that was free a moment ago.
-pub(crate) fn free() -> SocketAddr {
-    TcpListener::bind(anywhere()).unwrap().local_addr().unwrap()
-}
-
 /// A server that answers `GET /NAME` with its name and upgrades whatever asks for it to an echo.
 pub(crate) fn server(name: &'static str) -> SocketAddr {
     let listener = TcpListener::bind(anywhere()).unwrap();
@@ -178,7 +173,7 @@ pub(crate) fn occupied(proxy: &Runtime) -> (Client, Client) {
 }
 
 /// Whether something comes to hold.
-pub(crate) fn becomes(holds: impl Fn() -> bool) -> bool {
+pub(crate) fn becomes(mut holds: impl FnMut() -> bool) -> bool {
     let deadline = std::time::Instant::now() + PATIENCE;
     while std::time::Instant::now() < deadline {
         if holds() {

@@ -1,6 +1,6 @@
 //! CORS: which pages see the responses that no server gives.
 
-use std::{net::TcpListener, sync::Arc};
+use std::sync::Arc;
 
 use loadline_core::{
     fleet::Maintenance,
@@ -12,7 +12,10 @@ use loadline_core::{
     units::{Bytes, Rate},
 };
 
-use crate::support::{Proxy, answer, rule, under};
+use crate::{
+    ports::reserved,
+    support::{Proxy, answer, rule, under},
+};
 
 const VERSIONS: [&str; 2] = ["--http1.1", "--http2-prior-knowledge"];
 
@@ -62,7 +65,7 @@ fn refusing() -> Vec<(&'static str, Rule)> {
 
 #[test]
 fn a_page_sees_the_refusals_of_a_route_as_it_sees_the_responses_of_its_servers() {
-    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = reserved();
     for version in VERSIONS {
         let rules = refusing().into_iter().map(|(_, rule)| rule).collect();
         let proxy = Proxy::beside(rules, away, |_| ());
@@ -98,7 +101,7 @@ fn a_page_sees_the_refusals_of_a_route_as_it_sees_the_responses_of_its_servers()
 
 #[test]
 fn a_page_sees_that_its_service_is_in_maintenance() {
-    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = reserved();
     let rules = vec![shared("/", Action::Service(Split::all(0)))];
     let proxy = Proxy::beside(rules, away, |fleet| {
         fleet.services[0].maintenance =
@@ -111,7 +114,7 @@ fn a_page_sees_that_its_service_is_in_maintenance() {
 
 #[test]
 fn what_a_page_of_the_same_origin_leaves_in_a_browsers_cache_is_good_for_pages_of_others() {
-    let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = reserved();
     let gone = Action::Respond(answer(410, "gone"));
     let for_all = |mut rule: Rule| {
         let cors = rule.cors.as_mut().unwrap();

@@ -10,6 +10,8 @@ mod issuer;
 mod jwt;
 mod mirror;
 mod pages;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod support;
 mod unix_sockets;
 
@@ -91,7 +93,7 @@ fn a_denied_path_stays_denied_however_it_is_written() {
         let told = proxy.get(path);
         assert!(told.starts_with("HTTP/1.1 403 Forbidden\r\n") && told.ends_with("no\n"), "{told}");
     }
-    assert_eq!(proxy.count(Ending::Ruled), 5);
+    proxy.counts(Ending::Ruled, 5);
     assert_eq!(proxy.served(), 0);
 }
 
@@ -279,7 +281,7 @@ fn a_body_over_the_limit_of_its_route_gets_413_however_it_is_framed() {
     assert_eq!(post("/small", chunked, "2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n"), "200");
     assert_eq!(post("/small", chunked, "2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"), "413");
     assert_eq!(post("/large", &counted(5), "abcde"), "200");
-    assert_eq!(proxy.count(Ending::ClientBad), 2);
+    proxy.counts(Ending::ClientBad, 2);
 }
 
 #[test]
@@ -352,7 +354,7 @@ fn a_limit_counts_each_key_and_says_when_to_come_back() {
         assert!(told.starts_with("HTTP/1.1 429 Too Many Requests\r\n"), "{told}");
         assert!(told.contains("Retry-After: 100\r\n"), "{told}");
     }
-    assert_eq!(proxy.count(Ending::Ruled), 2);
+    proxy.counts(Ending::Ruled, 2);
 }
 
 #[test]

@@ -15,7 +15,10 @@ use loadline_core::{
     units::{Bytes, Ratio},
 };
 
-use crate::support::{PATIENCE, Proxy, rule, under, until_closed};
+use crate::{
+    ports::reserved,
+    support::{PATIENCE, Proxy, rule, under, until_closed},
+};
 
 /// Every request goes to `zero`, and a copy to `one`.
 fn mirrored(body_max: u64, in_flight_max: u32) -> Rule {
@@ -168,8 +171,7 @@ fn a_copy_takes_no_place_in_a_queue() {
 
 #[test]
 fn a_service_that_is_down_fails_copies_alone() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let proxy = Proxy::beside(vec![mirrored(0, 9)], nobody, |_| ());
+    let proxy = Proxy::beside(vec![mirrored(0, 9)], reserved(), |_| ());
     assert!(proxy.get("/").ends_with("zero"));
     assert_eq!(proxy.copies(CopyResult::Failed), 1);
     let upgrade = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close, upgrade\r\nUpgrade: x\r\n\r\n";

@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     process::Command,
     thread,
 };
@@ -12,8 +12,9 @@ use loadline_core::{
     fleet::{Fleet, HealthCheck, Probe, Protocol, ProxyVersion},
 };
 
-use crate::support::{
-    PATIENCE, Proxy, SHORT, exactly, fleet, listening, server, service, until_closed,
+use crate::{
+    ports::reserved,
+    support::{PATIENCE, Proxy, SHORT, exactly, fleet, listening, server, service, until_closed},
 };
 
 /// A header of version 2 from 192.0.2.7:4000 to 192.0.2.1:443, with an extension.
@@ -244,9 +245,7 @@ struct Haproxy {
 
 impl Haproxy {
     fn start(bind: &str, option: &str, server: &str) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
+        let address = reserved();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("haproxy.cfg");
         let text = format!(

@@ -6,5 +6,7 @@ mod authority;
 mod introductions;
 mod names;
 mod placement;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod streams;
 mod support;

@@ -88,10 +88,14 @@ fn a_client_may_go_on_after_its_server_has_said_all() {
 #[test]
 fn a_server_that_speaks_first_is_heard_at_once() {
     let proxy = Proxy::to(&[echo("220 ready\r\n")]);
-    let start = Instant::now();
-    assert_eq!(exactly(&mut proxy.connect(), 11), "220 ready\r\n");
-    // Where the kernel held the connection back for its first bytes this would take a second.
-    assert!(start.elapsed() < std::time::Duration::from_millis(700), "{:?}", start.elapsed());
+    let took = || {
+        let start = Instant::now();
+        assert_eq!(exactly(&mut proxy.connect(), 11), "220 ready\r\n");
+        start.elapsed()
+    };
+    // Where the kernel held connections back for their first bytes each would take a second.
+    let least = (0..5).map(|_| took()).min().unwrap();
+    assert!(least < std::time::Duration::from_millis(700), "{least:?}");
 }
 
 #[test]
@@ -286,12 +290,13 @@ fn a_reset_is_passed_on_as_one() {
 #[test]
 fn a_connection_on_which_nothing_happens_is_closed_and_one_on_which_something_does_is_not() {
     let mut fleet = fleet(Protocol::Tcp, vec![service("db", &[echo("")])]);
-    fleet.listeners[0].timeouts.idle = SHORT * 2;
+    let idle = Duration::from_secs(1);
+    fleet.listeners[0].timeouts.idle = idle;
     let proxy = Proxy::of(fleet);
     let mut silent = proxy.connect();
     let mut busy = proxy.connect();
     let start = Instant::now();
-    while start.elapsed() < SHORT.to_std() * 4 {
+    while start.elapsed() < idle.to_std() * 2 {
         busy.write_all(b"x").unwrap();
         exactly(&mut busy, 1);
         thread::sleep(SHORT.to_std() / 8);
@@ -320,7 +325,7 @@ fn a_drain_lets_connections_end_until_its_deadline() {
     for client in [&mut ending, &mut staying] {
         assert_eq!(exactly(client, 5), "hello");
     }
-    let stopped = thread::spawn(move || proxy.runtime.stop(SHORT * 3));
+    let stopped = thread::spawn(move || proxy.runtime.stop(Duration::from_secs(2)));
     ending.write_all(b"still served").unwrap();
     assert_eq!(exactly(&mut ending, 12), "still served");
     ending.shutdown(Shutdown::Write).unwrap();

@@ -16,6 +16,7 @@ use rustls::version::TLS13;
 
 use crate::{
     authority::Authority,
+    ports::reserved,
     support::{connect, fleet, message, start, with},
 };
 
@@ -110,8 +111,7 @@ fn a_cached_answer_says_what_the_listener_says_and_not_what_the_server_said() {
 #[test]
 fn an_answer_for_want_of_a_server_says_it_too() {
     let authority = Authority::new();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (_proxy, address) = start(strict(&authority, nobody));
+    let (_proxy, address) = start(strict(&authority, reserved()));
     let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
     let head = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
     check(&said(&mut client, head), "502");

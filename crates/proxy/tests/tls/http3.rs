@@ -6,6 +6,7 @@ use rustls::version::TLS13;
 
 use crate::{
     authority::Authority,
+    ports::reserved,
     support::{ask, connect, echo, fleet, message, start, with},
 };
 
@@ -26,8 +27,7 @@ fn clients_of_other_versions_are_offered_it_unless_it_is_off() {
 #[test]
 fn what_we_answer_ourselves_offers_it_as_well() {
     let authority = Authority::new();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (_proxy, address) = start(fleet(nobody, with(vec![authority.sign(&["a.test"])])));
+    let (_proxy, address) = start(fleet(reserved(), with(vec![authority.sign(&["a.test"])])));
     let offer = format!("Alt-Svc: h3=\":{}\"; ma=86400\r\n", address.port());
     for (asked, status) in [("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "502"), ("bad\r\n\r\n", "400")] {
         let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");

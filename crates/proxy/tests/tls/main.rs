@@ -8,6 +8,8 @@ mod handed_on;
 mod hsts;
 mod http3;
 mod issued;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod servers;
 mod stops;
 mod support;

@@ -1,11 +1,6 @@
 //! A proxy that ends while clients agree on TLS.
 
-use std::{
-    io::Write as _,
-    net::{TcpListener, TcpStream},
-    thread,
-    time::Instant,
-};
+use std::{io::Write as _, net::TcpStream, thread, time::Instant};
 
 use loadline_core::{fleet::Protocol, time::Duration};
 use loadline_proxy::{listener::inherited::Inherited, runtime::Bound};
@@ -13,6 +8,7 @@ use rustls::version::TLS13;
 
 use crate::{
     authority::Authority,
+    ports::reserved,
     support::{ask, connect, echo, fleet, start, with},
 };
 
@@ -20,7 +16,7 @@ use crate::{
 fn who_is_in_the_accept_queue_when_it_stops_is_served() {
     let authority = Authority::new();
     let mut fleet = fleet(echo(None), with(vec![authority.sign(&["a.test"])]));
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = reserved();
     fleet.listeners[0].bind = free;
     let bound = Bound::new(fleet, &mut Inherited::default()).unwrap();
     let config = authority.client(&[&TLS13], None);
