@@ -1,17 +1,17 @@
 //! `loadline capacity` as people run it: live against workers whose capacity is known.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
+#[path = "../../core/tests/ports/mod.rs"]
+mod ports;
 mod served;
 #[path = "../../core/tests/skipped/mod.rs"]
 mod skipped;
 
-use std::{
-    net::TcpListener,
-    process::{Command, Output},
-};
+use std::process::{Command, Output};
 
 use loadline_measure::record::{CapacityRecord, Document, Purpose, Record, Verdict};
 
+use ports::reserved;
 use served::Worker;
 use skipped::skipped;
 
@@ -144,7 +144,7 @@ fn a_service_that_is_too_slow_at_any_load_exits_with_99() {
 
 #[test]
 fn wrong_usage_is_told_before_anything_is_loaded() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = reserved().to_string();
     for (arguments, told) in [
         (&["--slo", "fast"][..], "p99<300ms"),
         (&[], "--slo"),

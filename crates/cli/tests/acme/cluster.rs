@@ -69,8 +69,10 @@ fn two_edges_that_start_at_once_make_one_order_and_a_third_asks_nobody() {
     let edges = start::<2>(&etcd, &pebble, true);
     let pem = until_all_serve(&edges, None);
     assert_eq!((pebble.orders(), pebble.accounts()), (1, 1), "{}", pebble.log());
-    let issued: u64 = edges.iter().map(|edge| edge.acme()[0]["issued"].as_u64().unwrap()).sum();
-    assert_eq!(issued, 1);
+    let issued = |edge: &Edge| edge.acme()[0]["issued"].as_u64().unwrap();
+    let all_issued = || edges.iter().map(issued).sum::<u64>();
+    until("it is counted", || (all_issued() > 0).then_some(()));
+    assert_eq!(all_issued(), 1);
     let by = stored(&etcd, &pebble, "certificates")["certificate"]["issued_by"].clone();
     for edge in &edges {
         let acme = edge.until(1, |it| it["asking"].is_null());
@@ -192,7 +194,13 @@ fn a_certificate_that_an_edge_has_had_alone_becomes_that_of_all() {
     let (etcd, pebble) = (Etcd::start(), Pebble::start(NONE, &json!({})));
     let mut edges = [1, 2].map(|nth| Edge::of_cluster(nth, &etcd, &pebble, NAMES, true));
     let pem = put_certificate(&edges[0], &pebble, 80);
-    edges.iter_mut().for_each(Edge::begin);
+    // Of two that start at once the other may ask first.
+    edges[0].begin();
+    until("it is everybody's", || {
+        let record = stored(&etcd, &pebble, "certificates");
+        record["certificate"].is_object().then_some(())
+    });
+    edges[1].begin();
     let taken = until("it is taken over", || edges[1].certificate("a.test"));
     assert_eq!((taken, pebble.orders()), (pem, 0), "{}", edges[1].log());
 }

@@ -10,3 +10,5 @@ mod etcd;
 mod many;
 mod one;
 mod pebble;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;

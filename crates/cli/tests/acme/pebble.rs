@@ -3,7 +3,6 @@
 use std::{
     fs,
     io::Write as _,
-    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread::sleep,
@@ -12,6 +11,8 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
+
+use crate::ports::reserved;
 
 /// Pebble and its name server, ended when this is dropped. All names lead to 127.0.0.1.
 pub(crate) struct Pebble {
@@ -34,7 +35,8 @@ impl Pebble {
     pub(crate) fn start(faults: &[(&'static str, &'static str)], keys: &Value) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         write_certificates(folder.path());
-        let [port, management, dns, http_port, tls_port, names] = free_ports();
+        let [port, management, dns, http_port, tls_port, names] =
+            [(); 6].map(|()| reserved().port());
         let at = |port: u16| format!("127.0.0.1:{port}");
         let path = |name: &str| folder.path().join(name).display().to_string();
         let mut pebble = json!({
@@ -208,12 +210,6 @@ fn write_certificates(folder: &Path) {
     let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     fs::write(folder.join("pebble.pem"), params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
     fs::write(folder.join("pebble.key"), key.serialize_pem()).unwrap();
-}
-
-/// Ports that nobody has now, each another.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let sockets = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    sockets.map(|socket| socket.local_addr().unwrap().port())
 }
 
 const ROOT: &str = "/roots/0";

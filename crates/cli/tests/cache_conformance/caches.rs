@@ -2,12 +2,14 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
+
+use crate::ports::reserved;
 
 /// The command of a cache with its own folder, on a port, before a server.
 pub(crate) type Launcher = fn(&Path, u16, SocketAddr) -> Command;
@@ -23,7 +25,7 @@ impl Cache {
     /// Starts a cache before the server at `origin`, and waits until it listens.
     pub(crate) fn start(command: Launcher, origin: SocketAddr) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = free_port();
+        let port = reserved().port();
         let mut command = command(folder.path(), port, origin);
         let log = fs::File::create(folder.path().join("output.log")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
@@ -85,10 +87,6 @@ pub(crate) fn loadline(folder: &Path, port: u16, origin: SocketAddr) -> Command 
     let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
     command.arg("serve").arg(file);
     command
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 const STARTS_WITHIN_TENTHS: u32 = 200;

@@ -7,6 +7,8 @@ mod caches;
 mod dates;
 mod message;
 mod origin;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod run;
 mod script;
 

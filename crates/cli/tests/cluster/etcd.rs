@@ -2,12 +2,13 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
+
+use crate::ports::reserved;
 
 /// Ended when it is dropped.
 pub(crate) struct Etcd {
@@ -112,9 +113,9 @@ impl Drop for Etcd {
     }
 }
 
-/// A port that nobody has now.
+/// A port at which nobody listens unless the test has somebody do so.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    reserved().port()
 }
 
 const READY: &str = "ready to serve client requests";

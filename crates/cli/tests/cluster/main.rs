@@ -12,6 +12,8 @@ mod etcd;
 mod faults;
 mod health;
 mod membership;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod publishing;
 #[path = "../served/mod.rs"]
 mod served;

@@ -13,6 +13,8 @@ mod edge;
 mod etcd;
 mod faults;
 mod members;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod relay;
 #[path = "../cluster/traffic.rs"]
 mod traffic;

@@ -12,6 +12,7 @@ use std::{
 use loadline_measure::record::{Document, LoadRecord, Outcomes, Record, Verdict};
 
 use crate::{
+    ports::reserved,
     runs::{loadline, text},
     served::{Worker, listening},
 };
@@ -153,7 +154,7 @@ fn what_is_wrong_with_an_agent_is_told_and_nothing_is_sent() {
     let (worker, token) = (Worker::start(&[]), token());
     let other = Token::new("fedcba9876543210\n");
     let agent = Agent::start(&other, &[]);
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = reserved().to_string();
     let old = of_another_version();
     let small = Agent::start(&token, &["--max-duration", "2s"]);
     for (name, told) in [

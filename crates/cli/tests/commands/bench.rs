@@ -12,6 +12,8 @@ use std::{
 
 use loadline_measure::record::{Document, LoadModel, LoadRecord, Outcomes, Record, SCHEMA_VERSION};
 
+use crate::ports::reserved;
+
 /// A server that answers every request with ten bytes, until the test ends.
 fn server() -> SocketAddr {
     serve(|_, stream| stream.write_all(ANSWER))
@@ -48,11 +50,6 @@ fn converse(
 }
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nX-Served-By: a\r\nContent-Length: 10\r\n\r\n0123456789";
-
-/// An address where nobody listens.
-fn closed() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
 
 fn bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loadline")).arg("bench").args(arguments).output().unwrap()
@@ -173,8 +170,8 @@ fn a_percentile_is_breached_where_nine_in_ten_time_out_and_the_others_are_fast()
 #[test]
 fn a_server_that_refuses_breaches_every_objective() {
     let refused = Outcomes { connect_refused: 20, ..Outcomes::default() };
-    judge(closed(), "availability>=99%", refused, 99);
-    judge(closed(), "p50<10s", refused, 99);
+    judge(reserved(), "availability>=99%", refused, 99);
+    judge(reserved(), "p50<10s", refused, 99);
 }
 
 #[test]
@@ -293,7 +290,7 @@ fn a_run_under_timeout_prints_what_there_is_when_its_time_is_over() {
 
 #[test]
 fn a_server_that_is_not_there_is_counted_and_no_failure_to_run() {
-    let output = bench(&[&closed().to_string(), "--users", "1", "--requests", "3"]);
+    let output = bench(&[&reserved().to_string(), "--users", "1", "--requests", "3"]);
     let page = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert!(page.contains("connect refused          3"), "{page}");

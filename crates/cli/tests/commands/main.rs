@@ -14,6 +14,8 @@ mod pages;
 mod ping;
 mod pipes;
 mod plan;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod records;
 mod report;
 mod runs;

@@ -2,14 +2,13 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::Path,
     process::{Command, Stdio},
 };
 
 use serde_json::Value;
 
-use crate::served::Worker;
+use crate::{ports::reserved, served::Worker};
 
 /// A worker with 4 cores of 2 ms.
 fn worker() -> Worker {
@@ -60,7 +59,7 @@ fn load_runs_of_every_kind() {
 
 #[test]
 fn a_run_in_which_nothing_went_well() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let closed = reserved().to_string();
     let args = ["bench", &closed, "--json", "--quiet", "--users", "1", "--requests", "3"];
     assert_eq!(fits(&args), "load");
 }

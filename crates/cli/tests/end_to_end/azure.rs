@@ -2,7 +2,7 @@
 //! a store that says whatever Azure can say.
 
 use std::{
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    ports::reserved,
     process::Process,
     stores::{PATIENCE, Scripted, body, curl, error, leaks, object, started, status},
 };
@@ -26,7 +27,7 @@ impl Azurite {
         let root = tempfile::tempdir().unwrap();
         let program = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join("../azurite/node_modules/.bin/azurite-blob");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = reserved().port();
         let process = Command::new(&program)
             .args(["--blobHost", "127.0.0.1", "--blobPort", &port.to_string(), "--silent"])
             .args(["--skipApiVersionCheck", "--disableTelemetry", "--location"])

@@ -14,6 +14,8 @@ mod excess;
 mod maps;
 mod operation;
 mod outage;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod process;
 mod secrets;
 mod service;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use crate::{
+    ports::reserved,
     process::{Process, file, loadline, run},
     tls_servers::{authority, certificate},
 };
@@ -34,7 +35,7 @@ impl Gateway {
     fn with(args: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("site")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = reserved().port();
         let place = format!("127.0.0.1:{port}");
         let mut command = Command::new("versitygw");
         command
