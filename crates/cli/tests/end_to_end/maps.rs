@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::process::{Process, file, run};
+use crate::process::{Process, file, logging, run, until_logged};
 
 #[test]
 fn a_map_decides_a_header_and_redirects_and_is_read_again_at_a_reload() {
@@ -22,7 +22,7 @@ fn a_map_decides_a_header_and_redirects_and_is_read_again_at_a_reload() {
         worker.address
     );
     let path = file("maps.toml", &text);
-    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    let (proxy, log) = logging(&["serve", path.to_str().unwrap()]);
     let head = |path: &str, host: &str| {
         let host = format!("Host: {host}");
         let url = proxy.url(path);
@@ -49,10 +49,10 @@ fn a_map_decides_a_header_and_redirects_and_is_read_again_at_a_reload() {
     // A file that cannot be read changes nothing.
     fs::write(&moved, "/older\n").unwrap();
     proxy.signal("HUP");
+    until_logged(&log, "line 1, column 7");
     assert!(head("/older", "a").contains("location: /newer\r\n"));
-    let log = proxy.terminate().log;
-    assert!(log.contains("line 1, column 7"), "{log}");
-    for path in [moved, path] {
+    proxy.terminate();
+    for path in [moved, path, log] {
         fs::remove_file(path).unwrap();
     }
 }

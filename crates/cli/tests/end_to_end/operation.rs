@@ -6,12 +6,15 @@ use std::{
     net::{TcpListener, TcpStream, UdpSocket},
     os::fd::OwnedFd,
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
 
-use crate::process::{Process, file, loadline, run};
+use crate::{
+    counts::answered,
+    process::{Process, file, loadline, logging, run, until_logged},
+};
 
 fn config(listen: &str, servers: &[&Process]) -> String {
     let servers: Vec<String> = servers.iter().map(|s| format!("\"{}\"", s.address)).collect();
@@ -26,32 +29,40 @@ fn config(listen: &str, servers: &[&Process]) -> String {
 fn a_reload_under_load_drops_nothing_and_a_wrong_file_changes_nothing() {
     let (first, second) = (Process::fixed(), Process::fixed());
     let path = file("reload.toml", &config("127.0.0.1:0", &[&first]));
-    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    let (proxy, log) = logging(&["serve", path.to_str().unwrap()]);
     let url = proxy.url("/");
     let args = ["bench", &url, "--rate", "500", "--duration", "4s", "--json", "--quiet"];
     let count = ["--count-by", "X-Served-By"];
     let mut load = loadline(&[&args[..], &count[..]].concat());
     let load = load.stdout(Stdio::piped()).spawn().unwrap();
-    // Each state of the file is seen in force before the next is written.
+    let start = Instant::now();
+    while answered(&first) == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the load begins");
+    }
+    // Each state of the file is seen in force, or refused, before the next is written.
     for (text, answer) in [
         (config("127.0.0.1:0", &[&second]), &second),
         ("servers = nonsense".to_owned(), &second),
         (config("127.0.0.1:0", &[&first]), &first),
         (config("127.0.0.1:0", &[&second]), &second),
     ] {
+        let wrong = text.contains("nonsense");
         fs::write(&path, text).unwrap();
         proxy.signal("HUP");
         let expected = served_by(&answer.address);
         let seen = (0..2_000).any(|_| served_by(&proxy.address) == expected);
         assert!(seen, "the reload did not come into force");
+        if wrong {
+            until_logged(&log, "nonsense");
+        }
     }
     let record: Value = serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(record["outcomes"]["ok"], 2_000, "{record}");
     let servers = record["by_header"].as_object().unwrap();
     assert_eq!(servers.len(), 2, "both files were in force: {servers:?}");
-    let ended = proxy.terminate();
-    assert!(ended.log.contains("nonsense"), "the wrong file was told: {}", ended.log);
+    proxy.terminate();
     fs::remove_file(path).unwrap();
+    fs::remove_file(log).unwrap();
 }
 
 /// Which worker answers at this address.

@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// A worker or a proxy that is ready; killed where a test fails before it was stopped.
@@ -126,6 +128,27 @@ impl Ended {
         let line = self.log.lines().find(|line| line.contains("stopped")).unwrap();
         let pairs = line.split_whitespace().filter_map(|word| word.split_once('='));
         pairs.filter_map(|(name, count)| Some((name.to_owned(), count.parse().ok()?))).collect()
+    }
+}
+
+/// `loadline` with these arguments, as [`Process::start`] starts it, and the file that it tells into:
+/// for who waits for what it tells.
+pub(crate) fn logging(args: &[&str]) -> (Process, PathBuf) {
+    let log = file("log", "");
+    let told = fs::File::create(&log).unwrap();
+    (Process::telling::<1>(args, told).0, log)
+}
+
+/// Waits until a log has these words.
+pub(crate) fn until_logged(log: &Path, words: &str) {
+    let start = Instant::now();
+    loop {
+        let told = fs::read_to_string(log).unwrap();
+        if told.contains(words) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{words} in {told}");
+        thread::yield_now();
     }
 }
 

@@ -1,6 +1,9 @@
 //! `--to https://...`: servers are verified by the host they are named by, as curl would.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
@@ -67,8 +70,12 @@ fn servers_by_https_prove_the_names_and_addresses_they_are_named_by() {
     ];
     let to: Vec<&str> = urls.iter().flat_map(|url| ["--to", url]).collect();
     let trusting = proxy(&[&to[..], &["--cacert", &ca]].concat(), None);
-    let answers: BTreeSet<String> = (0..12).map(|_| got(&trusting)).collect();
     let expected = ["127.0.0.1 200", "::1 200", "other.test 200"].map(str::to_owned);
+    let (mut answers, start) = (BTreeSet::new(), Instant::now());
+    while answers.len() < expected.len() && start.elapsed() < Duration::from_secs(20) {
+        answers.insert(got(&trusting));
+    }
+    answers.extend((0..6).map(|_| got(&trusting)));
     assert_eq!(answers, BTreeSet::from(expected));
     let system = proxy(&to, Some(&ca));
     assert!((0..6).all(|_| got(&system).ends_with(" 200")), "the system's roots are trusted");

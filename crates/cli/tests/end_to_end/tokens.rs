@@ -16,7 +16,7 @@ use std::{
 use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine as _};
 use rcgen::{KeyPair, PKCS_ED25519, PublicKeyData as _, SigningKey as _};
 
-use crate::process::{Process, file, loadline, run};
+use crate::process::{Process, file, loadline, logging, run, until_logged};
 
 /// A key of Ed25519 that signs tokens.
 struct Signer {
@@ -135,7 +135,7 @@ fn a_key_that_leaves_the_file_is_out_after_a_reload_and_a_new_one_is_in() {
     let (old, new) = (Signer::new("old"), Signer::new("new"));
     let keys = file("jwks.json", &set(&[&old]));
     let path = file("tokens.toml", &config(keys.to_str().unwrap(), &worker.address));
-    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    let (proxy, log) = logging(&["serve", path.to_str().unwrap()]);
     assert_eq!([status(&proxy, &old), status(&proxy, &new)], ["200", "401"]);
     fs::write(&keys, set(&[&new])).unwrap();
     proxy.signal("HUP");
@@ -149,10 +149,12 @@ fn a_key_that_leaves_the_file_is_out_after_a_reload_and_a_new_one_is_in() {
     assert!(!is_right && told.contains("verifies") && told.contains("Ed25519"), "{told}");
     assert!(told.contains("tokens.toml:4:"), "it names the place: {told}");
     proxy.signal("HUP");
+    until_logged(&log, "verifies");
     assert_eq!(status(&proxy, &new), "200");
-    let log = proxy.terminate().log;
-    assert!(log.contains("verifies") && log.contains("Ed25519"), "{log}");
-    for path in [keys, path] {
+    proxy.terminate();
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("Ed25519"), "{told}");
+    for path in [keys, path, log] {
         fs::remove_file(path).unwrap();
     }
 }

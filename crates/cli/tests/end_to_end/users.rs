@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::process::{Process, file, run};
+use crate::process::{Process, file, logging, run, until_logged};
 
 /// Of `Hello world!`, as `openssl passwd` writes it with `-5` and with `-6`.
 const HASHES: [&str; 2] = [
@@ -23,7 +23,7 @@ fn a_user_who_leaves_the_file_is_out_after_a_reload_and_a_new_one_is_in() {
         worker.address
     );
     let path = file("users.toml", &text);
-    let proxy = Process::start(&["serve", path.to_str().unwrap()]);
+    let (proxy, log) = logging(&["serve", path.to_str().unwrap()]);
     let status = |user: &str| {
         let user = format!("{user}:Hello world!");
         let args = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "-u", &user, &proxy.url("/")];
@@ -37,12 +37,13 @@ fn a_user_who_leaves_the_file_is_out_after_a_reload_and_a_new_one_is_in() {
     // A file that cannot be read changes nothing.
     fs::write(&users, "bob:$apr1$r31.....$HqJZimcKQFAMYayBlzkrA/\n").unwrap();
     proxy.signal("HUP");
-    assert_eq!(status("bob"), "200");
-    let log = proxy.terminate().log;
     // The text is wrapped, where depends on the path.
-    assert!(log.contains("line 1:") && log.contains("quick"), "{log}");
-    assert!(!log.contains("HqJZimcK"), "{log}");
-    for path in [users, path] {
+    until_logged(&log, "line 1:");
+    assert_eq!(status("bob"), "200");
+    proxy.terminate();
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("quick") && !told.contains("HqJZimcK"), "{told}");
+    for path in [users, path, log] {
         fs::remove_file(path).unwrap();
     }
 }

@@ -16,25 +16,27 @@ use crate::{clients::python, edge::Edge, load::bench, skipped::skipped};
 
 #[test]
 fn a_flood_of_first_packets_leaves_clients_that_are_there_alone() {
-    let mut edge = Edge::start();
+    let (mut edge, other) = (Edge::start(), Edge::start());
     let Some(initials) = initials(edge.port) else { return skipped("aioquic") };
     let quiet = measure(&edge.url(), || ());
     let (ended, sent) = (AtomicBool::new(false), AtomicU64::new(0));
-    let loaded = thread::scope(|scope| {
+    let (loaded, beside) = thread::scope(|scope| {
+        let beside = scope.spawn(|| measure(&other.url(), || ()));
         let loaded = measure(&edge.url(), || {
             scope.spawn(|| flood(edge.port, &initials, &ended, &sent));
         });
         ended.store(true, Relaxed);
-        loaded
+        (loaded, beside.join().unwrap())
     });
     let sent = sent.load(Relaxed);
-    for ((what, quiet), (_, loaded)) in quiet.iter().zip(&loaded) {
-        let [before, during] = [quiet, loaded].map(|record| record.response.p99);
-        println!("{what}: p99 {before:?}, {during:?} beside {sent} first packets");
+    for (((what, quiet), (_, loaded)), (_, beside)) in quiet.iter().zip(&loaded).zip(&beside) {
+        let [before, during, other] = [quiet, loaded, beside].map(|record| record.response.p99);
+        println!("{what}: p99 {before:?}, {during:?} beside {sent} first packets, {other:?} alone");
         for record in [quiet, loaded] {
             assert_eq!(record.outcomes.ok, record.planned, "{what}: {:?}", record.outcomes);
         }
-        assert!(during < before * 4 + ALLOWED, "{what}");
+        // A machine that is busy otherwise makes those late as well whom nobody floods.
+        assert!(during < before.max(other) * 4 + ALLOWED, "{what}");
     }
     assert!(sent > 100_000, "{sent} first packets were sent");
     edge.assert_sound();
