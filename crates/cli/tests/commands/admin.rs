@@ -21,6 +21,9 @@ fn metrics_are_well_formed_and_agree_with_what_was_sent() {
     for _ in 0..7 {
         assert_eq!(get(&format!("http://{}/", edge.traffic)).status, 200);
     }
+    // A client has its response before the request is counted.
+    let complete = "loadline_requests_total{service=\"web\",ending=\"complete\"}";
+    edge.until("/metrics", |answer| answer.body.contains(&format!("\n{complete} 7\n")));
     let open_metrics = "Accept: application/openmetrics-text; version=1.0.0";
     let text = curl(&["-H", open_metrics, &format!("http://{}/metrics", edge.admin)]).body;
     assert_well_formed(&text);
@@ -28,7 +31,7 @@ fn metrics_are_well_formed_and_agree_with_what_was_sent() {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_else(|| panic!("{name} in {text}")).trim().to_owned()
     };
-    assert_eq!(sample("loadline_requests_total{service=\"web\",ending=\"complete\"}"), "7");
+    assert_eq!(sample(complete), "7");
     assert_eq!(sample("loadline_responses_total{service=\"web\",code=\"2xx\"}"), "7");
     assert_eq!(sample("loadline_request_duration_seconds_count{service=\"web\"}"), "7");
     let labels = format!("{{service=\"web\",group=\"here\",server=\"{}\"}}", worker.place);
@@ -184,11 +187,10 @@ fn changes_need_the_token_hold_until_a_reload_and_are_listed() {
     for _ in 0..4 {
         assert_eq!(get(&format!("http://{}/", edge.traffic)).status, 200);
     }
-    let group = &edge.get("/api/services/web").json()["groups"][0];
-    assert_eq!(
-        (&group["servers"][0]["requests"], &group["servers"][1]["requests"]),
-        (&json!(0), &json!(4))
-    );
+    edge.until("/api/services/web", |answer| {
+        let servers = &answer.json()["groups"][0]["servers"];
+        [&servers[0], &servers[1]].map(|server| &server["requests"]) == [&json!(0), &json!(4)]
+    });
     assert!(edge.get("/api/changes.toml").body.contains("scaler = 0.5"));
 
     let reloaded = edge.post("/api/reload", token, None);
@@ -232,23 +234,26 @@ fn a_server_is_drained_and_put_back_and_a_group_scaled_from_the_command_line() {
         told.contains(&format!("web/here/{}: deadline_s = 30.0, mode = drain", worker.place)),
         "{told}"
     );
-    assert_eq!(traffic(), 503);
+    until("it is drained", || traffic() == 503);
     let (code, told) = loadline(&["activate", &format!("web/{}", worker.place)]);
     assert_eq!(code, Some(0), "{told}");
-    assert_eq!(traffic(), 200);
+    until("it is put back", || traffic() == 200);
     let (code, told) = loadline(&["weight", &worker.place, "3"]);
-    assert_eq!((code, &group()["servers"][0]["weight"]), (Some(0), &json!(3)), "{told}");
+    assert_eq!(code, Some(0), "{told}");
+    until("it has this weight", || group()["servers"][0]["weight"] == 3);
     let (code, told) = loadline(&["scaler", "web/here", "0.5"]);
-    assert_eq!((code, &group()["scaler"]), (Some(0), &json!(0.5)), "{told}");
+    assert_eq!(code, Some(0), "{told}");
+    until("it is scaled", || group()["scaler"] == 0.5);
     let (code, told) = loadline(&["maintenance", "web"]);
     assert_eq!(code, Some(0), "{told}");
     assert!(told.contains("web: maintenance = true; until the next reload"), "{told}");
-    assert_eq!(traffic(), 503);
+    until("it is in maintenance", || traffic() == 503);
     let changes = edge.get("/api/changes").json()["changes"].clone();
     let listed = changes.as_array().unwrap().iter().find(|it| it["maintenance"] == true).unwrap();
     assert_eq!((&listed["service"], &listed["group"]), (&json!("web"), &Value::Null));
     let (code, told) = loadline(&["activate", "web"]);
-    assert_eq!((code, traffic()), (Some(0), 200), "{told}");
+    assert_eq!(code, Some(0), "{told}");
+    until("it is out of maintenance", || traffic() == 200);
     let (code, told) = loadline(&["maintenance", "10.9.9.9:80"]);
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("nothing is called `10.9.9.9:80`"), "{told}");
@@ -314,9 +319,9 @@ fn a_service_that_is_new_has_a_history_without_samples_and_one_that_is_not_there
     let group = format!("[[service.new.group]]\nservers = [{:?}]\n", worker.place);
     edge.append(&group);
     assert_eq!(edge.post("/api/reload", Some(TOKEN), None).status, 200);
+    edge.until("/api/services/new/history", |answer| answer.status == 200);
     let history = edge.get("/api/services/new/history");
-    assert_eq!(history.status, 200, "{}", history.body);
-    assert!(history.json()["samples"].is_array());
+    assert!(history.json()["samples"].is_array(), "{}", history.body);
     assert_eq!(edge.get("/api/services/nobody/history").status, 404);
 }
 
@@ -410,7 +415,7 @@ fn the_dashboard_shows_the_load_line_and_is_renewed_by_itself() {
         assert_eq!(edge.get(part).status, 200, "{part}");
     }
     let mut watcher = Command::new("curl");
-    let watcher = watcher.args(["-sN", "--max-time", "10", &format!("http://{}/live", edge.admin)]);
+    let watcher = watcher.args(["-sN", "--max-time", "30", &format!("http://{}/live", edge.admin)]);
     let mut watcher = watcher.stdout(Stdio::piped()).spawn().unwrap();
     let mut events = BufReader::new(watcher.stdout.take().unwrap()).lines();
     let mut lines = events.by_ref().map(Result::unwrap);
@@ -624,6 +629,14 @@ impl Edge {
             }
             assert!(Instant::now() < deadline, "{path} stays {}: {}", answer.status, answer.body);
         }
+    }
+}
+
+/// Waits ten seconds for it: what is changed comes into force a moment later.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
     }
 }
 

@@ -130,7 +130,8 @@ fn each_form_has_the_lines_that_scripts_look_for() {
 /// Runs 20 requests against `address` and compares what became of them and the exit code.
 fn judge(address: SocketAddr, slo: &str, expected: Outcomes, code: i32) {
     let url = address.to_string();
-    let load = ["-c", "2", "-n", "10", "--timeout", "100ms", "--no-keepalive", "--json"];
+    let timeout = if expected.timeout > 0 { "300ms" } else { "10s" };
+    let load = ["-c", "2", "-n", "10", "--timeout", timeout, "--no-keepalive", "--json"];
     let output = bench(&[&[&*url, "--slo", slo], &load[..]].concat());
     let record = read_record(&output.stdout);
     assert_eq!(record.outcomes, expected, "{slo}");
@@ -160,7 +161,7 @@ fn a_percentile_is_breached_where_nine_in_ten_time_out_and_the_others_are_fast()
     judge(one_in_ten(), "p99<10s", outcomes, 99);
     judge(one_in_ten(), "p50<10s", outcomes, 99);
     let url = one_in_ten().to_string();
-    let line = ["-c", "1", "-n", "10", "--timeout", "100ms", "--no-keepalive", "--slo", "p99<10s"];
+    let line = ["-c", "1", "-n", "10", "--timeout", "300ms", "--no-keepalive", "--slo", "p99<10s"];
     let page = String::from_utf8(bench(&[&[&*url], &line[..]].concat()).stdout).unwrap();
     for part in ["never (9 of 10 failed)", "of all", "a failure as never"] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
@@ -266,11 +267,11 @@ fn an_open_loop_goes_by_stages_or_by_a_file_of_instants() {
 #[test]
 fn a_user_thinks_between_its_requests() {
     let url = server().to_string();
-    let output = bench(&[&url, "-c", "1", "-n", "4", "--think", "50ms", "--json"]);
+    let output = bench(&[&url, "-c", "1", "-n", "4", "--think", "200ms", "--json"]);
     let record = read_record(&output.stdout);
     assert_eq!(record.outcomes.ok, 4);
-    assert!(record.elapsed.as_millis_f64() >= 150.0, "{} for three pauses", record.elapsed);
-    assert!(record.response.p50.as_millis_f64() < 50.0, "the pause is no part of the response");
+    assert!(record.elapsed.as_millis_f64() >= 600.0, "{} for three pauses", record.elapsed);
+    assert!(record.response.p50.as_millis_f64() < 200.0, "the pause is no part of the response");
 }
 
 #[test]
@@ -279,7 +280,7 @@ fn a_run_under_timeout_prints_what_there_is_when_its_time_is_over() {
     let path = file.path().to_str().unwrap();
     let bench = [env!("CARGO_BIN_EXE_loadline"), "bench", &url, "--rate", "100"];
     let mut timeout = Command::new("timeout");
-    timeout.args(["--preserve-status", "1"]).args(bench).args(["--duration", "1m", "-o", path]);
+    timeout.args(["--preserve-status", "3"]).args(bench).args(["--duration", "1m", "-o", path]);
     let output = timeout.output().unwrap();
     let page = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{page}");

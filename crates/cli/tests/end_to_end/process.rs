@@ -131,8 +131,8 @@ impl Ended {
     }
 }
 
-/// `loadline` with these arguments, as [`Process::start`] starts it, and the file that it tells into:
-/// for who waits for what it tells.
+/// `loadline` with these arguments, as [`Process::start`] starts it, and the file that it tells
+/// into: for who waits for what it tells.
 pub(crate) fn logging(args: &[&str]) -> (Process, PathBuf) {
     let log = file("log", "");
     let told = fs::File::create(&log).unwrap();

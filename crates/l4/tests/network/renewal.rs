@@ -2,9 +2,11 @@
 //! address of a client.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     sync::mpsc::channel,
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 use loadline_core::fleet::forwarding::Method;
@@ -47,18 +49,21 @@ impl Network {
         Some(Self { client, balancer, _servers: servers, _hub: hub })
     }
 
-    /// A connection from this port of the client.
+    /// A connection from this port of the client, as soon as that is free.
     fn connect(&self, v6: bool) -> TcpStream {
         let service = SocketAddr::new(at(0, METHODS[0].1, v6), 80);
         let from = SocketAddr::new(at(3, 7, v6), PORT);
         self.client.enter(move || {
             let opened = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let stream = opened.block_on(async {
-                let socket = if v6 { TcpSocket::new_v6() } else { TcpSocket::new_v4() }.unwrap();
-                socket.set_reuseaddr(true).unwrap();
-                socket.bind(from).unwrap();
-                tokio::time::timeout(PATIENCE, socket.connect(service)).await.unwrap().unwrap()
-            });
+            let begun = Instant::now();
+            let stream = loop {
+                match opened.block_on(connect_from(from, service)) {
+                    Err(error) if is_taken(&error) && begun.elapsed() < PATIENCE => {
+                        sleep(Duration::from_millis(10));
+                    }
+                    stream => break stream.unwrap(),
+                }
+            };
             let stream = stream.into_std().unwrap();
             stream.set_nonblocking(false).unwrap();
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -75,6 +80,18 @@ impl Network {
     }
 }
 
+async fn connect_from(from: SocketAddr, service: SocketAddr) -> io::Result<tokio::net::TcpStream> {
+    let socket = if from.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(from)?;
+    tokio::time::timeout(PATIENCE, socket.connect(service)).await?
+}
+
+/// Whether the connection before has not left its port yet.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable)
+}
+
 /// The server that echoes on a connection.
 fn ask(stream: &mut TcpStream) -> u16 {
     stream.write_all(&[7]).unwrap();
@@ -85,7 +102,7 @@ fn ask(stream: &mut TcpStream) -> u16 {
 }
 
 fn break_off(stream: &TcpStream) {
-    rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO)).unwrap();
+    rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }
 
 fn publish(datapath: &mut Datapath, v6: bool, without: &[u16]) {

@@ -138,7 +138,7 @@ fn after_goaway_requests_go_to_a_new_connection() {
 fn a_stream_that_hangs_is_a_timeout() {
     let server = Served::start(Speech::plain_http2(Http2Behaviour::Hang));
     let mut plan = plan(&server, 3, 1);
-    plan.timeout = Duration::from_millis(100);
+    plan.timeout = Duration::from_millis(300);
     assert_eq!(run(&plan).outcomes, Outcomes { timeout: 3, ..Outcomes::default() });
     assert_eq!(server.most_at_once(), 3);
 }
@@ -212,7 +212,7 @@ fn however_many_requests_time_out_their_late_responses_break_no_connection() {
     let server = Server::start(|_, stream| drop(answer_too_late(stream)));
     let mut plan = LoadPlan::closed(&server.url(), 100, Until::Requests(15)).unwrap();
     plan.transport.protocol = Protocol::Http2;
-    plan.timeout = Duration::from_millis(100);
+    plan.timeout = Duration::from_millis(300);
     let record = run(&plan);
     assert_eq!(record.outcomes, Outcomes { timeout: 1_500, ..Outcomes::default() });
     assert_eq!(server.connections(), 1);

@@ -246,7 +246,7 @@ fn every_way_a_stream_or_its_connection_ends_has_a_class() {
     ] {
         let server = Server::start(behaviour);
         let mut plan = plan(server.address, 1, 2);
-        plan.timeout = loadline_core::time::Duration::from_millis(200);
+        plan.timeout = loadline_core::time::Duration::from_millis(500);
         assert_eq!(run(&plan).outcomes, expected, "{behaviour:?}");
     }
 }

@@ -14,7 +14,9 @@ use loadline_load::{LoadPlan, Pattern, Timetable, Until};
 use loadline_measure::record::{Arrivals, LoadModel, LoadRecord, Outcomes};
 
 use crate::{
-    assert_accounts, run,
+    assert_accounts, assert_or_kept,
+    ports::reserved,
+    run,
     server::{Server, read_request, wait_closed},
 };
 
@@ -51,9 +53,8 @@ fn a_closed_loop_ends_with_its_duration_and_its_last_answer() {
 
 #[test]
 fn a_port_that_refuses_does_not_keep_a_closed_loop_from_ending() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let until = Until::Elapsed(Duration::from_millis(50));
-    let record = run(&LoadPlan::closed(&closed.to_string(), 3, until).unwrap());
+    let record = run(&LoadPlan::closed(&reserved().to_string(), 3, until).unwrap());
     assert_eq!(record.outcomes.connect_refused, record.planned);
     assert!(record.planned >= 3);
 }
@@ -61,8 +62,8 @@ fn a_port_that_refuses_does_not_keep_a_closed_loop_from_ending() {
 /// Requests went out on time, or the generator says of itself that it was kept from it. A timer of
 /// whole milliseconds, rounded up, would have a median lag of half of one, and no fault.
 fn assert_prompt(record: &LoadRecord) {
-    let prompt = record.lag.p50 < Duration::from_micros(400);
-    assert!(prompt || !record.generator.faults.is_empty(), "median lag {}", record.lag.p50);
+    let lag = record.lag.p50;
+    assert_or_kept(lag < Duration::from_micros(400), record, &format!("median lag {lag}"));
 }
 
 #[test]
@@ -127,7 +128,8 @@ fn a_stall_shows_in_the_p99_of_an_open_loop_and_hides_from_a_closed_one() {
     let until = Until::Elapsed(Duration::from_secs(1));
     let closed = run(&LoadPlan::closed(&server.url(), 4, until).unwrap());
     assert!(closed.response.max > Duration::from_millis(300), "max {}", closed.response.max);
-    assert!(closed.response.p99 < Duration::from_millis(100), "p99 {}", closed.response.p99);
+    let p99 = closed.response.p99;
+    assert_or_kept(p99 < Duration::from_millis(100), &closed, &format!("p99 {p99}"));
 }
 
 /// The coordinated-omission test: one request stalls the server for 300 ms. Those planned for that
@@ -154,8 +156,9 @@ fn a_stalled_server_does_not_slow_the_schedule_nor_hide_behind_it() {
     assert!(record.response.max >= Duration::from_millis(300), "{}", record.response.max);
     // Thirty requests were planned into the stall; they waited 300, 290, ... 10 ms.
     assert!(record.response.p90 >= Duration::from_millis(150), "p90 {}", record.response.p90);
-    assert!(record.lag.p95 < Duration::from_millis(100), "lag p95 {}", record.lag.p95);
-    assert!(record.elapsed < Duration::from_millis(900), "elapsed {}", record.elapsed);
+    let (lag, elapsed) = (record.lag.p95, record.elapsed);
+    let is_prompt = lag < Duration::from_millis(100) && elapsed < Duration::from_millis(900);
+    assert_or_kept(is_prompt, &record, &format!("lag p95 {lag}, elapsed {elapsed}"));
 }
 
 #[test]
@@ -181,10 +184,9 @@ fn a_generator_at_its_limit_shows_it_in_the_lag() {
 
 #[test]
 fn a_rate_beyond_the_generator_makes_the_run_invalid() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let until = Until::Elapsed(Duration::from_millis(20));
     let rate = Rate::per_sec(1_000_000);
-    let record = run(&LoadPlan::open(&closed.to_string(), rate, until).unwrap());
+    let record = run(&LoadPlan::open(&reserved().to_string(), rate, until).unwrap());
     assert_eq!(record.planned, 20_000, "all are sent, if late");
     let generator = &record.generator;
     assert!(generator.sent_share < 0.9, "{generator:?}");
@@ -210,7 +212,8 @@ fn a_user_thinks_between_an_answer_and_its_next_request() {
     assert_eq!(record.outcomes.ok, 15);
     assert!(record.elapsed >= Duration::from_millis(120), "elapsed {}", record.elapsed);
     // The think time is in no latency, and the generator does not add its own to it.
-    assert!(record.response.p50 < Duration::from_millis(20), "{}", record.response.p50);
+    let p50 = record.response.p50;
+    assert_or_kept(p50 < Duration::from_millis(20), &record, &format!("p50 {p50}"));
     assert_prompt(&record);
     let requests = requests.lock().unwrap();
     for user in 0..3 {
@@ -246,6 +249,7 @@ fn a_run_that_is_ended_cuts_off_what_is_under_way_and_plans_no_more() {
     let until = Until::Elapsed(Duration::from_secs(60));
     let plan = LoadPlan::open(&server.url(), Rate::per_sec(100), until).unwrap();
     let soon = async { tokio::time::sleep(std::time::Duration::from_millis(120)).await };
+    let begun = Instant::now();
     let record = loadline_load::runtime()
         .unwrap()
         .block_on(loadline_load::measure(&plan, |_| (), soon))
@@ -253,13 +257,14 @@ fn a_run_that_is_ended_cuts_off_what_is_under_way_and_plans_no_more() {
     assert_accounts(&record);
     assert!(record.interrupted);
     assert_eq!(record.outcomes.cut_off, record.planned);
-    assert!((1..=40).contains(&record.planned), "planned {}", record.planned);
+    let most = u64::try_from(begun.elapsed().as_millis()).unwrap() / 10 + 2;
+    assert!((1..=most).contains(&record.planned), "planned {} of {most}", record.planned);
 }
 
 #[test]
 fn an_open_loop_uses_few_connections_again_and_again() {
     let server = Server::answering(EMPTY);
-    let plan = LoadPlan::open(&server.url(), Rate::per_sec(500), Until::Requests(100)).unwrap();
-    assert_eq!(run(&plan).outcomes.ok, 100);
-    assert!(server.connections() < 50, "{} connections", server.connections());
+    let plan = LoadPlan::open(&server.url(), Rate::per_sec(500), Until::Requests(500)).unwrap();
+    assert_eq!(run(&plan).outcomes.ok, 500);
+    assert!(server.connections() < 250, "{} connections", server.connections());
 }

@@ -6,6 +6,8 @@ mod http2;
 mod http3;
 mod loops;
 mod outcomes;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 mod routes;
 mod secure;
 mod server;
@@ -31,6 +33,11 @@ fn run(plan: &LoadPlan) -> LoadRecord {
         .unwrap();
     assert_accounts(&measured);
     measured
+}
+
+/// A figure is right, or the generator says of itself that it was kept from its work.
+fn assert_or_kept(is_right: bool, record: &LoadRecord, what: &str) {
+    assert!(is_right || !record.generator.faults.is_empty(), "{what}");
 }
 
 /// What holds for every record, whatever happened.

@@ -10,7 +10,9 @@ use loadline_load::{LoadError, LoadPlan, Outcome, Prober, Protocol, Until};
 use loadline_measure::record::{HostAddress, LoadPlanRecord, Outcomes};
 
 use crate::{
-    one_user, run,
+    assert_or_kept, one_user,
+    ports::reserved,
+    run,
     secure::{Authority, Http2Behaviour, Served, Speech},
     server::{Server, read_request, wait_closed},
 };
@@ -106,14 +108,14 @@ fn a_run_that_is_cancelled_while_its_servers_are_looked_for_ends_at_once() {
         loadline_load::measure(&plan, |_| (), cancel).await.unwrap()
     });
     assert!(record.interrupted && record.planned == 0, "{record:?}");
-    assert!(begun.elapsed() < std::time::Duration::from_millis(900), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
 #[test]
 fn requests_wait_in_turn_for_one_of_few_connections() {
     let server = Server::start(|_, mut stream| {
         while read_request(&mut stream) {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(std::time::Duration::from_millis(50));
             if stream.write_all(EMPTY).is_err() {
                 break;
             }
@@ -125,10 +127,12 @@ fn requests_wait_in_turn_for_one_of_few_connections() {
     let record = run(&plan);
     assert_eq!(record.outcomes, Outcomes { ok: 20, ..Outcomes::default() });
     assert_eq!((server.connections(), record.connections), (2, 2));
-    // Ten turns of 20 ms on each connection, the last of them planned at 19 ms.
-    assert!(record.response.max >= Duration::from_millis(180), "{}", record.response.max);
-    assert!(record.service.p50 < Duration::from_millis(60), "{}", record.service.p50);
-    assert!(record.lag.p50 < Duration::from_millis(20), "the wait is no lag of the generator");
+    // Ten turns of 50 ms on each connection, the last of them planned at 19 ms.
+    assert!(record.response.max >= Duration::from_millis(480), "{}", record.response.max);
+    let [service, response] = [&record.service, &record.response].map(|times| times.p50);
+    assert!(service * 2 < response, "{service} of {response} are the server's");
+    let is_prompt = record.lag.p50 < Duration::from_millis(20);
+    assert_or_kept(is_prompt, &record, "the wait is no lag of the generator");
 }
 
 #[test]
@@ -136,7 +140,7 @@ fn who_waits_too_long_for_a_connection_has_timed_out() {
     let server = Server::start(|_, mut stream| wait_closed(&mut stream));
     let mut plan = LoadPlan::open(&server.url(), Rate::per_sec(1_000), Until::Requests(3)).unwrap();
     plan.transport.connections = Some(1);
-    plan.timeout = Duration::from_millis(100);
+    plan.timeout = Duration::from_millis(300);
     let Outcomes { timeout, connect_timeout, .. } = run(&plan).outcomes;
     // One whose turn comes in its last millisecond runs out of time while it connects.
     assert_eq!(timeout + connect_timeout, 3);
@@ -147,9 +151,9 @@ fn who_waits_too_long_for_a_connection_has_timed_out() {
 fn phases_sum_to_the_whole_of_an_exchange() {
     let server = Server::start(|_, mut stream| {
         while read_request(&mut stream) {
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            std::thread::sleep(std::time::Duration::from_millis(100));
             let begun = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
-            std::thread::sleep(std::time::Duration::from_millis(30));
+            std::thread::sleep(std::time::Duration::from_millis(100));
             if begun.is_err() || stream.write_all(b"b").is_err() {
                 break;
             }
@@ -162,9 +166,10 @@ fn phases_sum_to_the_whole_of_an_exchange() {
         let first = prober.fetch(true).await;
         let phases = [first.dns, first.connect, first.first_byte, first.body];
         let sum = phases.map(Option::unwrap).into_iter().fold(Duration::ZERO, |sum, x| sum + x);
-        assert!(sum <= first.total && first.total.saturating_sub(sum) < Duration::from_millis(25));
-        assert!(first.first_byte >= Some(Duration::from_millis(30)));
-        assert!(first.body >= Some(Duration::from_millis(25)));
+        assert!(sum <= first.total && first.total.saturating_sub(sum) * 4 < first.total);
+        assert!(first.first_byte >= Some(Duration::from_millis(100)));
+        // The first byte may be seen late.
+        assert!(first.body >= Some(Duration::from_millis(50)));
         assert_eq!((first.outcome, first.reused, first.tls), (Ok(200), false, None));
         assert_eq!((first.protocol.as_str(), first.bytes), ("HTTP/1.1", 40));
         let second = prober.fetch(false).await;
@@ -180,7 +185,6 @@ fn a_probe_names_what_is_spoken_and_what_failed() {
     let server = Served::start(Speech::secure(tls, true));
     let mut plan = one_user(&format!("https://{}/", server.address), 1);
     plan.transport.tls.insecure = true;
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     loadline_load::runtime().unwrap().block_on(async {
         let mut prober = Prober::new(&plan).await.unwrap();
         let fetched = prober.fetch(true).await;
@@ -193,7 +197,7 @@ fn a_probe_names_what_is_spoken_and_what_failed() {
         plan.transport.tls.insecure = false;
         let mut verifying = Prober::new(&plan).await.unwrap();
         assert_eq!(verifying.fetch(false).await.outcome, Err(Outcome::BadAnswer));
-        let nobody = one_user(&closed.to_string(), 1);
+        let nobody = one_user(&reserved().to_string(), 1);
         let fetched = Prober::new(&nobody).await.unwrap().fetch(true).await;
         assert_eq!(fetched.outcome, Err(Outcome::ConnectRefused));
     });
