@@ -20,7 +20,7 @@ fn with(fault: Fault) -> Running {
 
 #[tokio::test]
 async fn a_stall_holds_every_answer_until_its_end() {
-    let lasts = Duration::from_millis(300);
+    let lasts = Duration::from_secs(1);
     let worker = with(Fault::Stall { after: Duration::ZERO, lasts });
     let begin = Instant::now();
     assert_eq!(worker.connect().await.ask(GET).await.status, 200);

@@ -170,7 +170,7 @@ async fn what_is_not_there_is_404_and_what_is_not_http_is_400() {
 
 #[tokio::test]
 async fn a_caller_that_has_gone_is_worked_for_and_counted_as_aborted() {
-    let pace = Pace::Cores { cores: NonZeroU32::MIN, service: Duration::from_millis(40) };
+    let pace = Pace::Cores { cores: NonZeroU32::MIN, service: Duration::from_millis(300) };
     let worker = Running::start(Config { pace, ..fixed() });
     let mut gone = worker.connect().await;
     gone.send(GET.as_bytes()).await;
@@ -202,7 +202,7 @@ async fn utilization_is_told_when_asked_for() {
 
 #[tokio::test]
 async fn a_worker_told_to_stop_answers_what_it_has_and_refuses_the_rest() {
-    let pace = Pace::Wait(Duration::from_millis(100));
+    let pace = Pace::Wait(Duration::from_millis(500));
     let worker = Running::start(Config { pace, ..fixed() });
     let address = worker.address;
     let mut idle = worker.connect().await;
@@ -214,7 +214,7 @@ async fn a_worker_told_to_stop_answers_what_it_has_and_refuses_the_rest() {
     assert!(idle.rest().await.is_empty(), "idle connections end at once");
     let answer = busy.answer(Method::Get).await;
     assert_eq!((answer.status, answer.field("connection")), (200, "close"));
-    tokio::time::timeout(StdDuration::from_secs(2), ended).await.unwrap().unwrap().unwrap();
+    tokio::time::timeout(StdDuration::from_secs(10), ended).await.unwrap().unwrap().unwrap();
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
 

@@ -74,7 +74,7 @@ async fn a_machine_that_is_late_gone_or_none_is_told_from_one_that_answers() {
     let gone = machine("us/0");
     let unit = unit(
         &[("asia/0", &hanging), ("emea/0", &other), ("us/0", &gone)],
-        Duration::from_millis(400),
+        Duration::from_millis(900),
     );
     assert_eq!(get(&unit, "/work/us").await.0, 200);
     gone.stop().await;
@@ -83,7 +83,7 @@ async fn a_machine_that_is_late_gone_or_none_is_told_from_one_that_answers() {
     let (status, body) = get(&unit, "/work/emea").await;
     assert!(status == 502 && body.contains("worker machine"), "{status} {body}");
     let (status, body) = get(&unit, "/work/asia").await;
-    assert!(status == 503 && body.contains("no answer in 400ms"), "{status} {body}");
+    assert!(status == 503 && body.contains("no answer in 900ms"), "{status} {body}");
 }
 
 #[tokio::test]
