@@ -141,6 +141,14 @@ impl Fetch {
         self.keys.borrow().iter().rev().flatten().next().cloned()
     }
 
+    /// Marks its end; none if somebody has closed it, since what it brings is not to be stored. It
+    /// is closed once that is stored: who comes meanwhile has to find it or what it has brought.
+    pub(super) fn ended(&self) -> Option<Closed> {
+        let keys = self.keys.borrow();
+        let ended = keys.iter().flatten().map(|key| self.store.ended(key, &self.arrival));
+        ended.reduce(|first, second| first.filter(|_| second.is_some())).flatten()
+    }
+
     /// Lets nobody join any more; none if somebody saw to that before, since what it brings is not
     /// to be stored.
     pub(super) fn close(&self) -> Option<Closed> {

@@ -252,9 +252,10 @@ impl Fetch {
         }
         let begun = match freshened(&self.wanted, stored, exchange, self.epoch) {
             Ok(object) => {
-                if let Some(closed) = self.close() {
+                if let Some(closed) = self.ended() {
                     self.store.store(&self.wanted.url, &object, closed);
                 }
+                self.close();
                 Begun::Stored(object, lines(withheld(exchange.response.fields)))
             }
             Err(_) => {
@@ -330,18 +331,21 @@ impl Fetch {
         }
         let pieces = self.store.kept(self.arrival.finish());
         self.arrival.replace(&pieces);
-        let stored = filling.metadata.and_then(|metadata| Some((metadata, self.close()?)));
-        let Some((metadata, closed)) = stored else { return false };
-        let completed = self.completes(&filling.joining).cloned().or(filling.part);
-        let object = match filling.joining {
-            Joining::Alone => Object::new(filling.response, metadata, pieces, self.epoch),
-            Joining::Nothing => return false,
-            Joining::With(joined) => self.object_of(*joined, &pieces),
-        };
-        let is_stored = self.store.store(&self.wanted.url, &Arc::new(object), closed);
-        if let Some(part) = completed.filter(|_| is_stored) {
-            self.store.forget(&self.wanted.url, &part);
-        }
+        let ended = filling.metadata.and_then(|metadata| Some((metadata, self.ended()?)));
+        let is_stored = ended.is_some_and(|(metadata, closed)| {
+            let completed = self.completes(&filling.joining).cloned().or(filling.part);
+            let object = match filling.joining {
+                Joining::Alone => Object::new(filling.response, metadata, pieces, self.epoch),
+                Joining::Nothing => return false,
+                Joining::With(joined) => self.object_of(*joined, &pieces),
+            };
+            let is_stored = self.store.store(&self.wanted.url, &Arc::new(object), closed);
+            if let Some(part) = completed.filter(|_| is_stored) {
+                self.store.forget(&self.wanted.url, &part);
+            }
+            is_stored
+        });
+        self.close();
         is_stored
     }
 }

@@ -14,7 +14,6 @@ use super::{
     fetch::Via,
     object::Object,
     store::{Key, Store},
-    sweeps::Closed,
 };
 
 /// A response to read from disk, and the fetch it is read for.
@@ -62,7 +61,7 @@ impl Load {
         let is_kept = reserved.is_some();
         match reserved {
             Some(reserved) => self.arrival.reserve(reserved),
-            None => _ = self.close(),
+            None => self.close(),
         }
         self.arrival.begin(Begun::Disk(response.clone(), metadata, is_kept), Via::default());
         let mut at = 0;
@@ -79,16 +78,17 @@ impl Load {
         }
         let pieces = self.store.kept(self.arrival.finish());
         self.arrival.replace(&pieces);
-        if is_kept && let Some(closed) = self.close() {
+        if is_kept && let Some(closed) = self.store.ended(&self.key, &self.arrival) {
             let mut object = Object::new(response, metadata, pieces, epoch);
             object.is_on_disk = true;
             self.store.promote(&self.url, &Arc::new(object), closed);
         }
+        self.close();
     }
 
-    /// Lets nobody join any more; none if somebody saw to that before, since it has been purged.
-    fn close(&self) -> Option<Closed> {
-        self.store.close(&self.key, &self.arrival)
+    /// Lets nobody join any more.
+    fn close(&self) {
+        self.store.close(&self.key, &self.arrival);
     }
 }
 

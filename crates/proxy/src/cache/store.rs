@@ -409,6 +409,13 @@ impl Store {
         self.fetches().entry(key.clone()).or_insert_with(|| arrival.clone());
     }
 
+    /// Marks the end of a fetch that can still be joined; none if it cannot.
+    pub(crate) fn ended(&self, key: &[u8], arrival: &Arc<Arrival>) -> Option<Closed> {
+        let fetches = self.fetches();
+        fetches.get(key).filter(|other| Arc::ptr_eq(other, arrival))?;
+        Some(self.sweeps.closed())
+    }
+
     /// Lets nobody join a fetch any more; none if nobody could.
     pub(crate) fn close(&self, key: &[u8], arrival: &Arc<Arrival>) -> Option<Closed> {
         let mut fetches = self.fetches();
