@@ -74,7 +74,9 @@ fn the_p99_agrees_with_the_record_of_the_server() {
     assert_eq!(record.outcomes.ok, 900);
     let theirs = stats["time"]["p99_ms"].as_f64().unwrap();
     let ours = record.service.p99.as_millis_f64();
-    // The way there and back is not in the server's time; a busy machine makes it longer.
+    // The way there and back is not in the server's time; a busy machine makes it longer, and the
+    // generator says then that it was kept from its work.
     assert!(theirs >= 10.0 && ours + 0.1 >= theirs, "{ours} ms here, {theirs} ms there");
-    assert!(ours < theirs + 10.0, "{ours} ms here, {theirs} ms there");
+    let is_near = ours < theirs + 10.0 || !record.generator.faults.is_empty();
+    assert!(is_near, "{ours} ms here, {theirs} ms there");
 }

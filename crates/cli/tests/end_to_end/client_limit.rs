@@ -38,7 +38,7 @@ fn a_client_with_too_many_connections_is_told_counted_and_logged_once() {
         stream.set_nonblocking(true).unwrap();
         stream.peek(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     };
-    assert!((0..100).any(|_| status() == "429" && held.iter().filter(is_open).count() == 2));
+    assert!((0..2_000).any(|_| status() == "429" && held.iter().filter(is_open).count() == 2));
     drop(held);
     assert!((0..2_000).any(|_| status() == "200"));
     let ended = proxy.terminate();

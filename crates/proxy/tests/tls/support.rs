@@ -108,3 +108,15 @@ pub(crate) fn ask(stream: &mut (impl Read + Write), body: &[u8]) -> io::Result<S
     stream.write_all(&[head.as_bytes(), body].concat())?;
     message(stream).map(|answer| String::from_utf8_lossy(&answer).into_owned())
 }
+
+/// Whether something comes to hold, within more than it takes.
+pub(crate) fn becomes(mut holds: impl FnMut() -> bool) -> bool {
+    let begin = time::Instant::now();
+    while begin.elapsed() < time::Duration::from_secs(10) {
+        if holds() {
+            return true;
+        }
+        thread::yield_now();
+    }
+    false
+}
