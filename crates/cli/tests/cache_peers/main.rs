@@ -12,6 +12,8 @@ mod message;
 mod origin;
 mod page;
 mod peers;
+#[path = "../../../core/tests/ports/mod.rs"]
+mod ports;
 #[path = "../cache_conformance/run.rs"]
 mod run;
 #[path = "../cache_conformance/script.rs"]

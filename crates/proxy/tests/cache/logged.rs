@@ -17,7 +17,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
-    Origin, Proxy, body, fleet, fresh, get, response, send, status, until_closed, wait_until,
+    HINTS, Origin, Proxy, body, fleet, fresh, get, response, send, status, until_closed,
+    wait_until, waits,
 };
 
 /// The same with a log in JSON in this folder.

@@ -16,7 +16,8 @@ use std::{
 use loadline_core::{
     decide::{census::Condition, ending::Ending},
     fleet::{
-        AccessLog, Ejection, Fleet, LogField, LogTarget, PolicyKind, Protocol, Retry, Then, WhenFull,
+        AccessLog, Ejection, Fleet, LogField, LogTarget, PolicyKind, Protocol, Retry, Then,
+        WhenFull,
     },
     state::ServiceCounter,
     time::Duration,
