@@ -48,7 +48,7 @@ const MOST: usize = 100 + 10 + 2 + 4;
 
 /// How many requests these clients have had answered.
 fn asked(demands: &[&Demand]) -> u64 {
-    let sum = |(given, refused)| given + refused;
+    let sum = |(given, refused): (u64, u64)| given + refused;
     demands.iter().map(|demand| sum(demand.counts())).sum()
 }
 
