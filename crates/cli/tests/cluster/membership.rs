@@ -12,14 +12,19 @@ use crate::{
     served::Worker,
 };
 
+/// A service of one group that is shared.
+fn shared(server: &str) -> String {
+    service("web", server) + "max_rate = \"1000/s\"\n"
+}
+
 #[test]
 fn edges_see_each_other_and_the_oldest_is_elected_until_it_leaves() {
     let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
-    let web = service("web", &worker.address);
+    let web = shared(&worker.address);
     let mut first = Edge::of(&etcd, "edge-1", "", &web);
     first.edit("lease = \"2s\"", "lease = \"10s\"");
     first.begin();
-    first.until(|it| it["joined"] == true);
+    first.until(|it| it["joined"] == true && it["elected"] == "edge-1");
     let second = Edge::of(&etcd, "edge-2", "", &web).start();
     second.until(|it| it["edges"] == 2 && it["elected"] == "edge-1");
     first.until(|it| it["edges"] == 2);
@@ -37,6 +42,23 @@ fn edges_see_each_other_and_the_oldest_is_elected_until_it_leaves() {
 }
 
 #[test]
+fn the_edge_that_is_shown_as_elected_is_the_one_that_divides_the_capacity_while_it_has_a_lease() {
+    let (mut etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let first = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();
+    first.until(|it| it["joined"] == true);
+    let second = Edge::of(&etcd, "edge-2", "", &shared(&worker.address)).start();
+    second.until(|it| it["elected"] == "edge-2" && it["sharing"]["elected"] == true);
+    assert!(second.metrics().contains("\nloadline_cluster_elected 1"));
+    let told = cluster(&second, &["status"]).text;
+    assert!(told.contains("elected: edge-2"), "{told}");
+    assert!(first.cluster()["elected"].is_null());
+    assert!(!first.metrics().contains("\nloadline_cluster_elected"));
+    etcd.kill();
+    second.until(|it| it["elected"].is_null() && it["sharing"]["elected"] == false);
+    assert!(second.metrics().contains("\nloadline_cluster_elected 0"));
+}
+
+#[test]
 fn an_edge_that_is_killed_is_gone_when_its_lease_is_over_and_comes_back_at_once() {
     let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
     let web = service("web", &worker.address);
@@ -45,7 +67,7 @@ fn an_edge_that_is_killed_is_gone_when_its_lease_is_over_and_comes_back_at_once(
     let second = Edge::of(&etcd, "edge-2", "", &web).start();
     second.until(|it| it["edges"] == 2);
     first.kill();
-    second.until(|it| it["edges"] == 1 && it["elected"] == "edge-2");
+    second.until(|it| it["edges"] == 1);
     first.begin();
     first.until(|it| it["joined"] == true && it["edges"] == 2);
     first.kill();

@@ -321,7 +321,6 @@ impl Agent {
         let refused = self.refused.as_ref().filter(|it| it.version == current);
         self.view.change(|state| {
             state.edges = self.known.edges() as u64;
-            state.elected = self.known.elected().map(str::to_owned);
             state.configuration = self.running;
             state.published = current;
             state.refused = refused.map(|it| it.reason.clone());

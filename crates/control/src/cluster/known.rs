@@ -22,8 +22,7 @@ pub(super) struct Known {
 /// The key of a member.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The revisions at which it was created and last changed.
-    created: i64,
+    /// The revision at which it was last changed.
     pub(super) changed: i64,
     pub(super) lease: i64,
     /// None where nobody can read it.
@@ -57,8 +56,7 @@ impl Known {
             Ok(member) => (Some(member), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        let (created, changed) = (it.create_revision, it.mod_revision);
-        let entry = Entry { created, changed, lease: it.lease, member };
+        let entry = Entry { changed: it.mod_revision, lease: it.lease, member };
         self.members.insert(name.to_owned(), entry);
         outcome
     }
@@ -112,12 +110,6 @@ impl Known {
         self.members.len()
     }
 
-    /// The oldest member.
-    pub(super) fn elected(&self) -> Option<&str> {
-        let oldest = self.members.iter().min_by_key(|(_, entry)| entry.created);
-        oldest.map(|(name, _)| &**name)
-    }
-
     /// The members but the one of this name.
     pub(super) fn others(&self, name: &str) -> impl Iterator<Item = &EdgeEntry> {
         let others = self.members.iter().filter(move |(other, _)| *other != name);
@@ -132,14 +124,14 @@ const DELETED: i32 = 1;
 mod tests {
     use super::*;
 
-    fn put(key: &str, value: &str, revision: i64) -> Event {
+    fn put(key: &str, value: &str) -> Event {
         let (key, value) = (key.into(), value.into());
-        let kv = KeyValue { key, value, create_revision: revision, ..KeyValue::default() };
+        let kv = KeyValue { key, value, ..KeyValue::default() };
         Event { kind: 0, kv: Some(kv) }
     }
 
     #[test]
-    fn the_edge_that_has_been_there_for_the_longest_is_elected_until_it_leaves() {
+    fn an_edge_is_among_those_that_are_known_until_it_leaves() {
         let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
         let member = |services: &str| {
             format!(
@@ -147,20 +139,20 @@ mod tests {
                  \"configuration\":0,\"refused\":null,\"services\":[{services}]}}"
             )
         };
-        known.follow(&keys, &put("/l/members/b", &member("\"web\""), 3)).unwrap();
-        known.follow(&keys, &put("/l/members/a", &member(""), 7)).unwrap();
-        assert_eq!((known.elected(), known.edges()), (Some("b"), 2));
+        known.follow(&keys, &put("/l/members/b", &member("\"web\""))).unwrap();
+        known.follow(&keys, &put("/l/members/a", &member(""))).unwrap();
+        assert_eq!(known.edges(), 2);
         assert_eq!(known.others("a").flat_map(|it| &it.services).count(), 1);
-        let gone = Event { kind: DELETED, ..put("/l/members/b", "", 0) };
+        let gone = Event { kind: DELETED, ..put("/l/members/b", "") };
         known.follow(&keys, &gone).unwrap();
-        assert_eq!(known.elected(), Some("a"));
+        assert!(known.entry("a").is_some() && known.entry("b").is_none());
     }
 
     #[test]
     fn a_version_that_is_put_in_force_again_is_told_from_the_one_of_its_number_before() {
         let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
         let version = |revision| {
-            let mut event = put("/l/configuration/current", "1", revision);
+            let mut event = put("/l/configuration/current", "1");
             event.kv.iter_mut().for_each(|it| it.mod_revision = revision);
             event
         };
@@ -175,9 +167,9 @@ mod tests {
     #[test]
     fn an_identity_that_is_removed_is_noticed_once() {
         let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
-        known.follow(&keys, &put("/l/cluster", "{}", 1)).unwrap();
+        known.follow(&keys, &put("/l/cluster", "{}")).unwrap();
         assert!(!known.take_unmarked());
-        let gone = Event { kind: DELETED, ..put("/l/cluster", "", 0) };
+        let gone = Event { kind: DELETED, ..put("/l/cluster", "") };
         known.follow(&keys, &gone).unwrap();
         assert!(known.take_unmarked() && !known.take_unmarked());
     }
@@ -185,11 +177,11 @@ mod tests {
     #[test]
     fn a_value_that_nobody_can_read_is_told_and_changes_no_version() {
         let (keys, mut known) = (Keys { prefix: "/l/".to_owned() }, Known::default());
-        known.follow(&keys, &put("/l/configuration/current", "7", 1)).unwrap();
-        let error = known.follow(&keys, &put("/l/configuration/current", "seven", 2)).unwrap_err();
+        known.follow(&keys, &put("/l/configuration/current", "7")).unwrap();
+        let error = known.follow(&keys, &put("/l/configuration/current", "seven")).unwrap_err();
         assert!(error.to_string().contains("`/l/configuration/current`"), "{error}");
         assert_eq!(known.current(), Some(7));
-        known.follow(&keys, &put("/l/members/a", "{", 3)).unwrap_err();
+        known.follow(&keys, &put("/l/members/a", "{")).unwrap_err();
         assert_eq!(known.edges(), 1);
         assert!(!known.is_readable());
     }

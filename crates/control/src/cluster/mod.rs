@@ -19,7 +19,7 @@
 //! | `sharing/edges/SESSION` | what an edge wants, and has seen | that edge | lease |
 //! | `sharing/shares/SERVICE` | who may use how much | any edge | for ever |
 //!
-//! The member whose key is the oldest is the elected one.
+//! The edge whose report is the oldest is the elected one, which computes shares.
 //!
 //! Everything runs on the thread that hears signals, and no request waits for any of it: an edge
 //! whose store is away goes on with what it has.

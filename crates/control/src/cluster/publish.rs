@@ -41,7 +41,7 @@ pub struct Overview {
     pub current: Option<u64>,
     /// Versions that can be rolled back to, the oldest first.
     pub versions: Vec<VersionInfo>,
-    /// The name of the elected edge.
+    /// The name of the edge that computes shares; none if nothing is shared.
     pub elected: Option<String>,
     /// By name.
     pub edges: Vec<EdgeInfo>,
@@ -253,22 +253,19 @@ impl Store {
             versions.extend(kept(Some(self.info(&it)), &mut unreadable));
         }
         let members = self.client.prefix(&self.keys.members()).await?.kvs;
-        let (mut edges, mut elected) = (Vec::new(), None);
+        let mut edges = Vec::new();
         for it in &members {
             let key = String::from_utf8_lossy(&it.key).into_owned();
             let name = key.strip_prefix(&self.keys.members()).unwrap_or(&key).to_owned();
-            if elected.as_ref().is_none_or(|(created, _)| it.create_revision < *created) {
-                elected = Some((it.create_revision, name.clone()));
-            }
             let member = keys::read("a member", &key, &it.value);
             let Some(member) = kept(Some(member), &mut unreadable) else { continue };
             let lease_s = self.client.left(it.lease).await?;
             edges.push(EdgeInfo { name, member, lease_s });
         }
-        let shared = shares::read(&self.client, &self.keys.prefix, &mut unreadable).await?;
+        let shares = shares::read(&self.client, &self.keys.prefix, &mut unreadable).await?;
         let certificates = self.certificates(&mut unreadable).await?;
         Ok(Overview {
-            shared,
+            shared: shares.services,
             certificates,
             endpoint: self.client.endpoint().to_owned(),
             etcd: status.version,
@@ -278,7 +275,7 @@ impl Store {
             cluster,
             current,
             versions,
-            elected: elected.map(|(_, name)| name),
+            elected: shares.elected,
             edges,
             unreadable,
         })

@@ -6,7 +6,7 @@ use loadline_core::cluster::{Report, SessionId, Share, Table};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    etcd::{Client, EtcdError},
+    etcd::{Client, EtcdError, message::KeyValue},
     keys::{self, ValueError},
     sharing::Places,
 };
@@ -35,17 +35,31 @@ pub struct SharedGroupInfo {
     pub free: f64,
 }
 
-/// All shared services; values that cannot be read are added to `unreadable`.
+/// What the store has of the sharing.
+pub(super) struct Shares {
+    pub(super) services: Vec<SharedServiceInfo>,
+    /// The name of the edge that computes shares.
+    pub(super) elected: Option<String>,
+}
+
+/// All of it; values that cannot be read are added to `unreadable`.
 pub(super) async fn read(
     client: &Client,
     prefix: &str,
     unreadable: &mut Vec<String>,
-) -> Result<Vec<SharedServiceInfo>, EtcdError> {
+) -> Result<Shares, EtcdError> {
     let places = Places::below(prefix);
+    let found = client.prefix(places.all()).await?.kvs;
+    Ok(of(&places, &found, unreadable))
+}
+
+fn of(places: &Places, found: &[KeyValue], unreadable: &mut Vec<String>) -> Shares {
     let (mut reports, mut tables) = (BTreeMap::new(), Vec::new());
-    for it in client.prefix(places.all()).await?.kvs {
+    let mut oldest: Option<(i64, SessionId)> = None;
+    for it in found {
         let key = String::from_utf8_lossy(&it.key);
         let read = if let Some(session) = places.session_of(&key) {
+            oldest = oldest.into_iter().chain([(it.create_revision, session)]).min();
             let report = keys::read("a report", &key, &it.value);
             report.map(|report: Report| drop(reports.insert(session, report)))
         } else if let Some(service) = places.service_of(&key) {
@@ -56,7 +70,9 @@ pub(super) async fn read(
         };
         unreadable.extend(read.err().map(|error| error.to_string()));
     }
-    Ok(tables.into_iter().map(|(service, table)| info(service, &table, &reports)).collect())
+    let elected = oldest.and_then(|(_, session)| Some(reports.get(&session)?.name.clone()));
+    let services = tables.into_iter().map(|(service, table)| info(service, &table, &reports));
+    Shares { services: services.collect(), elected }
 }
 
 fn info(name: String, table: &Table, reports: &BTreeMap<SessionId, Report>) -> SharedServiceInfo {
@@ -78,4 +94,24 @@ fn info(name: String, table: &Table, reports: &BTreeMap<SessionId, Report>) -> S
 
 fn part(share: Share) -> f64 {
     share.parts() as f64 / Share::WHOLE.parts() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_edge_whose_report_is_the_oldest_is_the_elected_one() {
+        let places = Places::below("/l/");
+        let report = |session: &str, name: &str, created| {
+            let key = format!("/l/sharing/edges/{session}").into_bytes();
+            let report = Report { name: name.to_owned(), ..Report::default() };
+            let value = keys::written(&report);
+            KeyValue { key, value, create_revision: created, ..KeyValue::default() }
+        };
+        let elected = |found: &[KeyValue]| of(&places, found, &mut Vec::new()).elected;
+        assert_eq!(elected(&[]), None);
+        let found = [report("1", "edge-1", 9), report("2", "edge-2", 4)];
+        assert_eq!(elected(&found).as_deref(), Some("edge-2"));
+    }
 }

@@ -273,7 +273,8 @@ impl Sharing {
 
     /// Lets others see what is known, and tells what an operator has to know.
     fn show(&mut self) {
-        let sharing = self.participant.overview(self.engine.now());
+        let now = self.engine.now();
+        let sharing = self.participant.overview(now);
         if sharing.leased != self.was_leased {
             self.was_leased = sharing.leased;
             if sharing.leased {
@@ -289,7 +290,8 @@ impl Sharing {
         self.is_mismatch = sharing.mismatch;
         let fault = self.fault.clone();
         let shown = state::Sharing { fault, ..sharing };
-        self.view.change(|state| state.sharing = Some(shown));
+        let elected = self.participant.elected(now).map(str::to_owned);
+        self.view.change(|state| (state.sharing, state.elected) = (Some(shown), elected));
     }
 }
 

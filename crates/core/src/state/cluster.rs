@@ -18,7 +18,8 @@ pub struct Cluster {
     pub joined: bool,
     /// Number of edges registered in the store.
     pub edges: u64,
-    /// Name of the elected edge, which computes shares; null if there is none.
+    /// Name of the elected edge, which computes the shares of capacity; null while this edge has no
+    /// lease for sharing, or if nothing is shared.
     pub elected: Option<String>,
     /// Version of the published configuration that runs here; 0 if none does.
     pub configuration: u64,
@@ -59,7 +60,7 @@ pub struct Sharing {
     /// Whether this edge has a lease and may use its shares. If not, it uses its floor, or what it
     /// had with `when_away = "keep"`.
     pub leased: bool,
-    /// Whether this edge is the one that computes shares.
+    /// Whether this edge has a lease and is the one that computes shares.
     pub elected: bool,
     /// Number of edges that share.
     pub edges: u64,

@@ -17,8 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
-    HINTS, Origin, Proxy, body, fleet, fresh, get, response, send, status, until_closed,
-    wait_until, waits,
+    HINTS, Origin, Proxy, body, fleet, fresh, get, response, send, status, until_closed, waits,
 };
 
 /// The same with a log in JSON in this folder.

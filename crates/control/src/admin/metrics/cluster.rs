@@ -11,8 +11,8 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     &CLUSTER.gauge("cluster_joined", "1 while this edge is registered in the store", |it| {
         f64::from(it.joined)
     }),
-    &CLUSTER.gauge("cluster_elected", "1 while this edge is the elected one", |it| {
-        f64::from(it.elected.as_ref() == Some(&it.name))
+    &SHARING.gauge("cluster_elected", "1 while this edge is the one that computes shares", |it| {
+        f64::from(it.elected)
     }),
     &CLUSTER.gauge("cluster_edges", "Edges in the store", |it| it.edges as f64),
     &CLUSTER.gauge(
@@ -142,13 +142,14 @@ mod tests {
     fn an_edge_with_others_is_shown_with_their_store_and_one_alone_is_not() {
         let alone = text(State::default(), Detail::Servers, Format::OpenMetrics);
         assert!(!alone.contains("\nloadline_cluster"));
+        let sharing = Sharing { elected: true, slices: 4, ..Sharing::default() };
+        let sharing = Sharing { services: vec![shared()], ..sharing };
         let cluster = Cluster {
             name: "edge-1".to_owned(),
-            elected: Some("edge-1".to_owned()),
             edges: 3,
             faults: [("unreachable".to_owned(), 2)].into(),
             checks: Some(SharedChecks { edges: 3, servers: 8 }),
-            sharing: Some(Sharing { slices: 4, services: vec![shared()], ..Sharing::default() }),
+            sharing: Some(sharing),
             ..Cluster::default()
         };
         let state = State { cluster: Some(cluster), ..State::default() };
@@ -167,5 +168,13 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn an_edge_that_shares_nothing_is_neither_elected_nor_not() {
+        let state = State { cluster: Some(Cluster::default()), ..State::default() };
+        let text = text(state, Detail::Servers, Format::OpenMetrics);
+        assert!(text.contains("loadline_cluster_joined 0.0"), "{text}");
+        assert!(!text.contains("\nloadline_cluster_elected"), "{text}");
     }
 }

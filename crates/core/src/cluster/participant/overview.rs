@@ -22,9 +22,10 @@ impl Participant {
     #[must_use]
     pub fn overview(&self, now: Instant) -> Sharing {
         let Counts { allotments, slices, allotted } = self.counts;
+        let leased = self.is_joined(now);
         Sharing {
-            leased: self.is_joined(now),
-            elected: self.is_elected(),
+            leased,
+            elected: leased && self.is_elected(),
             edges: self.sessions().count() as u64,
             allotments,
             slices,
@@ -33,6 +34,14 @@ impl Participant {
             fault: None,
             services: self.locals.iter().map(Local::overview).collect(),
         }
+    }
+
+    /// The name of the edge that computes shares, as far as an edge with a lease knows.
+    #[must_use]
+    pub fn elected(&self, now: Instant) -> Option<&str> {
+        let view = self.view.as_ref().filter(|_| self.is_joined(now))?;
+        let report = view.reports.get(&view.elected()?)?;
+        Some(&report.name)
     }
 
     /// Whether other floors are kept in the store than these, or for fewer edges than there are:

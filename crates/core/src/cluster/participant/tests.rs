@@ -122,6 +122,26 @@ fn who_asked_for_a_lease_without_a_connection_asks_again_once_there_is_one() {
 }
 
 #[test]
+fn an_edge_whose_lease_has_ended_is_not_elected_and_knows_of_nobody_who_is() {
+    let mut participant = joined(WhenAway::Floor);
+    let others = SessionId(1);
+    let told = |participant: &Participant, millis| {
+        let elected = participant.elected(at(millis)).map(str::to_string);
+        (participant.overview(at(millis)).elected, elected)
+    };
+    let report = |session, created, name: &str| {
+        let report = Report { name: name.to_string(), ..Report::default() };
+        Event::Changed(6, vec![Change::Report(session, created, report)])
+    };
+    participant.handle(at(1_600), report(others, 1, "two"));
+    participant.handle(at(1_600), report(OWN, 2, "one"));
+    assert_eq!(told(&participant, 1_600), (false, Some("two".to_string())));
+    participant.handle(at(1_700), Event::Changed(7, vec![Change::Ended(others)]));
+    assert_eq!(told(&participant, 1_999), (true, Some("one".to_string())));
+    assert_eq!(told(&participant, 2_000), (false, None));
+}
+
+#[test]
 fn what_it_had_is_kept_if_the_operator_says_so_and_given_up_for_another_share() {
     let mut participant = joined(WhenAway::Keep);
     assert_eq!(percent(&observe(&mut participant, at(2_500))), None, "it keeps 60 %");
