@@ -46,7 +46,7 @@ use suggest::Configuration;
 pub use describe::{counts, describe};
 pub use edit::{EditError, edit_max_rate, write_max_rate};
 pub use include::included;
-pub use outside::{Fault, Moment, has_other_content};
+pub use outside::{Fault, Moment, UserWrite, has_other_content};
 pub use page::Page;
 pub use reference::reference;
 pub use resolve::{LocalOnly, Resolve, SystemResolver};

@@ -55,6 +55,17 @@ pub struct Fault {
     pub is_warning: bool,
 }
 
+/// Where the process writes once it is `edge.user`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserWrite<'a> {
+    /// What the file says: the whole path.
+    pub path: &'a str,
+    /// What is written there, in words.
+    pub what: &'static str,
+    /// The directory in which files are made, or the nearest that is there.
+    pub directory: &'a Path,
+}
+
 /// The places where a file names something outside of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
@@ -140,6 +151,25 @@ impl Loaded {
         self.warnings.extend(problems.settle(source)?);
         self.warnings.sort_by_key(|it| (it.line(), it.column()));
         Ok(self)
+    }
+}
+
+impl Loaded {
+    /// Where the process writes once it is `edge.user`. The access log is open by then, and is
+    /// given to that user.
+    pub fn user_writes(&self) -> impl Iterator<Item = UserWrite<'_>> {
+        let mentions = self.outside.mentions.iter();
+        mentions.filter_map(|Mention { what, text, .. }| {
+            let path = Path::new(text);
+            let (what, directory) = match what {
+                What::PidFile => ("the process id", path.parent()?),
+                What::AcmeDirectory => ("certificates", trial::there(path)),
+                What::StateDirectory => ("the published configuration", trial::there(path)),
+                What::DiskCache => ("the cache", trial::there(path)),
+                _ => return None,
+            };
+            Some(UserWrite { path: text, what, directory })
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use loadline_control::{Fault, Loaded, Moment, cluster::Published};
+use loadline_control::{Fault, Loaded, Moment, UserWrite, cluster::Published};
 use loadline_core::{fleet::Fleet, state::Certificate};
 use loadline_import::Kind;
 use loadline_l4::standby::check_key;
@@ -45,7 +45,7 @@ pub(crate) fn load_with(
         faults.extend(of_quic(&loaded.fleet, most.and_then(|text| text.trim().parse().ok())));
         faults.extend(of_standby(&loaded.fleet));
         faults.extend(of_user(&loaded));
-        faults.extend(of_pid_file(&loaded));
+        faults.extend(of_user_writes(&loaded));
     }
     loaded.tried(moment, faults)
 }
@@ -145,18 +145,19 @@ fn of_user(loaded: &Loaded) -> Option<Fault> {
     Some(Fault { about, message, help, is_warning })
 }
 
-/// A process id that is written once the process is another user, who may not write there.
-fn of_pid_file(loaded: &Loaded) -> Option<Fault> {
-    let (user, path) = (loaded.process.user.as_ref()?, loaded.process.pid_file.as_ref()?);
-    let identity = Identity::of(&loaded.process).ok()??;
-    let directory = path.parent().filter(|it| identity.is_kept_out_of(it))?;
-    Some(Fault {
-        about: path.display().to_string(),
-        message: format!("`{user}` may not write the process id to `{}`", directory.display()),
-        help: "name a directory of that user: \"/run/loadline/loadline.pid\"".to_owned(),
+/// What is written once the process is another user, who may not write there.
+fn of_user_writes(loaded: &Loaded) -> Vec<Fault> {
+    let Some(user) = &loaded.process.user else { return Vec::new() };
+    let Ok(Some(identity)) = Identity::of(&loaded.process) else { return Vec::new() };
+    let kept_out = loaded.user_writes().filter(|it| identity.is_kept_out_of(it.directory));
+    let fault = |UserWrite { path, what, directory }: UserWrite<'_>| Fault {
+        about: path.to_owned(),
+        message: format!("`{user}` may not write {what} to `{}`", directory.display()),
+        help: format!("name a directory of that user; one is made by: install -d -o {user} PATH"),
         // An access control list may let it.
         is_warning: true,
-    })
+    };
+    kept_out.map(fault).collect()
 }
 
 /// The most bytes of packets that the kernel keeps for a socket that asks for them.

@@ -65,11 +65,8 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
         What::Directory => enterable(at),
         What::Password => readable("password", at, base),
         What::DiskCache => own_directory("cache", at),
-        What::AcmeDirectory => {
-            // What it is in is made with it.
-            let there = at.ancestors().find(|it| it.exists()).unwrap_or(at);
-            own_directory("certificates", there)
-        }
+        // What it is in is made with it.
+        What::AcmeDirectory => own_directory("certificates", there(at)),
         What::AccountKey => readable("key of the account", at, base).and_then(|()| {
             acme::account_key(at).map(drop).map_err(|error| {
                 Complaint::new(error.to_string(), "write the key alone, as the authority gives it")
@@ -127,6 +124,11 @@ fn enterable(path: &Path) -> Result<(), Complaint> {
     }
     let may = access(path, Access::EXEC_OK);
     may.map_err(|error| wrong(&error, "whoever runs loadline has to be able to enter it"))
+}
+
+/// The path, or the nearest that it is in which is there.
+pub(super) fn there(path: &Path) -> &Path {
+    path.ancestors().find(|it| it.exists()).unwrap_or(path)
 }
 
 /// A directory for files of our own, or room to make it.

@@ -218,6 +218,41 @@ fn a_directory_of_the_process_id_that_the_user_may_not_write_to_is_warned_of() {
     }
 }
 
+#[test]
+fn directories_to_which_the_user_writes_and_may_not_are_warned_of() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("directories of another user: needs root");
+    }
+    let directory = site();
+    let kept = directory.path().join("kept");
+    fs::create_dir(&kept).unwrap();
+    let text = RIGHT.replace("pid_file = \"pid\"\n", "").replace(
+        "[edge]",
+        "cache.disk = { path = \"kept/cache\", size = \"1GiB\" }\n\
+         cluster = { etcd = [\"http://127.0.0.1:9\"], state_dir = \"kept\" }\n\
+         [edge]\nuser = \"nobody\"",
+    );
+    let acme = "tls = { acme = { names = [\"a.test\"], state_dir = \"kept/new/acme\" }, certi";
+    let text = text.replace("tls = { certi", acme);
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let check = || loadline(&["check", "a.toml"], directory.path());
+    let words = [
+        "a.toml:1:23]",
+        "`nobody` may not write the cache to",
+        "a.toml:2:",
+        "`nobody` may not write the published configuration to",
+        "a.toml:16:",
+        "`nobody` may not write certificates to",
+        "install -d -o nobody",
+    ];
+    let said = check();
+    let faults = said.faults(0, &words);
+    assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+    chown(&kept, Some(NOBODY), None).unwrap();
+    let said = check();
+    assert!(said.code == Some(0) && !said.text.contains("may not write"), "{}", said.text);
+}
+
 /// A directory with all that the right file names, and with what is wrong.
 fn site() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
