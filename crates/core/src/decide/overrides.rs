@@ -241,7 +241,7 @@ impl fmt::Display for Override {
             Setting::Scaler(scaler) => write!(f, ":\nscaler = {}", scaler.as_f64()),
             Setting::Weight(server, weight) => line(f, "weight", server, weight),
             Setting::Mode(server, Mode::Active) => {
-                write!(f, ": {} as the file says", ServerAddress(server))
+                write!(f, ": drain or maintenance of {} is taken back", ServerAddress(server))
             }
             Setting::Maintenance(_) => Ok(()),
             Setting::Mode(server, Mode::Drain) => line(f, "drain", server, 0),

@@ -170,6 +170,8 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let drain = change(Setting::Mode(server(&three_servers(), 0), Mode::Drain));
     let line = "drain of { address = \"127.110.0.0:80\" } among its servers:\nweight = 0";
     assert!(drain.to_string().ends_with(line), "{drain}");
+    let active = change(Setting::Mode(server(&three_servers(), 0), Mode::Active)).to_string();
+    assert!(active.ends_with("drain or maintenance of 127.110.0.0:80 is taken back"), "{active}");
     let limit = Duration::from_secs(30);
     let cut = change(Setting::Drain(server(&three_servers(), 0), limit)).to_string();
     let (_, comment) = cut.split_once("weight = 0  # ").unwrap();
