@@ -250,7 +250,8 @@ async fn lines(State(context): State<Arc<AdminContext>>) -> String {
     let (changes, fleet) = (context.site.changes(), context.site.file());
     let counts = |change: &&Override| !changes.iter().any(|other| change.yields_to(other));
     let line = |change: &Override| {
-        of_discovered(change, &fleet).unwrap_or_else(|| change.to_string()) + "\n"
+        let other = change.of_store(&fleet).or_else(|| of_discovered(change, &fleet));
+        other.unwrap_or_else(|| change.to_string()) + "\n"
     };
     changes.iter().filter(counts).map(line).collect()
 }
@@ -367,7 +368,8 @@ const FLOWS_MAX: usize = 1_000;
 const DEADLINE_MAX_S: f64 = 86_400.0;
 
 fn set(context: &AdminContext, change: Override) -> Result<(), Refused> {
-    let told = change.to_string().replace('\n', " ");
+    let of_store = change.of_store(&context.site.file());
+    let told = of_store.unwrap_or_else(|| change.to_string()).replace('\n', " ");
     context.site.change(change).map_err(|error| of_change(&error))?;
     tracing::info!(change = %told, "changed by the admin interface");
     Ok(())

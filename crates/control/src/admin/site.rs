@@ -348,7 +348,8 @@ impl LiveConfiguration {
 
 /// Makes a change again that was made over another fleet, and tells the log.
 fn keep(overrides: &mut Overrides, listed: &Fleet, change: &Override) {
-    let told = change.to_string().replace('\n', " ");
+    let of_store = change.of_store(listed);
+    let told = of_store.unwrap_or_else(|| change.to_string()).replace('\n', " ");
     match overrides.restore(listed, change.clone()) {
         Ok(()) => tracing::info!(change = %told, "taken over"),
         Err(error) => tracing::warn!(change = %told, %error, "not taken over"),

@@ -15,6 +15,7 @@
 
 use alloc::{
     collections::BTreeMap,
+    format,
     string::{String, ToString},
     vec::Vec,
 };
@@ -197,11 +198,35 @@ impl Override {
         (&self.service, &self.group)
     }
 
+    /// The line of the file, or a comment, where it is about a server of a group with a store: the
+    /// file has no servers there. None for every other change.
+    #[must_use]
+    pub fn of_store(&self, fleet: &Fleet) -> Option<String> {
+        let (what, server, weight) = match self.setting {
+            Setting::Weight(server, weight) => ("weight", server, weight),
+            Setting::Mode(server, Mode::Drain) | Setting::Drain(server, _) => ("drain", server, 0),
+            Setting::Mode(server, Mode::Maintenance) => ("maintenance", server, 0),
+            Setting::Mode(_, Mode::Active) | Setting::Scaler(_) | Setting::Maintenance(_) => {
+                return None;
+            }
+        };
+        let group = self.groups_of(fleet).find(|group| has_store(group))?;
+        let place = format!("# service.{}, group {}, {what} of", self.service, self.group);
+        if weight == 0 && group.discovery.is_none() {
+            return Some(format!("{place} its store:\nscaler = 0"));
+        }
+        let server = Quoted(ServerAddress(server).to_string());
+        Some(format!("{place} {server} ({weight}): a store has no servers in the file"))
+    }
+
+    fn groups_of<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a Group> {
+        let services = fleet.services.iter().filter(|it| it.name == self.service);
+        services.flat_map(|it| &it.groups).filter(|it| it.name == self.group)
+    }
+
     /// Whether the servers of its group are listed elsewhere.
     fn is_of_list(&self, fleet: &Fleet) -> bool {
-        let services = fleet.services.iter().filter(|it| it.name == self.service);
-        let mut groups = services.flat_map(|it| &it.groups).filter(|it| it.name == self.group);
-        groups.any(|group| group.discovery.is_some())
+        self.groups_of(fleet).any(|group| group.discovery.is_some())
     }
 
     /// Whether it only takes another back.
@@ -307,6 +332,11 @@ fn is_already_so(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError
         Setting::Mode(address, mode) => server(address).map(|_| mode == Mode::Active),
         Setting::Drain(address, _) => server(address).map(|_| false),
     }
+}
+
+fn has_store(group: &Group) -> bool {
+    let listed = group.discovery.iter().map(|it| &it.template);
+    group.servers.iter().chain(listed).any(|server| server.store.is_some())
 }
 
 fn set_weight(group: &mut Group, address: SocketAddr, weight: u32) {

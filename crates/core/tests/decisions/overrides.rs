@@ -1,10 +1,13 @@
 //! Changes at run time over the fleet of the file.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     decide::overrides::{Mode, Override, OverrideError, Overrides, Setting},
-    fleet::{Capacity, Discovery, Fleet, ListPlace, Maintenance, ServerAddress, Service, Source},
+    fleet::{
+        Capacity, Discovery, Fleet, ListPlace, Maintenance, Server, ServerAddress, Service, Source,
+        Store, StorePlace,
+    },
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -179,6 +182,27 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     assert_eq!(comment.split_once("; in the file: "), Some(told));
     let weight = change(Setting::Weight(server(&three_servers(), 0), 5));
     assert!(weight.yields_to(&drain) && !drain.yields_to(&weight) && !scaler.yields_to(&drain));
+}
+
+#[test]
+fn a_change_of_a_store_says_a_line_that_its_group_can_have_or_none() {
+    let store = Store::at(StorePlace::Files("/srv/www".into()));
+    let mut fleet = three_servers();
+    fleet.services[0].groups[0].servers = vec![Server::of_files(store.clone())];
+    let line = |fleet: &Fleet, setting| change(setting).of_store(fleet);
+    let place = server(&fleet, 0);
+    let drain = Setting::Mode(place, Mode::Drain);
+    let scaler = "# service.web, group near, drain of its store:\nscaler = 0";
+    assert_eq!(line(&fleet, drain).as_deref(), Some(scaler));
+    let weight = line(&fleet, Setting::Weight(place, 3)).unwrap();
+    assert!(weight.ends_with("(3): a store has no servers in the file"), "{weight}");
+    assert_eq!(line(&fleet, Setting::Mode(place, Mode::Active)), None);
+    assert_eq!(line(&three_servers(), drain), None);
+    let mut listed = listed_servers();
+    let template = &mut listed.services[0].groups[0].discovery.as_mut().unwrap().template;
+    template.store = Some(Arc::new(store));
+    let one = line(&listed, Setting::Mode(server(&listed, 0), Mode::Drain)).unwrap();
+    assert!(!one.contains('\n'), "others of its addresses go on: {one}");
 }
 
 #[test]
