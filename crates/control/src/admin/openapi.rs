@@ -28,7 +28,8 @@ pub fn openapi() -> Value {
     );
     page.read(
         "/metrics",
-        "Metrics, in the text format of Prometheus, or of OpenMetrics if preferred",
+        "Metrics, in the text format of Prometheus, or of OpenMetrics if preferred; 503 while too \
+         many read them",
         |_| text_of(&["text/plain", "application/openmetrics-text"]),
     );
     page.read("/healthz", "Liveness: whether the process runs", |_| text());
@@ -67,6 +68,11 @@ impl Page {
         }
         if path == "/readyz" {
             responses["503"] = text();
+        }
+        if path == "/metrics" {
+            responses["503"] = text();
+            responses["503"]["headers"] =
+                json!({ "Retry-After": { "schema": { "type": "integer" } } });
         }
         let operation = json!({
             "summary": summary,
@@ -219,6 +225,7 @@ mod tests {
         assert_eq!(statuses("/api/reload", "post"), ["200", "401", "421", "422", "503"]);
         assert_eq!(statuses("/api/cache/purge", "post"), ["200", "401", "421", "422", "500"]);
         assert_eq!(statuses("/readyz", "get"), ["200", "421", "503"]);
+        assert_eq!(statuses("/metrics", "get"), ["200", "421", "503"], "too many at once");
     }
 
     #[test]
