@@ -302,6 +302,7 @@ impl Request {
                 (head, bytes),
                 (from.scheme, id, self.asked.as_ref().map_or(b"", |asked| asked.user())),
             ),
+            trace: self.trace.as_ref().map(|trace| trace.of_copy()),
             ..self.on_behalf(text)
         };
         let room = usize::try_from(copies.mirror.body_max.get()).unwrap_or(usize::MAX);

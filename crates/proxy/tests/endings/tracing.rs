@@ -10,7 +10,8 @@ use std::{
 
 use loadline_core::{
     fleet::{AccessLog, LogFormat, LogTarget, Tracing},
-    rules::{Action, Conditions, Path, Routes, Rule, Split},
+    rules::{Action, Conditions, Mirror, Path, Routes, Rule, Split},
+    units::{Bytes, Ratio},
 };
 
 use crate::{
@@ -95,6 +96,34 @@ fn a_request_is_a_child_of_who_asks_and_its_server_is_told_of_the_span_that_asks
     let line: serde_json::Value =
         serde_json::from_str(fs::read_to_string(log.path()).unwrap().trim()).unwrap();
     assert_eq!(line["trace_id"], TRACE);
+}
+
+#[test]
+fn the_line_of_a_mirrored_copy_has_the_trace_and_its_server_is_told_of_the_span_of_the_request() {
+    let (server, collector) = (Keeping::new(), Collector::answering(&[]));
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut fleet = collector.fleet(&[server.server.address], 0);
+    let target = LogTarget::File(log.path().display().to_string());
+    fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+    let mirror =
+        Mirror { service: 0, share: Ratio::ONE, body_max: Bytes::new(0), in_flight_max: 9 };
+    let all = Conditions { paths: vec![Path::prefix("/").unwrap()], ..Conditions::default() };
+    let rule = Rule::new(all, Action::Service(Split::all(0)));
+    fleet.listeners[0].routes = Routes::new(vec![Rule { mirror: Some(mirror), ..rule }]);
+    let proxy = Proxy::of(fleet);
+    proxy.ask(&with_parent("01"));
+    let lines = || fs::read_to_string(log.path()).unwrap();
+    wait_until(|| lines().lines().count() == 2, "the lines of the request and of its copy");
+    for line in lines().lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["trace_id"], TRACE, "{line}");
+    }
+    let [requests, asked] = collector.expect(2);
+    let told = |span: &str| format!("traceparent: 00-{TRACE}-{span}-01\r\n");
+    let heads = server.heads.lock().unwrap();
+    for span in [&requests[0].id, &asked[0].id] {
+        assert!(heads.iter().any(|head| head.contains(&told(span))), "{span} in {heads:?}");
+    }
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Trace {
     context: TraceContext,
     /// What its spans say; none where it is not sampled.
     told: Option<Box<RequestSpan>>,
+    /// Whether it is that of a mirrored copy.
+    is_copy: bool,
 }
 
 /// What the spans of a request say.
@@ -99,7 +101,12 @@ impl Trace {
         write(text, &context);
         let parent = parent.map(|parent| parent.span);
         let told = || Box::new(RequestSpan::of((head, bytes), (scheme, rule), context, parent));
-        Box::new(Self { context, told: context.is_sampled().then(told) })
+        Box::new(Self { context, told: context.is_sampled().then(told), is_copy: false })
+    }
+
+    /// The same for a mirrored copy, which has no spans: its server is told of the request's.
+    pub(crate) fn of_copy(&self) -> Box<Self> {
+        Box::new(Self { context: self.context, told: None, is_copy: true })
     }
 
     /// Which trace it is.
@@ -120,6 +127,9 @@ impl Trace {
         (group, overflow, scheme): (&str, Option<OverflowReason>, &'static str),
         (server, begun): (SocketAddr, Instant),
     ) {
+        if self.is_copy {
+            return;
+        }
         let span = self.context.child(draw).span;
         tell(text, span);
         let Some(told) = &mut self.told else { return };
