@@ -3,7 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     os::unix::net::UnixStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -31,8 +31,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(path) = socket(args) else { return Ok(ExitCode::from(EXIT_USAGE)) };
-    let mut socket = UnixStream::connect(&path)
-        .with_context(|| format!("nobody listens on {}", path.display()))?;
+    let mut socket = UnixStream::connect(&path).with_context(|| unheard(&path, args))?;
     socket.write_all(b"upgrade\n").context("asking for the upgrade")?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer).context("waiting for the answer")?;
@@ -46,6 +45,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(EXIT_FAILED))
         }
     }
+}
+
+/// That nobody listens there, and what helps: the running process has the socket it began with.
+fn unheard(path: &Path, args: &Args) -> String {
+    let help = match args.socket {
+        Some(_) => "",
+        None => " (if edge.control has changed: --socket with the old path, or kill -USR2)",
+    };
+    format!("nobody listens on {}{help}", path.display())
 }
 
 /// What the answer of the running process says: that it is done, or why not.
@@ -88,7 +96,8 @@ Examples:
   loadline upgrade --socket /run/loadline/control.sock
 
 SIGUSR2 to the running process does the same, and tells its outcome in the log.
-Exit codes: 0 the new process serves, 1 wrong usage or configuration, 2 not upgraded.";
+Exit codes: 0 the new process serves, 1 wrong usage, a file that cannot be read or names no
+edge.control, 2 not upgraded.";
 
 #[cfg(test)]
 mod tests {

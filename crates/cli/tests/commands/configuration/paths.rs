@@ -31,6 +31,10 @@ fn a_file_names_its_neighbours_wherever_loadline_is_started() {
     assert_eq!(upgraded.code, Some(0), "{} {}", upgraded.text, site.log());
     let next = site.pid().unwrap();
     assert_ne!(next, edge.0.id());
+    site.write(&CONFIG.replace("control.sock", "moved.sock"));
+    let moved = loadline(&["upgrade", "etc/a.toml"], site.directory.path());
+    let faults = moved.faults(2, &["moved.sock", "--socket with the old path, or kill -USR2"]);
+    assert!(faults.is_empty(), "{faults:?}: {}", moved.text);
     site.signal("TERM", next);
     assert!(becomes(|| !site.etc("loadline.pid").exists()));
 }
