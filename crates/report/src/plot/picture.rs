@@ -134,9 +134,9 @@ fn named(svg: &str, title: &str, description: &str) -> String {
 const MOST_ROWS: i32 = 6;
 
 /// Fits a page of text and a printed sheet.
-const WIDE: (i32, i32) = (760, 400);
+pub(crate) const WIDE: (i32, i32) = (760, 400);
 /// Fits a phone of 360 points with its margins, unscaled.
-const NARROW: (i32, i32) = (344, 330);
+pub(crate) const NARROW: (i32, i32) = (344, 330);
 
 #[cfg(test)]
 pub(crate) mod tests {

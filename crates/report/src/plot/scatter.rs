@@ -7,6 +7,7 @@
 //! edge then, as triangles.
 
 use loadline_core::time::Duration;
+use loadline_measure::statistics::sample;
 use plotters::{
     element::{Circle, PathElement, TriangleMarker},
     style::{
@@ -16,10 +17,10 @@ use plotters::{
 };
 
 use super::{
-    DrawError, PlotError, Tone,
+    DrawError, INK, PlotError, Tone,
     lines::shortened,
     panel::{Axis, Frame, Label, Panel},
-    picture::{Canvas, Picture, text_width},
+    picture::{Canvas, NARROW, Picture, WIDE, size, text_width},
     spread::spread,
 };
 use crate::figures::millis;
@@ -49,7 +50,8 @@ pub struct Dot {
 /// # Errors
 /// [`PlotError`] where the drawing library fails.
 pub fn times_by_number(title: &str, series: &[Dots]) -> Result<Picture, PlotError> {
-    Picture::draw(title, describe(series), |canvas| paint(canvas, series))
+    let heights = (WIDE.1, NARROW.1 + names_height(series, size(true).1));
+    Picture::draw_in(title, describe(series), heights, |canvas| paint(canvas, series))
 }
 
 /// Where the axis of such a picture should end: the longest time, or where that is more than four
@@ -64,10 +66,11 @@ pub fn scatter_top(times: impl Iterator<Item = Duration>) -> Duration {
 }
 
 fn paint(canvas: &Canvas<'_>, series: &[Dots]) -> Result<(), DrawError> {
+    let names = if canvas.narrow { names_height(series, canvas.letter) } else { 0 };
     let frame = Frame {
         left: 52,
-        right: canvas.width - if canvas.narrow { 76 } else { 216 },
-        top: 3 * canvas.letter,
+        right: canvas.width - if canvas.narrow { 24 } else { 216 },
+        top: names + 3 * canvas.letter,
         bottom: canvas.height - 4 * canvas.letter,
     };
     let numbers = series.iter().flat_map(|dots| &dots.points).map(|dot| dot.number);
@@ -81,7 +84,10 @@ fn paint(canvas: &Canvas<'_>, series: &[Dots]) -> Result<(), DrawError> {
             draw_dot(&panel, canvas, dot, Tone::Run(index).color())?;
         }
     }
-    label(&panel, canvas, series)
+    match canvas.narrow {
+        true => name_above(&panel, canvas, series),
+        false => name_beside(&panel, canvas, series),
+    }
 }
 
 fn draw_dot(
@@ -107,43 +113,62 @@ fn draw_dot(
     }
 }
 
-/// Names each series beside the level it ends at.
-fn label(panel: &Panel<'_, '_>, canvas: &Canvas<'_>, series: &[Dots]) -> Result<(), DrawError> {
-    let level = |dots: &Dots| settled(dots).map_or(0.0, Duration::as_millis_f64);
+/// Names each series in a row of its own above the axes.
+fn name_above(
+    panel: &Panel<'_, '_>,
+    canvas: &Canvas<'_>,
+    series: &[Dots],
+) -> Result<(), DrawError> {
+    (0..).zip(series).try_for_each(|(index, dots)| {
+        let value = median(dots).map_or("none".into(), |time| format!("median {}", millis(time)));
+        let text = format!("{}, {value}", shortened(&dots.name, NAME_ABOVE));
+        let y = 4 + names_height(&series[..index], canvas.letter);
+        let label = Label::new(Tone::Run(index).color(), HPos::Left, VPos::Top);
+        panel.label_at((4, y), &text, label.bold())
+    })
+}
+
+/// The height of the names of these series above each other.
+fn names_height(series: &[Dots], letter: i32) -> i32 {
+    series.len() as i32 * (letter + 5)
+}
+
+/// Names each series beside its median.
+fn name_beside(
+    panel: &Panel<'_, '_>,
+    canvas: &Canvas<'_>,
+    series: &[Dots],
+) -> Result<(), DrawError> {
+    let level = |dots: &Dots| median(dots).map_or(0.0, Duration::as_millis_f64);
     let height = |dots: &Dots| panel.pixel((0.0, level(dots).min(panel.y_end()))).1;
     let wanted: Vec<_> = series.iter().map(height).collect();
     let frame = panel.frame();
     let placed = spread(&wanted, canvas.letter + 4, frame.top, frame.bottom - canvas.letter / 2);
     let letters = (canvas.width - frame.right - 9 - canvas.letter) / text_width("n", canvas.letter);
     let letters = usize::try_from(letters).unwrap_or(0);
+    if !series.is_empty() {
+        let above = Label::new(INK, HPos::Left, VPos::Bottom).shifted(9, 0);
+        panel.label_at((frame.right, frame.top - canvas.letter), "median", above)?;
+    }
     for (index, (dots, y)) in series.iter().zip(placed).enumerate() {
-        let value = settled(dots).map_or_else(|| "none".to_owned(), millis);
+        let value = median(dots).map_or_else(|| "none".to_owned(), millis);
         let room = letters.saturating_sub(value.chars().count() + 2).max(3);
-        let text = match canvas.narrow {
-            true => format!("{} {value}", initial(&dots.name)),
-            false => format!("{}, {value}", shortened(&dots.name, room)),
-        };
+        let text = format!("{}, {value}", shortened(&dots.name, room));
         let label = Label::new(Tone::Run(index).color(), HPos::Left, VPos::Center).shifted(9, 0);
         panel.label_at((frame.right, y), &text, label.bold())?;
     }
     Ok(())
 }
 
-/// The median of the last half of a series, after whatever had to be opened first.
-fn settled(dots: &Dots) -> Option<Duration> {
-    let times: Vec<_> = good(dots).collect();
-    let mut last = times[times.len() / 2..].to_vec();
-    last.sort_unstable();
-    last.get(last.len().saturating_sub(1) / 2).copied()
+/// The median of a series, as tables have it.
+fn median(dots: &Dots) -> Option<Duration> {
+    let mut times: Vec<_> = good(dots).collect();
+    times.sort_unstable();
+    sample::quantile(&times, 0.5)
 }
 
 fn good(dots: &Dots) -> impl Iterator<Item = Duration> {
     dots.points.iter().filter_map(|dot| dot.time)
-}
-
-/// As much of a name as a phone has room for.
-fn initial(name: &str) -> String {
-    name.chars().take(3).collect()
 }
 
 fn line(color: RGBColor) -> ShapeStyle {
@@ -156,10 +181,9 @@ fn describe(series: &[Dots]) -> String {
         let (Some(min), Some(max)) = (good(dots).min(), good(dots).max()) else {
             return format!("{}: no times, {failed} failed.", dots.name);
         };
-        let settled = settled(dots).map_or(String::new(), millis);
+        let median = median(dots).map_or(String::new(), millis);
         format!(
-            "{}: {} requests from {} to {}, half of the later ones within {settled}, {failed} \
-             failed.",
+            "{}: {} requests from {} to {}, median {median}, {failed} failed.",
             dots.name,
             dots.points.len(),
             millis(min),
@@ -169,9 +193,12 @@ fn describe(series: &[Dots]) -> String {
     series.iter().map(sentence).collect::<Vec<_>>().join(" ")
 }
 
+/// Letters of a name above the axes, with room for the median on a phone.
+const NAME_ABOVE: usize = 24;
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::picture::tests::overlapping, *};
 
     fn dots(name: &str, ms: &[u64]) -> Dots {
         let dot = |(number, ms): (u64, &u64)| Dot {
@@ -188,7 +215,7 @@ mod tests {
         let picture = times_by_number("The first requests", &series).unwrap();
         let svg = picture.svg();
         assert_eq!(svg.matches("<circle").count(), 44);
-        for text in ["net-lb, 231 ms", "http-lb, 123 ms", "time, ms", "request"] {
+        for text in ["net-lb, 231 ms", "http-lb, 124 ms", "median\n", "time, ms", "request"] {
             assert!(svg.contains(text), "{text} is missing");
         }
         assert!(picture.description.contains("http-lb: 4 requests from 123 ms to 309 ms"));
@@ -200,6 +227,23 @@ mod tests {
         let picture = times_by_number("x", &[dots(name, &[231; 4])]).unwrap();
         assert!(picture.svg().contains("shop-of…/status, 231 ms"), "{}", picture.svg());
         assert!(picture.description.contains(name));
+    }
+
+    #[test]
+    fn a_phone_shows_the_addresses_and_medians_whole() {
+        let series = [dots("127.0.0.1:18080", &[231; 4]), dots("127.0.0.1:18081", &[0; 4])];
+        let picture = times_by_number("x", &series).unwrap();
+        for text in ["127.0.0.1:18080, median 231 ms", "127.0.0.1:18081, none"] {
+            assert!(picture.narrow.contains(text), "{text:?} is not in {}", picture.narrow);
+        }
+        assert_eq!(overlapping(&picture), []);
+    }
+
+    #[test]
+    fn the_value_at_a_series_is_its_median() {
+        let picture = times_by_number("x", &[dots("a", &[5, 5, 5, 9, 9])]).unwrap();
+        assert!(picture.svg().contains("a, 5.0 ms"), "{}", picture.svg());
+        assert!(picture.description.contains("median 5.0 ms"), "{}", picture.description);
     }
 
     #[test]

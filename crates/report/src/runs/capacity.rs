@@ -173,7 +173,7 @@ fn trials(trials: &[Trial]) -> Table {
 }
 
 /// One of these times; there is none where nothing was answered.
-fn time(of: &Latency, time: Duration) -> Cell {
+pub(super) fn time(of: &Latency, time: Duration) -> Cell {
     if of.count == 0 { "-".into() } else { millis(time).into() }
 }
 

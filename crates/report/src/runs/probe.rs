@@ -2,9 +2,9 @@
 
 use loadline_measure::record::{ProbeKind, ProbeRecord, ProbeSample, ProbeTarget};
 
-use super::{load::shares, part, picture};
+use super::{capacity, load::shares, part, picture};
 use crate::{
-    figures::{bare_url, digits, millis},
+    figures::{bare_url, digits},
     page::{Block, Section},
     plot::{
         PlotError, Tone,
@@ -44,7 +44,11 @@ fn dots(record: &ProbeRecord, target: &ProbeTarget) -> Dots {
 }
 
 fn targets(record: &ProbeRecord) -> Table {
-    let caption = if record.keepalive { "Kept connections" } else { "A new connection each" };
+    let caption = match record.probe {
+        ProbeKind::Ping => "Round trips",
+        ProbeKind::Ttfb if record.keepalive => "Kept connections",
+        ProbeKind::Ttfb => "A new connection each",
+    };
     let headings =
         ["target", "protocol", "answered", "failed", "min", "median", "p95", "p99", "max"];
     let mut table = Table::new(caption, &headings);
@@ -55,11 +59,11 @@ fn targets(record: &ProbeRecord) -> Table {
             protocol.as_str().into(),
             outcomes.ok.to_string().into(),
             outcomes.failed().to_string().into(),
-            millis(time.min).into(),
-            millis(time.p50).into(),
-            millis(time.p95).into(),
-            millis(time.p99).into(),
-            millis(time.max).into(),
+            capacity::time(time, time.min),
+            capacity::time(time, time.p50),
+            capacity::time(time, time.p95),
+            capacity::time(time, time.p99),
+            capacity::time(time, time.max),
         ]);
     }
     table
@@ -86,4 +90,40 @@ fn phases(record: &ProbeRecord) -> Option<Layers> {
         parts: names.into_iter().map(str::to_owned).zip(tones).collect(),
         bars,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::time::Duration;
+    use loadline_measure::record::{Latency, Outcomes};
+
+    use super::*;
+    use crate::table::Cell;
+
+    #[test]
+    fn a_target_that_never_answered_has_no_times() {
+        let time = Duration::from_millis(3);
+        let good = ProbeTarget {
+            target: "http://good/".into(),
+            outcomes: Outcomes { ok: 60, ..Outcomes::default() },
+            time: Latency { count: 60, min: time, p50: time, max: time, ..Latency::default() },
+            ..ProbeTarget::default()
+        };
+        let silent = ProbeTarget {
+            target: "http://silent/".into(),
+            outcomes: Outcomes { server_error: 60, ..Outcomes::default() },
+            ..ProbeTarget::default()
+        };
+        let targets = targets(&ProbeRecord { targets: vec![good, silent], ..Default::default() });
+        let texts = |row: usize| targets.rows[row].iter().map(Cell::text).collect::<Vec<_>>();
+        assert_eq!(texts(0)[4..6], ["3.0 ms", "3.0 ms"]);
+        assert_eq!(texts(1)[2..], ["0", "60", "-", "-", "-", "-", "-"]);
+    }
+
+    #[test]
+    fn pings_open_no_connections() {
+        let caption = |probe| targets(&ProbeRecord { probe, ..ProbeRecord::default() }).caption;
+        assert_eq!(caption(ProbeKind::Ping), "Round trips");
+        assert_eq!(caption(ProbeKind::Ttfb), "A new connection each");
+    }
 }
