@@ -77,11 +77,15 @@ fn refused(bound: &Bound) -> Option<String> {
     let breached = bound.criteria.iter().filter(|criterion| !criterion.met);
     let told: Vec<_> = breached.map(|one| format!("{} ({})", one.text, one.measured)).collect();
     let rate = per_second(bound.rate);
-    (!told.is_empty()).then(|| format!("Breached just above it, at {rate}: {}.", told.join(", ")))
+    (!told.is_empty()).then(|| format!("Lowest refused load: {rate}, by {}.", told.join(", ")))
 }
 
 fn curve(record: &CapacityRecord) -> Lines {
-    let points = |of: fn(&Trial) -> f64| -> Vec<(f64, f64)> {
+    let millis = |response: &Latency, of: fn(&Latency) -> Duration| match response.count {
+        0 => f64::NAN,
+        _ => of(response).as_millis_f64(),
+    };
+    let points = |of: fn(&Latency) -> Duration| -> Vec<(f64, f64)> {
         let longest = |rate| {
             let sound = record.trials.iter().filter(|trial| trial.faults.is_empty());
             sound.filter(|trial| trial.rate == rate).max_by_key(|trial| trial.lasts)
@@ -90,7 +94,7 @@ fn curve(record: &CapacityRecord) -> Lines {
         rates.sort();
         rates.dedup();
         let trials = rates.into_iter().filter_map(longest);
-        trials.map(|trial| (trial.rate.as_per_sec_f64(), of(trial))).collect()
+        trials.map(|it| (it.rate.as_per_sec_f64(), millis(&it.response, of))).collect()
     };
     let line = |name: &str, tone, stroke, of| Line {
         name: name.into(),
@@ -100,8 +104,8 @@ fn curve(record: &CapacityRecord) -> Lines {
         dots: true,
     };
     let lines = vec![
-        line("p99", Tone::Run(3), Stroke::Thin, |trial| trial.response.p99.as_millis_f64()),
-        line("mean", Tone::Run(0), Stroke::Thick, |trial| trial.response.mean.as_millis_f64()),
+        line("p99", Tone::Run(3), Stroke::Thin, |response| response.p99),
+        line("mean", Tone::Run(0), Stroke::Thick, |response| response.mean),
     ];
     Lines {
         title: format!("Response time against rate: {}", record.target),
@@ -233,3 +237,77 @@ fn throughput(law: &Scalability, users: f64) -> f64 {
 
 /// Points of the law's curve.
 const STEPS: u32 = 60;
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::units::Rate;
+    use loadline_measure::record::{Arrivals, Criterion, Series};
+
+    use super::*;
+
+    fn trial(rate: u64, answered: u64) -> Trial {
+        let time = Duration::from_millis(if answered > 0 { 5 } else { 0 });
+        Trial {
+            purpose: Purpose::Bracket,
+            rate: Rate::per_sec(rate),
+            lasts: Duration::from_secs(1),
+            seed: 1,
+            achieved: Rate::per_sec(answered),
+            response: Latency { count: answered, mean: time, p99: time, ..Latency::default() },
+            met: answered > 0,
+            pressure: None,
+            criteria: Vec::new(),
+            faults: Vec::new(),
+        }
+    }
+
+    fn search(trials: Vec<Trial>) -> CapacityRecord {
+        CapacityRecord {
+            target: "http://a.example/".into(),
+            started_unix_ms: 0,
+            objective: "p99<300ms".into(),
+            arrivals: Arrivals::Poisson,
+            seed: 1,
+            verdict: Verdict::NoLoadMeets,
+            found: None,
+            accepted: None,
+            refused: None,
+            tried: Vec::new(),
+            cycle: None,
+            rungs: Vec::new(),
+            scalability: None,
+            trials,
+            knee: None,
+            curve: Series { name: String::new(), points: Vec::new() },
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_load_at_which_nothing_was_answered_has_no_point_on_the_curve() {
+        let curve = curve(&search(vec![trial(10, 10), trial(20, 0)]));
+        for line in &curve.charts[0].lines {
+            assert_eq!(line.points[0], (10.0, 5.0), "{}", line.name);
+            assert!(line.points[1].1.is_nan(), "{}: {:?}", line.name, line.points);
+        }
+    }
+
+    /// There may be no load line, and loads in between that met the objective.
+    #[test]
+    fn the_lowest_refused_load_is_told_as_that_and_not_as_just_above_the_load_line() {
+        let criterion = Criterion {
+            text: "p99<300ms".into(),
+            measured: "310 ms".into(),
+            met: false,
+            ..Criterion::default()
+        };
+        let bound = Bound {
+            rate: Rate::per_sec(873),
+            met: Duration::ZERO,
+            breached: Duration::from_secs(8),
+            criteria: vec![criterion],
+        };
+        let told = refused(&bound).unwrap();
+        assert_eq!(told, "Lowest refused load: 873/s, by p99<300ms (310 ms).");
+    }
+}
