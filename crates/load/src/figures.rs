@@ -135,10 +135,11 @@ impl Figures {
         self.latest = self.latest.max(until);
     }
 
-    /// Counts a send at `sent`, this late.
+    /// Counts the send of the request that was ended last: at `sent`, this late.
     pub(crate) fn count_send(&mut self, lag: Duration, sent: Duration) {
         self.lag.record(lag);
         self.last_sent = self.last_sent.max(sent);
+        self.moments.sent(sent);
     }
 
     /// Enters the times of a successful request.

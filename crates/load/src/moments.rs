@@ -2,9 +2,9 @@
 //!
 //! A request is planned in the interval of its planned instant, and ends in the interval in which
 //! it ended, so that both sums over all intervals are those of the run. What is in flight at the
-//! end of an interval is what was planned until then less what ended until then. Requests that
-//! time out after the plan and the last response have moments later than the time the record says
-//! it took, which ends with those.
+//! end of an interval is what was sent until then less what of it ended until then: what is only
+//! due, or dropped, is not. Requests that time out after the plan and the last response have
+//! moments later than the time the record says it took, which ends with those.
 //!
 //! Memory is bounded: where a run takes longer than [`MOST`] intervals, each two become one and
 //! the interval is twice as long from then on. Percentiles stay those of all times in the merged
@@ -36,7 +36,10 @@ pub(crate) struct Moments {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Entry {
     planned: u64,
+    sent: u64,
     outcomes: Outcomes,
+    /// How many of these had been sent.
+    ended: u64,
     bytes_read: u64,
     total: Duration,
     longest: Duration,
@@ -74,6 +77,13 @@ impl Moments {
         entry.bytes_read += bytes;
     }
 
+    /// Enters when the request was sent that was ended last.
+    pub(crate) fn sent(&mut self, at: Duration) {
+        let index = self.index(at.min(self.latest));
+        self.entries[index].sent += 1;
+        self.entries[self.open].ended += 1;
+    }
+
     /// Enters the response time of the successful request that was ended last.
     pub(crate) fn record(&mut self, response: Duration) {
         self.current.record(response);
@@ -86,15 +96,15 @@ impl Moments {
     /// entered. They count the responses that took `late_after` or longer.
     pub(crate) fn moments(&mut self, late_after: Option<Duration>) -> Vec<Moment> {
         self.close();
-        let (mut planned, mut ended) = (0, 0);
+        let (mut sent, mut ended) = (0_u64, 0);
         let moment = |(entry, number): (&Entry, u64)| {
-            planned += entry.planned;
-            ended += entry.outcomes.total();
+            sent += entry.sent;
+            ended += entry.ended;
             let whole = self.interval * number;
             let begun = whole.saturating_sub(self.interval);
             // An interval whose only instant is its first is shown whole: it has no length else.
             let at = if self.latest > begun { whole.min(self.latest) } else { whole };
-            let in_flight = planned.saturating_sub(ended);
+            let in_flight = sent.saturating_sub(ended);
             let late = late_after.map(|limit| entry.spread.count_from(limit));
             Moment { in_flight, late, ..entry.moment(at) }
         };
@@ -156,6 +166,8 @@ impl Entry {
         let mut all = Self::default();
         for entry in entries {
             all.planned += entry.planned;
+            all.sent += entry.sent;
+            all.ended += entry.ended;
             all.outcomes = add(all.outcomes, entry.outcomes);
             all.bytes_read += entry.bytes_read;
             all.total = all.total + entry.total;
@@ -246,18 +258,21 @@ mod tests {
             moments.plan(ms(due));
         }
         moments.end(ms(60), Outcome::Ok, 10);
+        moments.sent(ms(0));
         moments.record(ms(60));
         for due in [100, 150] {
             moments.plan(ms(due));
         }
         moments.end(ms(190), Outcome::Ok, 10);
+        moments.sent(ms(50));
         moments.record(ms(140));
         moments.end(ms(230), Outcome::Timeout, 0);
+        moments.sent(ms(100));
         moments.end(ms(230), Outcome::Dropped, 0);
         let moments = moments.moments(Some(ms(100)));
         let shown: Vec<_> =
             moments.iter().map(|m| (m.at, m.planned, m.outcomes.total(), m.in_flight)).collect();
-        assert_eq!(shown, [(ms(100), 2, 1, 1), (ms(200), 2, 1, 2), (ms(230), 0, 2, 0)]);
+        assert_eq!(shown, [(ms(100), 2, 1, 1), (ms(200), 2, 1, 1), (ms(230), 0, 2, 0)]);
         assert_eq!((moments[0].p50, moments[0].max), (ms(60), ms(60)));
         assert_eq!((moments[1].mean, moments[1].max), (ms(140), ms(140)));
         assert_eq!((moments[0].late, moments[1].late), (Some(0), Some(1)));
@@ -272,11 +287,29 @@ mod tests {
         }
         for second in 0..5 {
             moments.end(ms(4_500), Outcome::Ok, 0);
+            moments.sent(Duration::from_secs(second));
             moments.record(ms(4_500 - 1_000 * second));
         }
         let in_flight: Vec<_> =
             moments.moments(None).iter().map(|moment| moment.in_flight).collect();
         assert_eq!(in_flight, [1, 2, 3, 4, 0]);
+    }
+
+    /// Those beyond the user's own limit are due, and then dropped.
+    #[test]
+    fn a_request_that_is_only_due_is_not_in_flight() {
+        let mut moments = Moments::new(Some(Duration::from_secs(1)));
+        for _ in 0..3 {
+            moments.plan(ms(90));
+        }
+        for _ in 0..2 {
+            moments.end(ms(110), Outcome::Dropped, 0);
+        }
+        moments.end(ms(190), Outcome::Timeout, 0);
+        moments.sent(ms(90));
+        let in_flight: Vec<_> =
+            moments.moments(None).iter().map(|moment| moment.in_flight).collect();
+        assert_eq!(in_flight, [1, 0]);
     }
 
     #[test]
@@ -330,6 +363,9 @@ mod tests {
                 outcome.count_in(&mut totals);
                 bytes += takes;
                 moments.end(ms(*at), *outcome, *takes);
+                if *outcome != Outcome::Dropped {
+                    moments.sent(ms(at - takes));
+                }
                 if *outcome == Outcome::Ok {
                     moments.record(ms(*takes));
                     longest = longest.max(*takes);
@@ -345,8 +381,9 @@ mod tests {
             prop_assert!(moments.is_sorted_by(|one, other| one.at < other.at));
             let last = events.last().map(|(at, _)| *at).unwrap_or_default();
             for moment in &moments[..moments.len() - 1] {
-                let under_way = |(due, takes, _): &&(u64, u64, Outcome)| {
-                    ms(*due) < moment.at && ms(due + takes) >= moment.at
+                let under_way = |(due, takes, outcome): &&(u64, u64, Outcome)| {
+                    let sent = *outcome != Outcome::Dropped && ms(*due) < moment.at;
+                    sent && ms(due + takes) >= moment.at
                 };
                 prop_assert_eq!(moment.in_flight, requests.iter().filter(under_way).count() as u64);
             }

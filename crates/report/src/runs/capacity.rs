@@ -81,7 +81,7 @@ fn refused(bound: &Bound) -> Option<String> {
 }
 
 fn curve(record: &CapacityRecord) -> Lines {
-    let millis = |response: &Latency, of: fn(&Latency) -> Duration| match response.count {
+    let drawn = |response: &Latency, of: fn(&Latency) -> Duration| match response.count {
         0 => f64::NAN,
         _ => of(response).as_millis_f64(),
     };
@@ -94,7 +94,7 @@ fn curve(record: &CapacityRecord) -> Lines {
         rates.sort();
         rates.dedup();
         let trials = rates.into_iter().filter_map(longest);
-        trials.map(|it| (it.rate.as_per_sec_f64(), millis(&it.response, of))).collect()
+        trials.map(|it| (it.rate.as_per_sec_f64(), drawn(&it.response, of))).collect()
     };
     let line = |name: &str, tone, stroke, of| Line {
         name: name.into(),
