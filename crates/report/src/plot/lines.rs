@@ -37,12 +37,14 @@ pub(crate) struct Lines {
 }
 
 /// How x lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Along {
     /// Evenly from zero to a round number.
     Even,
     /// Evenly from zero to the last point.
     Time,
+    /// Evenly from zero to this, or to the last point where that is further.
+    Until(f64),
     /// By the nines of a share, from 0 to 1.
     Nines,
 }
@@ -178,6 +180,7 @@ impl Lines {
         match self.x {
             Along::Even => Scale::even(top, wanted),
             Along::Time => Scale::until(top, wanted),
+            Along::Until(end) => Scale::until(top.max(end), wanted),
             Along::Nines => Scale::Nines { end: -(1.0 - top).max(1e-9).log10().min(-1.0) },
         }
     }

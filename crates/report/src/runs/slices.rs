@@ -56,8 +56,8 @@ impl Slice {
 
 /// The slices of a run, [`MOST`] at most, of [`FEWEST`] requests in the mean: rates over a few
 /// requests are noise. A last one of less than half the usual length is joined with the one before
-/// it for the same reason.
-pub(super) fn slices(moments: &[Moment]) -> Vec<Slice> {
+/// it for the same reason. The last moment ends with its last event, the last slice with the run.
+pub(super) fn slices(moments: &[Moment], elapsed: Duration) -> Vec<Slice> {
     let mut from = Duration::ZERO;
     let slice = |moment: &Moment| {
         let slice = Slice {
@@ -73,7 +73,10 @@ pub(super) fn slices(moments: &[Moment]) -> Vec<Slice> {
         from = moment.at;
         slice
     };
-    let all: Vec<_> = moments.iter().map(slice).collect();
+    let mut all: Vec<_> = moments.iter().map(slice).collect();
+    if let Some(last) = all.last_mut() {
+        last.until = last.until.max(elapsed);
+    }
     let planned: u64 = all.iter().map(|slice| slice.planned).sum();
     let slices = usize::try_from(planned / FEWEST).unwrap_or(MOST).clamp(1, MOST);
     let mut joined: Vec<_> = all.chunks(all.len().div_ceil(slices).max(1)).map(join).collect();
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn few_requests_are_seen_over_a_longer_time() {
         let moments: Vec<_> = (1..=100).map(|tenth| moment(tenth * 100, tenth % 2)).collect();
-        let slices = slices(&moments);
+        let slices = slices(&moments, Duration::from_secs(10));
         assert_eq!(slices.len(), 5);
         assert!(slices.iter().all(|slice| slice.planned == 10), "{slices:?}");
         let medians: Vec<_> = slices.iter().map(|slice| slice.millis(|slice| slice.p50)).collect();
@@ -142,7 +145,7 @@ mod tests {
     #[test]
     fn nothing_is_lost_when_moments_are_joined() {
         let moments: Vec<_> = (1..=1_000).map(|second| moment(second * 1_000, second)).collect();
-        let slices = slices(&moments);
+        let slices = slices(&moments, Duration::from_secs(1_000));
         assert!(slices.len() <= MOST);
         assert_eq!(slices.iter().map(|slice| slice.outcomes.ok).sum::<u64>(), 500_500);
         assert_eq!(slices.iter().map(|slice| slice.outcomes.timeout).sum::<u64>(), 1_000);
@@ -153,9 +156,20 @@ mod tests {
 
     #[test]
     fn a_last_moment_of_a_few_milliseconds_makes_no_rate_of_its_own() {
-        let slices = slices(&[moment(1_000, 40), moment(2_000, 40), moment(2_004, 3)]);
+        let moments = [moment(1_000, 40), moment(2_000, 40), moment(2_004, 3)];
+        let slices = slices(&moments, Duration::from_millis(2_004));
         assert_eq!(slices.len(), 2);
         assert_eq!(slices[1].outcomes.ok, 43);
         assert!((slices[1].per_second(43) - 42.83).abs() < 0.01);
+    }
+
+    /// Ten requests per second for a second: the tenth ends a few milliseconds after it is due.
+    #[test]
+    fn the_last_slice_ends_with_the_run_and_not_with_its_last_event() {
+        let moments: Vec<_> = (1..10).map(|tenth| moment(tenth * 100, 10)).collect();
+        let slices = slices(&[&moments[..], &[moment(903, 10)]].concat(), Duration::from_secs(1));
+        let rates: Vec<_> = slices.iter().map(|slice| slice.per_second(slice.planned)).collect();
+        assert_eq!(rates.len(), 10);
+        assert!(rates.iter().all(|rate| (rate - 100.0).abs() < 0.1), "{rates:?}");
     }
 }

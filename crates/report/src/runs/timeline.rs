@@ -20,7 +20,7 @@ use crate::{
 
 /// One run; none where it has no moments.
 pub(super) fn of_run(run: &Run<'_>) -> Result<Option<Picture>, PlotError> {
-    let slices = slices(&run.record.moments);
+    let slices = slices(&run.record.moments, run.record.elapsed);
     if slices.is_empty() {
         return Ok(None);
     }
@@ -34,7 +34,7 @@ pub(super) fn of_run(run: &Run<'_>) -> Result<Option<Picture>, PlotError> {
         title: format!("{} over time", run.label),
         description: describe(run.record, &slices),
         x_title: "seconds since the plan began".into(),
-        x: Along::Time,
+        x: Along::Until(end(&slices)),
         charts,
         marks: Vec::new(),
     };
@@ -43,7 +43,8 @@ pub(super) fn of_run(run: &Run<'_>) -> Result<Option<Picture>, PlotError> {
 
 /// Several runs over each other; none where fewer than two have moments.
 pub(super) fn overlaid(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
-    let cut: Vec<_> = runs.iter().map(|run| slices(&run.record.moments)).collect();
+    let sliced = |run: &Run<'_>| slices(&run.record.moments, run.record.elapsed);
+    let cut: Vec<_> = runs.iter().map(sliced).collect();
     if cut.iter().filter(|slices| !slices.is_empty()).count() < 2 {
         return Ok(None);
     }
@@ -58,7 +59,7 @@ pub(super) fn overlaid(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
         title: "All runs over time".into(),
         description: "The figures of each run stand in the tables above.".into(),
         x_title: "seconds since each plan began".into(),
-        x: Along::Time,
+        x: Along::Until(cut.iter().map(|slices| end(slices)).fold(0.0, f64::max)),
         charts: vec![
             chart("achieved, requests/s", Kind::Even, &|slice| slice.per_second(slice.outcomes.ok)),
             chart("p99 of response time, ms", Kind::Fitting, &|slice| {
@@ -109,10 +110,24 @@ fn outcomes(slices: &[Slice]) -> Chart {
         |class: &usize| slices.iter().any(|slice| slice.outcomes.classes()[*class].1 > 0);
     let layer = |class: usize| {
         let count = move |slice: &Slice| slice.per_second(slice.outcomes.classes()[class].1);
-        line(classes[class].0, OUTCOME_TONES[class], Stroke::Thick, slices, &count)
+        let layer = line(classes[class].0, OUTCOME_TONES[class], Stroke::Thick, slices, &count);
+        to_the_ends(layer, end(slices))
     };
     let lines = (0..classes.len()).filter(occurred).map(layer).collect();
     Chart { title: "ended, requests/s".into(), lines, kind: Kind::Stacked }
+}
+
+/// An area begins with the run and ends with it, not in the middle of a slice.
+fn to_the_ends(line: Line, end: f64) -> Line {
+    let at = |x: f64, point: Option<&(f64, f64)>| point.map(|point| (x, point.1));
+    let (first, last) = (at(0.0, line.points.first()), at(end, line.points.last()));
+    let points = first.into_iter().chain(line.points).chain(last).collect();
+    Line { points, ..line }
+}
+
+/// Where the last slice ends, in seconds.
+fn end(slices: &[Slice]) -> f64 {
+    slices.last().map_or(0.0, |slice| slice.until.as_secs_f64())
 }
 
 fn line(
@@ -131,8 +146,8 @@ fn describe(record: &LoadRecord, slices: &[Slice]) -> String {
     let slowest = slices.iter().map(|slice| slice.max).max().unwrap_or_default();
     let rates = slices.iter().map(|slice| slice.per_second(slice.outcomes.ok));
     format!(
-        "{} of {} requests succeeded, at most {} in one second; at most {most} were under way; \
-         the slowest answer took {}.",
+        "{} of {} requests succeeded, at most {}/s; at most {most} were under way; the slowest \
+         answer took {}.",
         record.outcomes.ok,
         record.planned,
         digits(rates.fold(0.0, f64::max)),
@@ -155,3 +170,24 @@ const OUTCOME_TONES: [Tone; 10] = [
     Tone::Quiet,
     Tone::Run(7),
 ];
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::{Moment, Outcomes};
+
+    use super::*;
+
+    #[test]
+    fn what_ended_in_one_slice_is_an_area_over_the_whole_run() {
+        let moment = Moment {
+            at: Duration::from_micros(2_700),
+            planned: 1,
+            outcomes: Outcomes { ok: 1, ..Outcomes::default() },
+            ..Moment::default()
+        };
+        let slices = slices(&[moment], Duration::from_secs(1));
+        assert_eq!(outcomes(&slices).lines[0].points, [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0)]);
+        assert_eq!(rates(&slices).lines[0].points, [(0.5, 1.0)]);
+        assert!(describe(&LoadRecord::default(), &slices).contains("at most 1.00/s;"));
+    }
+}

@@ -18,11 +18,12 @@ struct Column {
 /// The rows, where there is more than one moment.
 pub(super) fn write(page: &mut String, record: &LoadRecord) {
     let record = record.without_cut_off();
-    let columns = columns(&record.moments);
+    let last = record.moments.last().map_or(Duration::ZERO, |moment| moment.at);
+    let end = last.max(record.elapsed);
+    let columns = columns(&record.moments, end);
     if columns.len() < 2 {
         return;
     }
-    let end = record.moments.last().map_or(Duration::ZERO, |moment| moment.at);
     line(page, format_args!("\nIn time   from 0 to {:.1} s", end.as_secs_f64()));
     let of = |figure: fn(&Column) -> f64| columns.iter().map(figure).collect::<Vec<_>>();
     let per_s = |most: f64| format!("{most:.1}/s");
@@ -49,14 +50,19 @@ fn row(page: &mut String, name: &str, figures: &[f64], told: impl Fn(f64) -> Str
 }
 
 /// The moments gathered into at most [`WIDTH`] spans of the same number of them. A last one that
-/// is shorter than half a moment goes with the one before it: its rate would be luck.
-fn columns(moments: &[Moment]) -> Vec<Column> {
+/// is shorter than half a moment goes with the one before it: its rate would be luck. The last
+/// moment ends with its last event, the last span with the run.
+fn columns(moments: &[Moment], end: Duration) -> Vec<Column> {
     let Some(first) = moments.first() else { return Vec::new() };
     let each = moments.len().div_ceil(WIDTH);
     let mut bounds: Vec<usize> = (0..moments.len()).step_by(each).chain([moments.len()]).collect();
-    let began = |bound: usize| bound.checked_sub(1).map_or(Duration::ZERO, |last| moments[last].at);
-    if let [.., _, last, end] = bounds[..]
-        && began(end).saturating_sub(began(last)) * 2 < first.at
+    let began = |bound: usize| match bound.checked_sub(1) {
+        _ if bound == moments.len() => end,
+        Some(before) => moments[before].at,
+        None => Duration::ZERO,
+    };
+    if let [.., _, last, _] = bounds[..]
+        && end.saturating_sub(began(last)) * 2 < first.at
     {
         bounds.remove(bounds.len() - 2);
     }
@@ -144,6 +150,17 @@ mod tests {
     fn a_short_last_moment_makes_no_rate_of_its_own() {
         let page = drawn(vec![moment(1_000, 10, 0), moment(2_000, 10, 0), moment(2_001, 2, 0)]);
         assert!(page.contains("max 12.0/s"), "{page}");
+    }
+
+    /// Ten requests per second for a second.
+    #[test]
+    fn the_last_span_ends_with_the_run_and_not_with_its_last_event() {
+        let at = |tenth| if tenth == 10 { 903 } else { tenth * 100 };
+        let moments = (1..=10).map(|tenth| moment(at(tenth), 1, 0)).collect();
+        let elapsed = Duration::from_secs(1);
+        let mut page = String::new();
+        write(&mut page, &LoadRecord { moments, elapsed, ..LoadRecord::default() });
+        assert!(page.contains("from 0 to 1.0 s") && page.contains("max 10.0/s"), "{page}");
     }
 
     #[test]
