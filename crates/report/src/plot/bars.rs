@@ -59,14 +59,14 @@ impl Bars {
         let row = canvas.letter + 6;
         let places = self.legend(canvas);
         let rows = places.last().map_or(0, |place| place.1 + 1);
+        let values = self.groups.iter().flat_map(|group| group.values.iter().flatten());
+        let y = Axis::to("", values.copied().fold(0.0, f64::max), 5);
         let frame = Frame {
-            left: 52,
+            left: y.left(canvas.letter),
             right: canvas.width - 10,
             top: row * (rows + 1) + canvas.letter,
             bottom: canvas.height - 4 * canvas.letter,
         };
-        let values = self.groups.iter().flat_map(|group| group.values.iter().flatten());
-        let y = Axis::to("", values.copied().fold(0.0, f64::max), 5);
         let count = self.groups.len().max(1) as f64;
         let panel =
             Panel::new(canvas, frame, &Axis { title: "", ticks: Vec::new(), end: count }, &y)?;

@@ -14,8 +14,8 @@ use plotters::{
 
 use super::{
     DrawError, INK, PlotError, Tone,
-    panel::{Axis, Frame, Label, Panel, Stroke},
-    picture::{Canvas, Picture, size, text_width},
+    panel::{Axis, Frame, Label, Panel, Stroke, left_of},
+    picture::{Canvas, Picture, number_width, size, text_width},
     scale::Scale,
 };
 
@@ -138,7 +138,8 @@ impl Lines {
     ) -> Result<(), DrawError> {
         let y = chart.y_scale();
         let top = span.0;
-        let frame = chart.frame(span, x, canvas.narrow);
+        let left = self.left(canvas.narrow);
+        let frame = Frame { left, ..chart.frame(span, x, canvas.narrow) };
         let bare = |end| Axis { title: "", ticks: Vec::new(), end };
         let panel = Panel::new(canvas, frame, &bare(x.end()), &bare(y.end()))?;
         let ink = Label::new(INK, HPos::Left, VPos::Top);
@@ -157,6 +158,13 @@ impl Lines {
         }
         chart.draw(&panel, x, &y)?;
         self.draw_marks(&panel, x, top == 0)
+    }
+
+    /// Where the y axes stand, below each other.
+    fn left(&self, narrow: bool) -> i32 {
+        let marks = self.charts.iter().flat_map(|chart| chart.y_scale().marks());
+        let numbers: Vec<_> = marks.map(|mark| mark.1).collect();
+        left_of(&numbers, size(narrow).1).max(LEFT)
     }
 
     fn draw_marks(&self, panel: &Panel<'_, '_>, x: &Scale, named: bool) -> Result<(), DrawError> {
@@ -199,9 +207,9 @@ impl Chart {
     /// The frame of the chart, below its title and names, with room for the last number of x.
     fn frame(&self, (top, bottom): (i32, i32), x: &Scale, narrow: bool) -> Frame {
         let (width, letter) = size(narrow);
-        let last = x.marks().last().map_or(0, |mark| text_width(&mark.1, letter));
+        let last = x.marks().last().map_or(0, |mark| number_width(&mark.1, letter));
         let top = top + row_height(narrow) * (self.rows(narrow) + 1) + letter;
-        Frame { left: 56, right: width - (last / 2 + 1).max(14), top, bottom }
+        Frame { left: LEFT, right: width - (last / 2 + 1).max(14), top, bottom }
     }
 
     fn y_scale(&self) -> Scale {
@@ -336,6 +344,8 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     ends.concat().into_iter().collect()
 }
 
+/// Where y axes stand whose numbers are short.
+const LEFT: i32 = 56;
 /// Where names begin, in pixels.
 const LEGEND_LEFT: i32 = 6;
 /// The length of a line's sample beside its name.
@@ -468,9 +478,25 @@ mod tests {
                 let x = lines.x_scale(4);
                 let frame = chart.frame((0, 300), &x, narrow);
                 let last = x.marks().pop().unwrap().1;
-                let end = frame.right + text_width(&last, letter) / 2;
+                let end = frame.right + number_width(&last, letter) / 2;
                 assert!(end <= width, "{last} ends at {end} of {width}");
             }
+        }
+    }
+
+    #[test]
+    fn the_numbers_of_a_y_axis_are_whole_and_axes_below_each_other_begin_alike() {
+        for top in [5.0, 60_000.0, 250_000.0, 20_000_000.0] {
+            let chart = |top| Chart { lines: vec![line("a", &[(1.0, top)])], ..Chart::default() };
+            let lines = lines(vec![chart(1.0), chart(top)]);
+            for narrow in [false, true] {
+                let widest = chart(top).y_scale().marks().pop().unwrap().1;
+                let width = number_width(&widest, size(narrow).1);
+                assert!(lines.left(narrow) - 8 >= width, "{widest} begins outside of the picture");
+            }
+            let svg = lines.draw().unwrap().wide;
+            let axes = format!("points=\"{},", lines.left(false));
+            assert!(svg.matches(&axes).count() >= 4, "{axes} is not in {svg}");
         }
     }
 

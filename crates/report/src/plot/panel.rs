@@ -16,7 +16,7 @@ use plotters::{
 
 use super::{
     DrawError, GRID, INK, Tone,
-    picture::{Canvas, text_width},
+    picture::{Canvas, number_width, text_width},
     ticks,
 };
 
@@ -78,6 +78,17 @@ impl<'a> Axis<'a> {
         let end = ticks.last().copied().unwrap_or(1.0);
         Self { title, ticks, end }
     }
+
+    /// Where the axis stands if it is one of y: its numbers have room beside it.
+    pub(crate) fn left(&self, letter: i32) -> i32 {
+        left_of(&ticks::labels(&self.ticks), letter).max(LEFT)
+    }
+}
+
+/// How far from the edge a y axis must stand for these numbers to have room beside it.
+pub(crate) fn left_of(numbers: &[String], letter: i32) -> i32 {
+    let widths = numbers.iter().map(|number| number_width(number, letter));
+    widths.max().unwrap_or(0) + NUMBER_GAP
 }
 
 impl Label {
@@ -178,7 +189,7 @@ impl<'c, 's> Panel<'c, 's> {
     pub(crate) fn mark_y(&self, at: f64, text: &str) -> Result<(), DrawError> {
         let ends = vec![(0.0, at), (self.x_end, at)];
         self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
-        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0).fixed();
+        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-NUMBER_GAP, 0).fixed();
         self.label((0.0, at), text, number)
     }
 
@@ -254,7 +265,7 @@ impl<'c, 's> Panel<'c, 's> {
     }
 
     fn draw_y(&self, axis: &Axis<'_>) -> Result<(), DrawError> {
-        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-8, 0).fixed();
+        let number = Label::new(INK, HPos::Right, VPos::Center).shifted(-NUMBER_GAP, 0).fixed();
         for (&tick, text) in axis.ticks.iter().zip(ticks::labels(&axis.ticks)) {
             let ends = vec![(0.0, tick), (self.x_end, tick)];
             self.area.draw(&PathElement::new(ends, ShapeStyle::from(GRID).stroke_width(1)))?;
@@ -290,5 +301,9 @@ fn pale(tone: Tone) -> RGBAColor {
 
 /// System fonts, so that nothing is loaded.
 const FONTS: &str = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif";
+/// Between the numbers of a y axis and the axis.
+const NUMBER_GAP: i32 = 8;
+/// Where a y axis stands whose numbers are short.
+const LEFT: i32 = 52;
 /// Where the titles of y axes begin.
 const TITLE_LEFT: i32 = 4;

@@ -105,6 +105,11 @@ pub(crate) fn text_width(text: &str, letter: i32) -> i32 {
     text.chars().count() as i32 * letter * 58 / 100
 }
 
+/// How wide a number is, at most: the digits of some fonts, as DejaVu's, are wider than letters.
+pub(crate) fn number_width(text: &str, letter: i32) -> i32 {
+    text.chars().count() as i32 * letter * 64 / 100 + 1
+}
+
 fn render(
     height: i32,
     narrow: bool,

@@ -34,13 +34,13 @@ impl Ranks {
     }
 
     fn paint(&self, canvas: &Canvas<'_>) -> Result<(), DrawError> {
+        let y = Axis::to(&self.quantity, self.top(), 5);
         let frame = Frame {
-            left: 52,
+            left: y.left(canvas.letter),
             right: canvas.width - 10,
             top: 3 * canvas.letter,
             bottom: canvas.height - 4 * canvas.letter,
         };
-        let y = Axis::to(&self.quantity, self.top(), 5);
         let x = Axis { title: &self.each, ticks: Vec::new(), end: self.bars.len().max(1) as f64 };
         let panel = Panel::new(canvas, frame, &x, &y)?;
         for (index, bar) in self.bars.iter().enumerate() {

@@ -67,17 +67,17 @@ pub fn scatter_top(times: impl Iterator<Item = Duration>) -> Duration {
 
 fn paint(canvas: &Canvas<'_>, series: &[Dots]) -> Result<(), DrawError> {
     let names = if canvas.narrow { names_height(series, canvas.letter) } else { 0 };
-    let frame = Frame {
-        left: 52,
-        right: canvas.width - if canvas.narrow { 24 } else { 216 },
-        top: names + 3 * canvas.letter,
-        bottom: canvas.height - 4 * canvas.letter,
-    };
     let numbers = series.iter().flat_map(|dots| &dots.points).map(|dot| dot.number);
     let last = numbers.max().unwrap_or_default() as f64;
     let top = scatter_top(series.iter().flat_map(good)).as_millis_f64();
     let x = Axis::to("request", last, if canvas.narrow { 4 } else { 6 });
     let y = Axis::to("time, ms", top, 5);
+    let frame = Frame {
+        left: y.left(canvas.letter),
+        right: canvas.width - if canvas.narrow { 24 } else { 216 },
+        top: names + 3 * canvas.letter,
+        bottom: canvas.height - 4 * canvas.letter,
+    };
     let panel = Panel::new(canvas, frame, &x, &y)?;
     for (index, dots) in series.iter().enumerate() {
         for dot in &dots.points {
