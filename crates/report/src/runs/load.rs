@@ -129,8 +129,8 @@ fn outcomes(runs: &[Run<'_>]) -> Table {
     table
 }
 
-/// Every run a point, runs of one target and one kind of loop a curve; none where there are no
-/// two points to join.
+/// Every run a point, runs of one target and one kind of loop a curve; none where all have one
+/// rate: runs that differ in something else are no curve.
 fn against_rate(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
     let mut groups: BTreeMap<(bool, String), Vec<(f64, &Latency)>> = BTreeMap::new();
     let one_target = runs.iter().all(|run| run.record.target == runs[0].record.target);
@@ -140,7 +140,10 @@ fn against_rate(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
         let name = format!("{target} {kind}").trim().to_owned();
         groups.entry((!record.is_valid(), name)).or_default().push((rate, &record.response));
     }
-    if groups.values().map(Vec::len).sum::<usize>() < 2 {
+    let mut rates: Vec<_> = groups.values().flatten().map(|point| point.0).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    if rates.len() < 2 {
         return Ok(None);
     }
     let mut lines = Vec::new();

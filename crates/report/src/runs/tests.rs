@@ -86,6 +86,14 @@ fn one_run_has_nothing_to_be_laid_over() {
     assert!(html.contains("alone over time"));
 }
 
+/// As before and after a change.
+#[test]
+fn runs_at_one_rate_are_no_curve_against_the_rate() {
+    let html = html(&[named("before", load(100, 50)), named("after", load(100, 20))]);
+    assert!(html.contains("All runs over time"));
+    assert!(!html.contains("Response time against rate"));
+}
+
 #[test]
 fn an_invalid_run_is_called_so_wherever_it_is_named() {
     let html = html(&[named("good", load(100, 50)), named("bad", invalid(load(200, 20)))]);
