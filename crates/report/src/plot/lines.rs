@@ -313,20 +313,18 @@ fn draw_entry(
     panel: &Panel<'_, '_>,
     entry: &Entry<'_>,
 ) -> Result<(), DrawError> {
-    let color = entry.line.tone.color();
+    let Line { tone, stroke, .. } = *entry.line;
+    let color = tone.color();
     let (left, right, y) = (entry.left, entry.left + SWATCH, entry.y);
     if entry.filled {
         let corners = [(left, y - 5), (right, y + 5)];
         canvas.root.draw(&Rectangle::new(corners, color.filled()))?;
     } else {
-        let style = |width| ShapeStyle::from(color).stroke_width(width);
-        let pieces = match entry.line.stroke {
-            Stroke::Thick => vec![(left, right, 3)],
-            Stroke::Thin => vec![(left, right, 1)],
-            Stroke::Dashed => vec![(left, left + 6, 1), (left + 10, right, 1)],
-        };
-        for (from, to, width) in pieces {
-            canvas.root.draw(&PathElement::new(vec![(from, y), (to, y)], style(width)))?;
+        let style = ShapeStyle::from(color).stroke_width(stroke.width());
+        let (dash, gap) = stroke.dashes(tone).unwrap_or((SWATCH, 0));
+        for from in (left..right).step_by((dash + gap) as usize) {
+            let to = right.min(from + dash);
+            canvas.root.draw(&PathElement::new(vec![(from, y), (to, y)], style))?;
         }
     }
     let label = Label::new(color, HPos::Left, VPos::Center);
@@ -443,6 +441,23 @@ mod tests {
         for n in 0..60 {
             assert!(picture.svg().contains(&name(n)), "{n}");
         }
+    }
+
+    /// As the eleven policies of `loadline sim policies`.
+    #[test]
+    fn lines_of_one_colour_are_told_apart_by_their_dashes() {
+        let dashes = [0, 7, 8, 16].map(|index| Stroke::Thin.dashes(Tone::Run(index)));
+        assert_eq!(dashes[..2], [None, None]);
+        assert!(dashes[2].is_some() && dashes[3].is_some() && dashes[2] != dashes[3]);
+        let pieces = |index| {
+            let tone = Tone::Run(index);
+            let one = Line { tone, ..line("a", &[(0.0, 1.0), (1.0, 1.0)]) };
+            let chart = Chart { lines: vec![one], ..Chart::default() };
+            let drawn = Lines { marks: Vec::new(), ..lines(vec![chart]) }.draw().unwrap();
+            drawn.wide.matches("stroke=\"#0B63A5\"").count()
+        };
+        assert_eq!(pieces(0), 2, "the line, and its sample beside the name");
+        assert!(pieces(8) > 20, "{}", pieces(8));
     }
 
     #[test]

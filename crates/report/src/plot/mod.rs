@@ -34,7 +34,8 @@ pub enum Tone {
     Warm,
     /// Published figures, limits, asides.
     Quiet,
-    /// One of several that are equals, such as runs; the colours repeat after eight.
+    /// One of several that are equals, such as runs; the colours repeat after eight, and lines are
+    /// dashed then.
     Run(usize),
 }
 
@@ -57,6 +58,14 @@ impl Tone {
             Self::Warm => RGBColor(0xC2, 0x41, 0x0C),
             Self::Quiet => RGBColor(0x6B, 0x72, 0x80),
             Self::Run(index) => RUNS[index % RUNS.len()],
+        }
+    }
+
+    /// How often its colour stands for others before it.
+    pub(crate) const fn repeats(self) -> usize {
+        match self {
+            Self::Run(index) => index / RUNS.len(),
+            Self::Cool | Self::Warm | Self::Quiet => 0,
         }
     }
 }

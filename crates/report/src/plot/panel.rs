@@ -71,6 +71,27 @@ pub(crate) struct Label {
     pub(crate) shift: (i32, i32),
 }
 
+impl Stroke {
+    /// Its width in pixels.
+    pub(crate) const fn width(self) -> u32 {
+        match self {
+            Self::Thick => 3,
+            Self::Thin | Self::Dashed => 1,
+        }
+    }
+
+    /// The dashes of a line of this tone and the gaps between them, in pixels; none where it is
+    /// whole. A colour that other lines have too is told from theirs by its dashes.
+    pub(crate) const fn dashes(self, tone: Tone) -> Option<(i32, i32)> {
+        match (self, tone.repeats()) {
+            (Self::Dashed, _) => Some((5, 4)),
+            (Self::Thick | Self::Thin, 0) => None,
+            (Self::Thick | Self::Thin, 1) => Some((10, 3)),
+            (Self::Thick | Self::Thin, _) => Some((2, 3)),
+        }
+    }
+}
+
 impl<'a> Axis<'a> {
     /// From zero to the first round number at or above `top`.
     pub(crate) fn to(title: &'a str, top: f64, wanted: usize) -> Self {
@@ -149,12 +170,11 @@ impl<'c, 's> Panel<'c, 's> {
         tone: Tone,
         stroke: Stroke,
     ) -> Result<(), DrawError> {
-        let style = |width| ShapeStyle::from(tone.color()).stroke_width(width);
+        let style = ShapeStyle::from(tone.color()).stroke_width(stroke.width());
         let path = points.to_vec();
-        match stroke {
-            Stroke::Thick => self.area.draw(&PathElement::new(path, style(3))),
-            Stroke::Thin => self.area.draw(&PathElement::new(path, style(1))),
-            Stroke::Dashed => self.area.draw(&DashedPathElement::new(path, 5, 4, style(1))),
+        match stroke.dashes(tone) {
+            None => self.area.draw(&PathElement::new(path, style)),
+            Some((dash, gap)) => self.area.draw(&DashedPathElement::new(path, dash, gap, style)),
         }
     }
 
