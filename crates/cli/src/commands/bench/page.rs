@@ -8,13 +8,10 @@ pub(crate) use addresses::one_of_several;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use loadline_core::{
-    time::Duration,
-    units::{Rate, Ratio},
-};
+use loadline_core::{time::Duration, units::Ratio};
 use loadline_measure::record::{Arrivals, Latency, LoadModel, LoadRecord, Percentiles};
 use loadline_measure::statistics::bars;
-use loadline_report::{millis, percent};
+use loadline_report::{millis, per_second, percent};
 
 use crate::commands::size;
 
@@ -169,26 +166,20 @@ fn figures(latency: &Latency) -> String {
 }
 
 fn rates(page: &mut String, record: &LoadRecord) {
-    let achieved = record.achieved_rate().as_per_sec_f64();
+    let achieved = per_second(record.achieved_rate());
     let planned = match record.model {
         LoadModel::Open { rate, .. } => format!(" of {} planned", per_second(rate)),
         LoadModel::Closed { .. } => String::new(),
     };
-    line(page, format_args!("\nRate    {achieved:.1}/s answered ok{planned}"));
-    let per_second = record.bytes_read as f64 / record.elapsed.as_secs_f64().max(1e-9);
-    let (total, rate) = (size(record.bytes_read as f64), size(per_second));
+    line(page, format_args!("\nRate    {achieved} answered ok{planned}"));
+    let bytes_per_s = record.bytes_read as f64 / record.elapsed.as_secs_f64().max(1e-9);
+    let (total, rate) = (size(record.bytes_read as f64), size(bytes_per_s));
     let stale = match record.stale {
         0 => String::new(),
         count => format!(", {count} kept ones found closed"),
     };
     let opened = record.connections;
     line(page, format_args!("Read    {total}, {rate}/s; {opened} connections opened{stale}"));
-}
-
-/// With one decimal, as what was achieved, or as it was given where that has fewer.
-fn per_second(rate: Rate) -> String {
-    let (short, exact) = (format!("{:.1}/s", rate.as_per_sec_f64()), rate.to_string());
-    if exact.len() < short.len() { exact } else { short }
 }
 
 /// The histogram of response times.
@@ -268,6 +259,7 @@ const MOST_VALUES: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loadline_core::units::Rate;
     use loadline_measure::record::{
         Bin, Criterion, Fault, Generator, Moment, ObjectiveRecord, Outcomes, Phases, Spread,
         Spreads, Stage,
@@ -381,7 +373,7 @@ mod tests {
             "kB/s; 12 connections opened, 3 kept ones found closed",
             "response      38.0 ms  40.0 ms  39.0 ms  45.0 ms  50.0 ms   900 ms 11076 ms",
             "lag              none",
-            "9.9/s answered ok of 10/s planned",
+            "9.94/s answered ok of 10/s planned",
             "9.4 MB, 188.0 kB/s",
             "11076 ms |# 7",
             "valid: 100.0 % sent in time, lag p99 0.00 ms, CPU 8 % of a core",
@@ -435,6 +427,21 @@ mod tests {
             let page = write(&record);
             assert!(page.contains(told), "{told:?} is not in\n{page}");
         }
+    }
+
+    /// Three requests per minute.
+    #[test]
+    fn a_small_rate_is_told_with_the_digits_that_matter() {
+        let mut record = sample();
+        record.model = LoadModel::Open {
+            rate: Rate::milli_per_sec(50),
+            arrivals: Arrivals::Constant,
+            seed: 1,
+            stages: Vec::new(),
+        };
+        record.outcomes = Outcomes { ok: 2, ..Outcomes::default() };
+        let page = write(&record);
+        assert!(page.contains("Rate    0.04/s answered ok of 0.05/s planned"), "{page}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How a run went in time: a row of marks for each of a few figures.
 
-use loadline_core::time::Duration;
+use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::{LoadRecord, Moment};
-use loadline_report::millis;
+use loadline_report::{millis, per_second};
 
 use super::line;
 
@@ -26,7 +26,7 @@ pub(super) fn write(page: &mut String, record: &LoadRecord) {
     }
     line(page, format_args!("\nIn time   from 0 to {:.1} s", end.as_secs_f64()));
     let of = |figure: fn(&Column) -> f64| columns.iter().map(figure).collect::<Vec<_>>();
-    let per_s = |most: f64| format!("{most:.1}/s");
+    let per_s = |most: f64| per_second(Rate::milli_per_sec((most * 1e3).round() as u64));
     row(page, "ok", &of(|column| column.ok_per_s), per_s);
     if columns.iter().any(|column| column.failed_per_s > 0.0) {
         row(page, "not ok", &of(|column| column.failed_per_s), per_s);
@@ -121,8 +121,8 @@ mod tests {
             [
                 "",
                 "In time   from 0 to 3.0 s",
-                "  ok        █ ▄  max 80.0/s",
-                "  not ok     █   max 5.0/s",
+                "  ok        █ ▄  max 80/s",
+                "  not ok     █   max 5/s",
                 "  in flight █ ▄  max 8",
                 "  p99       █ ▄  max 80.0 ms",
             ]
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_short_last_moment_makes_no_rate_of_its_own() {
         let page = drawn(vec![moment(1_000, 10, 0), moment(2_000, 10, 0), moment(2_001, 2, 0)]);
-        assert!(page.contains("max 12.0/s"), "{page}");
+        assert!(page.contains("max 12/s"), "{page}");
     }
 
     /// Ten requests per second for a second.
@@ -160,7 +160,7 @@ mod tests {
         let elapsed = Duration::from_secs(1);
         let mut page = String::new();
         write(&mut page, &LoadRecord { moments, elapsed, ..LoadRecord::default() });
-        assert!(page.contains("from 0 to 1.0 s") && page.contains("max 10.0/s"), "{page}");
+        assert!(page.contains("from 0 to 1.0 s") && page.contains("max 10/s"), "{page}");
     }
 
     #[test]
