@@ -47,6 +47,22 @@ pub fn digits(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
+/// A number with five digits that matter, whole numbers whole: `150500`, `112.5`, `28.672`.
+#[must_use]
+pub fn five_digits(value: f64) -> String {
+    if value.fract() == 0.0 {
+        return format!("{value:.0}");
+    }
+    let before_point = value.abs().log10().floor() as i32 + 1;
+    let decimals = (5 - before_point).clamp(0, MOST_DECIMALS) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
 /// A rate: `0.5/s`, `40/s`, `38.8/s`, `12345/s`.
 #[must_use]
 pub fn per_second(rate: Rate) -> String {
@@ -69,6 +85,9 @@ pub fn utc(unix_ms: u64) -> String {
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
+
+/// More are beyond what a formula knows.
+const MOST_DECIMALS: i32 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -107,6 +126,24 @@ mod tests {
         assert_eq!(per_second(Rate::milli_per_sec(12_500)), "12.5/s");
         assert_eq!(per_second(Rate::per_sec(40)), "40/s");
         assert_eq!(per_second(Rate::per_sec(1_200)), "1200/s");
+    }
+
+    #[test]
+    fn figures_of_formulas_have_five_digits_and_whole_numbers_all() {
+        for (value, text) in [
+            (0.0, "0"),
+            (150_500.0, "150500"),
+            (4_300.666, "4300.7"),
+            (28.672, "28.672"),
+            (1.262_32, "1.2623"),
+            (460.8, "460.8"),
+            (0.000_115, "0.000115"),
+            (123_456.7, "123457"),
+            (99.999_99, "100"),
+            (-2.5, "-2.5"),
+        ] {
+            assert_eq!(five_digits(value), text);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod runs;
 mod table;
 
 pub use comparison::{Limits, compare_runs, comparison_table, plan_difference};
-pub use figures::{bare_url, digits, millis, per_second, percent, utc};
+pub use figures::{bare_url, digits, five_digits, millis, per_second, percent, utc};
 pub use markdown::keep_written;
 pub use page::{Block, Page, Section};
 pub use plot::{

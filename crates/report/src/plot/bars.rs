@@ -100,7 +100,7 @@ impl Bars {
             panel.bar(from, from + width * 0.92, *value, *tone)?;
             if room {
                 let label = Label::new(tone.color(), HPos::Center, VPos::Bottom).shifted(0, -2);
-                panel.label((from + width * 0.46, *value), &digits(*value), label)?;
+                panel.label((from + width * 0.46, *value), &shown(*value), label)?;
             }
         }
         let most = (panel.pixel((1.0, 0.0)).0 - panel.pixel((0.0, 0.0)).0) / 7;
@@ -124,6 +124,11 @@ impl Bars {
         };
         self.parts.iter().map(place).collect()
     }
+}
+
+/// What is counted has no decimals.
+fn shown(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value:.0}") } else { digits(value) }
 }
 
 /// Where names of parts begin, in pixels.
@@ -159,6 +164,7 @@ mod tests {
         for text in ["equal", "single", "300", "400", "9.50", "requests at once"] {
             assert!(picture.svg().contains(text), "{text}");
         }
+        assert!(picture.svg().contains("\n4\n") && !picture.svg().contains("4.00"));
         assert_eq!(bars.draw().unwrap(), picture, "the same bytes again");
     }
 }

@@ -1,10 +1,10 @@
 //! A formula that was worked out.
 
-use loadline_measure::record::FormulaRecord;
+use loadline_measure::record::{Column, FormulaRecord};
 
 use super::{part, picture, text};
 use crate::{
-    figures::digits,
+    figures::five_digits,
     page::{Block, Section},
     plot::{
         PlotError, Tone,
@@ -17,14 +17,14 @@ use crate::{
 pub(super) fn section(name: &str, record: &FormulaRecord) -> Result<Section, PlotError> {
     let mut table = Table::new(record.question.as_str(), &["", "value", "published", "unit"]);
     for input in &record.inputs {
-        let cells = [input.name.as_str().into(), digits(input.value).into(), "".into()];
+        let cells = [input.name.as_str().into(), five_digits(input.value).into(), "".into()];
         table.push(cells.into_iter().chain([input.unit.as_str().into()]));
     }
     for result in &record.results {
-        let published = result.published.map(digits).unwrap_or_default();
+        let published = result.published.map(five_digits).unwrap_or_default();
         table.push([
             result.quantity.name.as_str().into(),
-            digits(result.quantity.value).into(),
+            five_digits(result.quantity.value).into(),
             published.into(),
             result.quantity.unit.as_str().into(),
         ]);
@@ -41,8 +41,10 @@ pub(super) fn section(name: &str, record: &FormulaRecord) -> Result<Section, Plo
 fn curve(record: &FormulaRecord) -> Option<Lines> {
     let curve = record.curve.as_ref()?;
     let (x, y) = (curve.columns.first()?, curve.columns.last()?);
-    let title =
-        |column: &loadline_measure::record::Column| format!("{}, {}", column.name, column.unit);
+    let title = |column: &Column| match column.unit.as_str() {
+        "" => column.name.clone(),
+        unit => format!("{}, {unit}", column.name),
+    };
     let point = |row: &Vec<f64>| row.first().copied().zip(row.last().copied());
     let line = Line {
         name: String::new(),
@@ -59,4 +61,43 @@ fn curve(record: &FormulaRecord) -> Option<Lines> {
         charts: vec![Chart { title: title(y), lines: vec![line], kind: Kind::Even }],
         marks: Vec::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::{FormulaCurve, FormulaResult, Quantity};
+
+    use super::*;
+    use crate::table::Cell;
+
+    fn record() -> FormulaRecord {
+        let column = |name: &str, unit: &str| Column { name: name.into(), unit: unit.into() };
+        FormulaRecord {
+            inputs: vec![Quantity::new("servers", 4.0, "")],
+            results: vec![FormulaResult::new("near", 112.5, "ms").published(Some(112.5))],
+            curve: Some(FormulaCurve {
+                columns: vec![column("after", "s"), column("balance", "")],
+                rows: vec![vec![0.0, 1.0], vec![1.0, 2.0]],
+            }),
+            ..FormulaRecord::default()
+        }
+    }
+
+    #[test]
+    fn figures_of_a_formula_are_those_of_the_terminal() {
+        let blocks = section("x", &record()).unwrap().blocks;
+        let [_, _, Block::Table(table), _] = &blocks[..] else { panic!("{blocks:?}") };
+        let texts = |row: usize| table.rows[row].iter().map(Cell::text).collect::<Vec<_>>();
+        assert_eq!(texts(0), ["servers", "4", "", ""]);
+        assert_eq!(texts(1), ["near", "112.5", "112.5", "ms"]);
+    }
+
+    #[test]
+    fn a_quantity_without_a_unit_has_a_title_without_a_comma() {
+        let curve = curve(&record()).unwrap();
+        assert_eq!(
+            (curve.x_title.as_str(), curve.charts[0].title.as_str()),
+            ("after, s", "balance")
+        );
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use loadline_measure::record::{FormulaCurve, FormulaRecord, FormulaResult, Quantity};
+use loadline_report::five_digits;
 
 /// The page, with its line ends.
 pub(super) fn write(record: &FormulaRecord) -> String {
@@ -30,7 +31,7 @@ fn results(page: &mut String, results: &[FormulaResult], width: usize) {
     let heading = format!("  {:width$}  {:24}{heading}", "", "");
     line(page, format_args!("{}", heading.trim_end()));
     for result in results {
-        let published = result.published.map(figure).unwrap_or_default();
+        let published = result.published.map(five_digits).unwrap_or_default();
         let text = format!("  {}{published:>12}", quantity(&result.quantity, width));
         line(page, format_args!("{}", text.trim_end()));
     }
@@ -38,7 +39,7 @@ fn results(page: &mut String, results: &[FormulaResult], width: usize) {
 
 fn quantity(quantity: &Quantity, width: usize) -> String {
     let Quantity { name, value, unit } = quantity;
-    format!("{name:width$}  {:>12} {unit:11}", figure(*value)).trim_end().to_owned()
+    format!("{name:width$}  {:>12} {unit:11}", five_digits(*value)).trim_end().to_owned()
 }
 
 /// A table whose last column is drawn as well.
@@ -52,7 +53,7 @@ fn curve(page: &mut String, curve: &FormulaCurve) {
     let room = PAGE.saturating_sub(COLUMN * curve.columns.len() + 2);
     for row in &curve.rows {
         let cells: String =
-            row.iter().map(|value| format!("{:>COLUMN$}", figure(*value))).collect();
+            row.iter().map(|value| format!("{:>COLUMN$}", five_digits(*value))).collect();
         let bar = "#".repeat(bar(drawn(row), most, room));
         line(page, format_args!("{cells} |{bar}"));
     }
@@ -61,21 +62,6 @@ fn curve(page: &mut String, curve: &FormulaCurve) {
 /// Where there is something, there is a mark.
 fn bar(value: f64, most: f64, room: usize) -> usize {
     if most <= 0.0 { 0 } else { ((value / most * room as f64).ceil() as usize).min(room) }
-}
-
-/// A number with five digits that matter, whole numbers whole.
-fn figure(value: f64) -> String {
-    if value.fract() == 0.0 {
-        return format!("{value:.0}");
-    }
-    let before_point = value.abs().log10().floor() as i32 + 1;
-    let decimals = (DIGITS - before_point).clamp(0, MOST_DECIMALS) as usize;
-    let text = format!("{value:.decimals$}");
-    if text.contains('.') {
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    } else {
-        text
-    }
 }
 
 fn indented(indent: &str, text: &str) -> String {
@@ -110,31 +96,9 @@ const PAGE: usize = 79;
 
 const COLUMN: usize = 9;
 
-const DIGITS: i32 = 5;
-
-const MOST_DECIMALS: i32 = 6;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_have_five_digits_and_whole_numbers_all() {
-        for (value, text) in [
-            (0.0, "0"),
-            (150_500.0, "150500"),
-            (4_300.666, "4300.7"),
-            (28.672, "28.672"),
-            (1.262_32, "1.2623"),
-            (460.8, "460.8"),
-            (0.000_115, "0.000115"),
-            (123_456.7, "123457"),
-            (99.999_99, "100"),
-            (-2.5, "-2.5"),
-        ] {
-            assert_eq!(figure(value), text);
-        }
-    }
 
     #[test]
     fn a_text_is_broken_between_words() {
