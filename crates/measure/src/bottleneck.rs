@@ -41,8 +41,9 @@ use window::Window;
 pub fn judge(record: &ResourceRecord, load: Option<&LoadRecord>) -> BottleneckVerdict {
     let window = Window::of(record);
     if record.samples.len() < window.samples {
-        let (elapsed, needed) = (text::secs(record.elapsed), text::secs(window.span));
-        let remark = format!("{elapsed} is too short to judge; it takes at least {needed}");
+        let (samples, span) = (record.samples.len(), text::secs(window.span));
+        let needed = window.samples;
+        let remark = format!("too few samples to judge: {samples}, it takes {needed} ({span})");
         return BottleneckVerdict { bottlenecks: Vec::new(), remarks: [remark].into() };
     }
     let mut found = limits::descriptors(record);

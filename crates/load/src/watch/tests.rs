@@ -134,7 +134,7 @@ fn a_name_that_nobody_has_and_an_interface_that_is_not_there_are_not_seen() {
         assert!(record.not_seen.iter().any(|one| one.contains(part)), "{:?}", record.not_seen);
     }
     assert_eq!(record.samples.len(), 1, "a watch of no time has one sample");
-    assert!(record.verdict.remarks[0].contains("too short"));
+    assert!(record.verdict.remarks[0].contains("too few samples"));
 }
 
 #[test]

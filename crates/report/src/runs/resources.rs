@@ -129,13 +129,13 @@ fn evidence(record: &ResourceRecord) -> Vec<String> {
         .iter()
         .map(|one| {
             let since = digits(one.since.as_secs_f64());
-            format!("Gave out {since} s in: {}. {}", one.resource, one.evidence.join(" "))
+            format!("Gave out {since} s in: {}. {}.", one.resource, one.evidence.join("; "))
         })
         .collect();
     if lines.is_empty() {
         lines.push("No resource ran out.".to_owned());
     }
-    lines.extend(verdict.remarks.iter().cloned());
+    lines.extend(verdict.remarks.iter().map(|remark| format!("{remark}.")));
     lines.extend(record.not_seen.iter().map(|what| format!("Not seen: {what}.")));
     lines
 }
@@ -162,3 +162,28 @@ fn processes(record: &ResourceRecord) -> Table {
 
 /// Lines of one chart that can be told apart.
 const MOST: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::time::Duration;
+    use loadline_measure::record::{Bottleneck, BottleneckVerdict, Resource};
+
+    use super::*;
+
+    #[test]
+    fn the_findings_of_a_watch_are_told_apart() {
+        let bottleneck = Bottleneck {
+            resource: Resource::Network,
+            since: Duration::from_secs(12),
+            evidence: vec!["eth0 carried 22.5 MB/s".into(), "the CPU was 60 % busy".into()],
+        };
+        let remarks = vec!["other processes disturb this run".into()];
+        let verdict = BottleneckVerdict { bottlenecks: vec![bottleneck], remarks };
+        let told = evidence(&ResourceRecord { verdict, ..ResourceRecord::default() });
+        let expected = [
+            "Gave out 12.0 s in: network rate. eth0 carried 22.5 MB/s; the CPU was 60 % busy.",
+            "other processes disturb this run.",
+        ];
+        assert_eq!(told, expected);
+    }
+}
