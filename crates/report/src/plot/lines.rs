@@ -223,8 +223,9 @@ impl Chart {
             return Scale::even(tops.into_iter().fold(0.0, f64::max), 4);
         }
         let values = self.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+        let zero = values.clone().any(|value| value == 0.0);
         let lowest = values.filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-        Scale::fitting(&tops, if lowest.is_finite() { lowest } else { 0.0 }, 4)
+        Scale::fitting(&tops, if lowest.is_finite() { lowest } else { 0.0 }, zero, 4)
     }
 
     /// The lines, each on top of those before it; all have the same x.

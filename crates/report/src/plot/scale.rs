@@ -18,6 +18,8 @@ pub(crate) enum Scale {
         from: i32,
         /// The power at the end.
         to: i32,
+        /// Whether zero stands at the beginning, in the place of its power.
+        zero: bool,
     },
     /// Shares from 0 by their nines: a place further is a tenth of the rest (0.9, 0.99, 0.999),
     /// as HdrHistogram's plots have it.
@@ -43,8 +45,9 @@ impl Scale {
     }
 
     /// Evenly, unless one of the lines would lie flat on the axis beside the others: where the
-    /// highest value of one is less than a thirtieth of that of another, by powers of ten.
-    pub(crate) fn fitting(tops: &[f64], lowest: f64, wanted: usize) -> Self {
+    /// highest value of one is less than a thirtieth of that of another, by powers of ten. `lowest`
+    /// is the lowest value above zero; `zero` is whether there is a zero too.
+    pub(crate) fn fitting(tops: &[f64], lowest: f64, zero: bool, wanted: usize) -> Self {
         let tops = tops.iter().copied().filter(|top| *top > 0.0 && top.is_finite());
         let (least, most) =
             tops.fold((f64::INFINITY, 0.0), |(low, high), top| (low.min(top), f64::max(high, top)));
@@ -52,14 +55,15 @@ impl Scale {
             return Self::even(most, wanted);
         }
         let from = lowest.log10().floor() as i32;
-        Self::Powers { from, to: (most.log10().ceil() as i32).max(from + 1) }
+        let to = (most.log10().ceil() as i32).max(from + 1);
+        Self::Powers { from: from - i32::from(zero), to, zero }
     }
 
     /// Where the axis ends.
     pub(crate) fn end(&self) -> f64 {
         match self {
             Self::Even { end, .. } | Self::Nines { end } => *end,
-            Self::Powers { from, to } => f64::from(to - from),
+            Self::Powers { from, to, .. } => f64::from(to - from),
         }
     }
 
@@ -77,7 +81,7 @@ impl Scale {
     pub(crate) fn marks(&self) -> Vec<(f64, String)> {
         match self {
             Self::Even { ticks, .. } => ticks.iter().copied().zip(ticks::labels(ticks)).collect(),
-            Self::Powers { from, to } => powers(*from, *to),
+            Self::Powers { from, to, zero } => powers(*from, *to, *zero),
             Self::Nines { end } => nines(*end),
         }
     }
@@ -91,15 +95,17 @@ impl Scale {
     }
 }
 
-fn powers(from: i32, to: i32) -> Vec<(f64, String)> {
+fn powers(from: i32, to: i32, zero: bool) -> Vec<(f64, String)> {
     // Room for the numbers between the powers is only where there are few of these.
     let factors: &[f64] = if to - from <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let decade = |power: i32| {
         factors.iter().map(move |factor| (f64::from(power - from) + factor.log10(), power, *factor))
     };
-    let inner = (from..to).flat_map(decade);
+    let inner = (from + i32::from(zero)..to).flat_map(decade);
     let marks = inner.chain([(f64::from(to - from), to, 1.0)]);
-    marks.map(|(at, power, factor)| (at, plain(factor, power))).collect()
+    let zero = zero.then(|| (0.0, "0".to_owned()));
+    let powers = marks.map(|(at, power, factor)| (at, plain(factor, power)));
+    zero.into_iter().chain(powers).collect()
 }
 
 /// A number without exponent: `0.002`, `5`, `10000`.
@@ -132,13 +138,22 @@ mod tests {
 
     #[test]
     fn lines_of_like_height_lie_evenly_and_others_by_powers() {
-        assert_eq!(Scale::fitting(&[3.0, 40.0], 1.0, 4), Scale::even(40.0, 4));
-        let powers = Scale::fitting(&[3.0, 400.0], 0.5, 4);
-        assert_eq!(powers, Scale::Powers { from: -1, to: 3 });
+        assert_eq!(Scale::fitting(&[3.0, 40.0], 1.0, false, 4), Scale::even(40.0, 4));
+        let powers = Scale::fitting(&[3.0, 400.0], 0.5, false, 4);
+        assert_eq!(powers, Scale::Powers { from: -1, to: 3, zero: false });
         let marks: Vec<_> = powers.marks().into_iter().map(|mark| mark.1).collect();
         assert_eq!(marks, ["0.1", "1", "10", "100", "1000"]);
         assert_eq!(powers.place(10.0), 2.0);
         assert_eq!(powers.place(0.0), 0.0);
+    }
+
+    #[test]
+    fn zero_has_a_place_of_its_own_on_an_axis_of_powers() {
+        let scale = Scale::fitting(&[2.0, 400.0], 1.0, true, 4);
+        let marks = scale.marks();
+        let texts: Vec<_> = marks.iter().map(|mark| mark.1.as_str()).collect();
+        assert_eq!(texts, ["0", "1", "10", "100", "1000"]);
+        assert_eq!([0.0, 1.0].map(|value| scale.place(value)), [marks[0].0, marks[1].0]);
     }
 
     #[test]
@@ -152,7 +167,9 @@ mod tests {
 
     #[test]
     fn no_values_give_an_axis_all_the_same() {
-        for scale in [Scale::fitting(&[], 0.0, 4), Scale::until(0.0, 4), Scale::even(f64::NAN, 4)] {
+        for scale in
+            [Scale::fitting(&[], 0.0, true, 4), Scale::until(0.0, 4), Scale::even(f64::NAN, 4)]
+        {
             assert_eq!(scale.end(), 1.0);
         }
     }

@@ -263,9 +263,10 @@ fn by_percentile(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
     .map(Some)
 }
 
-/// The quantiles of a spread at even distances of their nines, up to what its count can show.
+/// The quantiles of a spread at even distances of their nines, up to its maximum: that is the
+/// quantile of whatever is beyond all requests but one.
 fn quantiles(spread: &Spread) -> Option<Vec<(f64, f64)>> {
-    let nines = (spread.count() as f64).log10();
+    let nines = (2.0 * spread.count() as f64).log10();
     let at = |step: u32| {
         let share = 1.0 - 10f64.powf(-nines * f64::from(step) / f64::from(STEPS));
         spread.quantile(share).map(|time| (share, time.as_millis_f64()))
@@ -375,3 +376,18 @@ fn facts(record: &LoadRecord) -> Table {
 
 /// Points of a percentile plot.
 const STEPS: u32 = 200;
+
+#[cfg(test)]
+mod tests {
+    use loadline_measure::record::Bin;
+
+    use super::*;
+
+    #[test]
+    fn the_percentiles_of_four_requests_end_at_the_longest() {
+        let bin = |ms| Bin { up_to: Duration::from_millis(ms), count: 1 };
+        let spread = Spread([1, 2, 3, 11].map(bin).to_vec());
+        let points = quantiles(&spread).unwrap();
+        assert_eq!(points.last().map(|point| point.1), Some(11.0));
+    }
+}
