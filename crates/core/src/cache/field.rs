@@ -19,8 +19,14 @@ impl<'a> Field<'a> {
     /// Whether this is a line of the field `name`.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name.as_bytes())
+        self.name.len() == name.len() && is_same(self.name, name.as_bytes())
     }
+}
+
+/// The comparison is long, and most names differ in their length.
+#[inline(never)]
+fn is_same(name: &[u8], other: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(other)
 }
 
 /// The header fields of a message, in the order received.

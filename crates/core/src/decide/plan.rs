@@ -452,6 +452,8 @@ impl GroupPlan {
 
     /// Chooses a server and reserves a place on it. Between the choice and the reservation another
     /// worker may have taken the place: then the policy is asked again.
+    // All policies are large: once is enough.
+    #[inline(never)]
     fn choose(&self, ask: &PickContext<'_>) -> Option<&ServerPlan> {
         if self.sticks_by_hash
             && let Some(server) =

@@ -1,7 +1,7 @@
 //! Records read back from their files, with errors that say where and what would be right.
 
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::{Value, from_slice, value::RawValue};
 
 use super::{Document, Record, SCHEMA_VERSION};
 
@@ -63,7 +63,7 @@ impl Document {
     pub fn read(text: &[u8]) -> Result<Self, DocumentError> {
         // Editors of Windows put a mark there.
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-        let value: Value = serde_json::from_slice(text).map_err(|error| DocumentError::Syntax {
+        let value: Value = from_slice(text).map_err(|error| DocumentError::Syntax {
             line: error.line(),
             column: error.column(),
             what: bare(&error),
@@ -74,41 +74,65 @@ impl Document {
             found => return Err(DocumentError::Version { found }),
         }
         let kind = value.get("kind").and_then(Value::as_str);
-        let record = match kind {
-            Some("load") => Record::Load(fields(text, "load")?),
-            Some("capacity") => Record::Capacity(fields(text, "capacity")?),
-            Some("probe") => Record::Probe(fields(text, "probe")?),
-            Some("resources") => Record::Resources(fields(text, "resources")?),
-            Some("formula") => Record::Formula(fields(text, "formula")?),
-            Some("comparison") => Record::Comparison(fields(text, "comparison")?),
-            Some("study") => Record::Study(fields(text, "study")?),
-            Some("check") => Record::Check(fields(text, "check")?),
-            Some("ranking") => Record::Ranking(fields(text, "ranking")?),
-            Some("plan") => Record::Plan(fields(text, "plan")?),
-            Some("explanation") => Record::Explanation(fields(text, "explanation")?),
-            Some(other) => return Err(DocumentError::Kind { found: format!("`{other}`") }),
-            None => return Err(DocumentError::Kind { found: "missing".to_owned() }),
+        let kind = kind.ok_or_else(|| DocumentError::Kind { found: "missing".to_owned() })?;
+        let record = record_of(kind, text);
+        let record = record.ok_or_else(|| DocumentError::Kind { found: format!("`{kind}`") })?;
+        let wrong = |error: serde_json::Error| DocumentError::Field {
+            line: error.line(),
+            column: error.column(),
+            kind: kind.to_owned(),
+            what: bare(&error),
         };
-        let Head { written_by } = fields(text, kind.unwrap_or_default())?;
+        let (record, Head { written_by }) =
+            record.and_then(|record| Ok((record, from_slice(text)?))).map_err(wrong)?;
         Ok(Self { schema_version: SCHEMA_VERSION, written_by, record })
     }
+}
+
+/// A record inside another, as a study has that of a run. It is read as a document's own is: the
+/// derived way is the code of all kinds a second time, a third of a megabyte.
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(from)?;
+        let text = text.get().as_bytes();
+        let Kind { kind } = from_slice(text).map_err(|error| D::Error::custom(bare(&error)))?;
+        let record = record_of(&kind, text)
+            .ok_or_else(|| D::Error::custom(DocumentError::Kind { found: format!("`{kind}`") }))?;
+        record.map_err(|error| {
+            D::Error::custom(format!("in its record of kind `{kind}`: {}", bare(&error)))
+        })
+    }
+}
+
+/// The record of this kind in a text; none where there is no such kind. It is read from the text
+/// itself and not from its value: only so is the place of an error known.
+fn record_of(kind: &str, text: &[u8]) -> Option<serde_json::Result<Record>> {
+    Some(match kind {
+        "load" => from_slice(text).map(Record::Load),
+        "capacity" => from_slice(text).map(Record::Capacity),
+        "probe" => from_slice(text).map(Record::Probe),
+        "resources" => from_slice(text).map(Record::Resources),
+        "formula" => from_slice(text).map(Record::Formula),
+        "comparison" => from_slice(text).map(Record::Comparison),
+        "study" => from_slice(text).map(Record::Study),
+        "check" => from_slice(text).map(Record::Check),
+        "ranking" => from_slice(text).map(Record::Ranking),
+        "plan" => from_slice(text).map(Record::Plan),
+        "explanation" => from_slice(text).map(Record::Explanation),
+        _ => return None,
+    })
+}
+
+/// What a record inside another says that it is.
+#[derive(Deserialize)]
+struct Kind {
+    kind: String,
 }
 
 /// The fields of a document beside those of its record and those checked before.
 #[derive(Deserialize)]
 struct Head {
     written_by: String,
-}
-
-/// The record's fields, read from the text itself and not from its value: only so is the place
-/// of an error known.
-fn fields<T: DeserializeOwned>(text: &[u8], kind: &str) -> Result<T, DocumentError> {
-    serde_json::from_slice(text).map_err(|error| DocumentError::Field {
-        line: error.line(),
-        column: error.column(),
-        kind: kind.to_owned(),
-        what: bare(&error),
-    })
 }
 
 /// The error without its place, which stands elsewhere.
@@ -133,7 +157,10 @@ const KINDS: [&str; 11] = [
 
 #[cfg(test)]
 mod tests {
-    use super::{super::LoadRecord, *};
+    use super::{
+        super::{LoadRecord, StudyLab, StudyPhase, StudyRecord},
+        *,
+    };
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
@@ -144,6 +171,29 @@ mod tests {
         assert_eq!(Document::read(text.as_bytes()).unwrap(), document);
         let marked = format!("\u{feff}{text}");
         assert_eq!(Document::read(marked.as_bytes()).unwrap(), document);
+    }
+
+    #[test]
+    fn a_record_inside_a_study_reads_back_and_is_told_of_where_it_is_wrong() {
+        let load = LoadRecord { planned: 7, ..LoadRecord::default() };
+        let phase =
+            StudyPhase { record: Some(Box::new(Record::Load(load))), ..StudyPhase::default() };
+        let lab = Some(Box::new(StudyLab { phases: vec![phase], ..StudyLab::default() }));
+        let study = StudyRecord { lab, ..StudyRecord::default() };
+        let document = Document::new(Record::Study(study));
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        assert_eq!(Document::read(text.as_bytes()).unwrap(), document);
+        for (right, wrong, told) in [
+            ("\"planned\": 7", "\"planned\": \"x\"", "in its record of kind `load`: "),
+            ("\"kind\": \"load\"", "\"kind\": \"lo\"", "`kind` is `lo`; the kinds are load, "),
+        ] {
+            let text = text.replace(right, wrong);
+            let error = Document::read(text.as_bytes()).unwrap_err().to_string();
+            assert!(
+                error.contains("in a record of kind `study`: ") && error.contains(told),
+                "{error}"
+            );
+        }
     }
 
     #[test]

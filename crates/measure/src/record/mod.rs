@@ -22,7 +22,7 @@ mod resources;
 mod simulation;
 mod study;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use agreement::{Agreement, NotSimulated, SimulatedFigure, StudySimulation};
 pub use capacity::{
@@ -73,7 +73,7 @@ pub struct Document {
 }
 
 /// A record of any kind.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a process holds a handful of records")]

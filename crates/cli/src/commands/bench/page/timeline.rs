@@ -152,10 +152,10 @@ mod tests {
         assert!(page.contains("max 12/s"), "{page}");
     }
 
-    /// Ten requests per second for a second.
     #[test]
     fn the_last_span_ends_with_the_run_and_not_with_its_last_event() {
-        let at = |tenth| if tenth == 10 { 903 } else { tenth * 100 };
+        // Ten requests per second for a second.
+        let at = |tenth: u64| if tenth == 10 { 903 } else { tenth * 100 };
         let moments = (1..=10).map(|tenth| moment(at(tenth), 1, 0)).collect();
         let elapsed = Duration::from_secs(1);
         let mut page = String::new();
