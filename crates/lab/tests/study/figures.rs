@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use loadline_lab::study::{Conditions, Mode, Study, judge};
 use loadline_measure::record::{
     LoadRecord, Reading, Record, StudyFigure, StudyFinding, StudyLab, StudyPhase, StudyRecord,
-    StudyRow,
+    StudyRow, StudyVerdict,
 };
 
 use super::{SMALLEST, told};
@@ -223,7 +223,7 @@ fn a_figure_of_invalid_runs_is_invalid_in_the_verdicts_too() {
     let study = study(AVERAGES, Mode::Full);
     let bad = StudyPhase { faults: vec!["steal".into()], ..run("loadline", 10, 1, 9999.0) };
     let record = judged(&study, vec![bad, run("loadline", 20, 1, 2500.0)]);
-    let words: Vec<_> = record.verdicts.iter().map(|verdict| verdict.word()).collect();
+    let words: Vec<_> = record.verdicts.iter().map(StudyVerdict::word).collect();
     assert_eq!(words, ["INVALID"; 3]);
     assert!(!record.pass && record.verdicts.iter().all(|verdict| !verdict.fails()));
 }
