@@ -55,7 +55,9 @@ impl Treatment {
             return Self::Keep;
         }
         match offer.algorithm {
-            Some(algorithm) if !offer.is_private || seen.is_public => Self::Compress(algorithm),
+            Some(algorithm) if !offer.is_private || seen.is_for_everybody() => {
+                Self::Compress(algorithm)
+            }
             _ => Self::Vary,
         }
     }
@@ -77,6 +79,8 @@ struct Seen {
     is_fixed: bool,
     is_part: bool,
     is_public: bool,
+    /// It is for its client alone, whatever else it says.
+    is_private: bool,
     has_strong_tag: bool,
 }
 
@@ -112,7 +116,12 @@ impl Seen {
         let name = directive.split(|byte| *byte == b'=').next().unwrap_or_default();
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         self.is_fixed |= is("no-transform");
-        self.is_public |= is("public") || is("s-maxage") || is("immutable");
+        self.is_public |= is("public") || is("s-maxage");
+        self.is_private |= is("private") || is("no-store");
+    }
+
+    const fn is_for_everybody(&self) -> bool {
+        self.is_public && !self.is_private
     }
 
     const fn is_compressible(&self) -> bool {
@@ -252,12 +261,31 @@ mod tests {
     fn a_private_request_gets_what_is_for_everybody() {
         let offer = Offer { is_private: true, ..offered(Some(Algorithm::Gzip)) };
         let treated = |control| treated(offer, 200, None, &[HTML, ("Cache-Control", control)]);
-        for control in ["public", "max-age=60, public", "s-maxage=60", "max-age=60, immutable"] {
+        for control in ["public", "max-age=60, public", "s-maxage=60", "public, immutable"] {
             assert_eq!(treated(control), COMPRESSED, "{control}");
         }
-        for control in ["private", "max-age=60", "no-store", "x-public"] {
+        for control in ["private", "max-age=60", "no-store", "x-public", "max-age=60, immutable"] {
             assert_eq!(treated(control), Treatment::Vary, "{control}");
         }
+    }
+
+    #[test]
+    fn what_is_for_one_client_is_not_for_everybody_whatever_else_it_says() {
+        let offer = Offer { is_private: true, ..offered(Some(Algorithm::Gzip)) };
+        for control in [
+            "private, immutable",
+            "private, max-age=60, immutable",
+            "no-store, immutable",
+            "private, public",
+            "public, Private=\"X-User\"",
+            "no-store, public",
+            "private, s-maxage=0",
+        ] {
+            let fields = [HTML, ("Cache-Control", control)];
+            assert_eq!(treated(offer, 200, None, &fields), Treatment::Vary, "{control}");
+        }
+        let fields = [HTML, ("Cache-Control", "public"), ("Cache-Control", "private")];
+        assert_eq!(treated(offer, 200, None, &fields), Treatment::Vary);
     }
 
     #[test]
