@@ -10,7 +10,7 @@ use loadline_spanned::{At, Key, Problems};
 use super::set;
 use crate::{
     file,
-    value::{either::TableOrSwitch, label::Name, one_or_more::OneOrMore},
+    value::{either::TableOrSwitch, label::ParameterName, one_or_more::OneOrMore},
 };
 
 /// What the cache of the edge may hold.
@@ -80,6 +80,6 @@ pub(super) fn caching(
     Some(caching)
 }
 
-fn names(given: &Key<OneOrMore<Name>>) -> Option<Vec<String>> {
+fn names(given: &Key<OneOrMore<ParameterName>>) -> Option<Vec<String>> {
     Some(given.get()?.iter().map(|name| name.0.clone()).collect())
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::value::{
-    label::{FilePath, HeaderName, Name},
+    label::{FilePath, HeaderName, ParameterName},
     one_or_more::OneOrMore,
     quantity::{Size, TimeOrOff},
 };
@@ -44,13 +44,14 @@ pub(crate) struct DiskCache {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct RouteCache {
-    /// Query parameters to leave out of the cache key. They are not sent to servers either.
+    /// Query parameters to leave out of the cache key, by their decoded names, as `ids[]`. They are
+    /// not sent to servers either.
     #[schemars(extend("examples" = [["utm_source", "fbclid"]]))]
-    pub(crate) ignore_query: Key<OneOrMore<Name>>,
-    /// The only query parameters in the cache key; others are left out, and not sent to servers
-    /// either. Not with `ignore_query`.
+    pub(crate) ignore_query: Key<OneOrMore<ParameterName>>,
+    /// The only query parameters in the cache key, by their decoded names; others are left out, and
+    /// not sent to servers either. Not with `ignore_query`.
     #[schemars(extend("examples" = [["id"]]))]
-    pub(crate) keep_query: Key<OneOrMore<Name>>,
+    pub(crate) keep_query: Key<OneOrMore<ParameterName>>,
     /// Request headers whose values are part of the cache key, besides those that responses name in
     /// `Vary`.
     #[schemars(extend("examples" = [["Accept-Language"]]))]

@@ -37,6 +37,7 @@ pub(crate) struct Route {
     /// Condition: headers by name, all of which have to be present and match.
     pub(crate) header: Key<Named<OneOrMore<ValuePattern>>>,
     /// Condition: query parameters by name, all of which have to be present and match.
+    #[schemars(extend("propertyNames" = {}))]
     pub(crate) query: Key<Named<OneOrMore<ValuePattern>>>,
     /// Condition: cookies by name, all of which have to be present and match.
     pub(crate) cookie: Key<Named<OneOrMore<ValuePattern>>>,

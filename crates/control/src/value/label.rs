@@ -155,6 +155,24 @@ pub(crate) fn file_path(text: &str) -> Result<String, Complaint> {
     Ok(text.to_owned())
 }
 
+/// The name of a query parameter, decoded.
+#[derive(Clone, Debug)]
+pub(crate) struct ParameterName(pub(crate) String);
+
+impl Textual for ParameterName {
+    const EXPECTED: &'static str = "the name of a query parameter like \"page\"";
+    const TITLE: &'static str = "the name of a query parameter";
+    const LENGTH_MIN: usize = 1;
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if text.is_empty() {
+            let help = "write the name of a query parameter: \"page\"";
+            return Err(Complaint::new("an empty name", help));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
 /// The path of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePath(pub(crate) String);

@@ -1,7 +1,7 @@
 //! Routes: what the file says becomes the rules, in words and with its mistakes at their places.
 
 use loadline_control::{describe, parse};
-use loadline_core::rules::Authentication;
+use loadline_core::rules::{Authentication, QueryKey};
 
 /// As `openssl passwd -5` writes it.
 const HASH: &str = "$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5";
@@ -364,6 +364,26 @@ fn a_path_with_a_query_is_told_the_condition_for_it() {
     let [error] = errors.errors() else { panic!("{errors:?}") };
     assert!(error.message().contains("`/api?x=1` is not a path"), "{error}");
     assert!(error.help_text().contains("query = { name"), "{}", error.help_text());
+}
+
+#[test]
+fn a_cache_names_any_query_parameter_as_a_condition_does() {
+    let cached = |keys: &str| {
+        let route = "{ query = { \"ids[]\" = \"1\" }, service = \"api\", cache = ";
+        parse("routes.toml", &file(&format!("{route}{{ {keys} }} }}")))
+    };
+    let names = ["ids[]", "filter[price]", "utm:source", "a%5B%5D", "\u{e9}"].map(str::to_owned);
+    let listed = format!("{names:?}");
+    for (key, expected) in [
+        ("ignore_query", QueryKey::Ignore(names.to_vec())),
+        ("keep_query", QueryKey::Keep(names.to_vec())),
+    ] {
+        let loaded = cached(&format!("{key} = {listed}")).unwrap();
+        let routes = &loaded.fleet.listeners[0].routes;
+        assert_eq!(routes.rules()[0].1.cache.as_ref().unwrap().query, expected);
+        let errors = cached(&format!("{key} = [\"a\", \"\"]")).unwrap_err();
+        assert_eq!(errors.errors()[0].message(), "an empty name");
+    }
 }
 
 fn assert_told(route: &str, message: &str) {

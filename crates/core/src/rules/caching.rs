@@ -6,6 +6,7 @@
 
 use alloc::{string::String, vec::Vec};
 
+use super::pattern::decoded;
 use crate::cache::Settings;
 
 /// How responses to the requests of a rule are cached.
@@ -48,10 +49,11 @@ pub enum QueryKey {
 
 impl QueryKey {
     /// Whether this parameter, `name=value` or a name alone, is part of the key. Names are compared
-    /// as they came: one that is written in another way is another to whoever does not decode it.
+    /// decoded, as the conditions of rules do; what is part of the key is there as it came, so that
+    /// requests have one key only where servers see the same.
     fn has(&self, parameter: &[u8]) -> bool {
         let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
-        let listed = |names: &[String]| names.iter().any(|other| other.as_bytes() == name);
+        let listed = |names: &[String]| names.iter().any(|other| decoded(name).eq(other.bytes()));
         match self {
             Self::All => true,
             Self::Ignore(names) => !listed(names),
@@ -102,10 +104,20 @@ mod tests {
             (&ignore, "/a?utm_source=x&fbclid", "/a", true),
             (&ignore, "/a?b=1", "/a?b=1", false),
             (&ignore, "/a", "/a", false),
-            (&ignore, "/a?%75tm_source=x", "/a?%75tm_source=x", false),
+            (&ignore, "/a?%75tm_source=x&b=1", "/a?b=1", true),
+            (&ignore, "/a?utm%5Fsource&%66bclid%3d=1", "/a?%66bclid%3d=1", true),
             (&keep, "/a?b=1&id=2&id=3", "/a?id=2&id=3", true),
+            (&keep, "/a?b=1&%69d=2&i%64", "/a?%69d=2&i%64", true),
         ] {
             assert_eq!(written(key, target), (expected.into(), less), "{target}");
         }
+    }
+    #[test]
+    fn parameters_with_brackets_and_colons_are_named_as_they_are_read() {
+        let names = ["ids[]".into(), "filter[price]".into(), "utm:source".into(), "a b".into()];
+        let keep = QueryKey::Keep(Vec::from(names));
+        let kept = "/?ids[]=1&ids%5B%5d=2&filter%5Bprice]=3&utm%3Asource=4&a+b=5&a%20b=6";
+        assert_eq!(written(&keep, kept), (kept.into(), false));
+        assert_eq!(written(&keep, "/?ids=1&a%2Bb=2&utm"), ("/".into(), true));
     }
 }

@@ -206,7 +206,7 @@ impl Text {
 }
 
 /// The bytes that a part of a query stands for.
-fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+pub(super) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
     Decoded { rest: text }.map(|byte| match byte {
         Byte::Plain(b'+') => b' ',
         Byte::Plain(byte) | Byte::Encoded(byte) => byte,
