@@ -9,7 +9,7 @@ use loadline_spanned::{At, Key, Problems};
 
 use super::set;
 use crate::{
-    file,
+    file::{self, File},
     value::{either::TableOrSwitch, label::ParameterName, one_or_more::OneOrMore},
 };
 
@@ -44,6 +44,20 @@ pub(super) fn disk(given: &Key<file::Cache>, problems: &mut Problems) -> Option<
         missing("size", "write size = \"20GiB\"");
     }
     Some(DiskCache { path: path?.0.0.clone(), size: size?.0.0 })
+}
+
+/// Warns of slices that are cut, since memory would not store them.
+pub(super) fn warn_of_slices(file: &File, limits: CacheLimits, problems: &mut Problems) {
+    let longest = limits.longest_slice();
+    let listeners = file.listener.get().into_iter().flatten();
+    let routes = listeners.filter_map(|it| it.value.routes.get()).flat_map(|it| it.list());
+    for route in routes {
+        let Some(TableOrSwitch::Table(cache)) = route.value.cache.get() else { continue };
+        let Some(slice) = cache.slice.at().filter(|it| it.value.0.0 > longest) else { continue };
+        let message = format!("slices of {} are cut to {longest}", slice.value.0.0);
+        let help = "write at most a sixteenth of `memory` and half of `max_object` of [cache]";
+        problems.warning(&slice.span, message, "too long", help);
+    }
 }
 
 /// How a route caches; nothing where the file does not want that.

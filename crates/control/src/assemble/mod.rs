@@ -78,6 +78,7 @@ pub(crate) fn assemble(
 fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {
     let mut edge = Edge::within(regions.here());
     edge.cache = cache::limits(&file.cache, problems);
+    cache::warn_of_slices(file, edge.cache, problems);
     edge.disk_cache = cache::disk(&file.cache, problems);
     edge.tracing = tracing::tracing(&file.tracing, problems);
     let Some(keys) = file.edge.get() else { return edge };

@@ -386,6 +386,21 @@ fn a_cache_names_any_query_parameter_as_a_condition_does() {
     }
 }
 
+#[test]
+fn a_slice_that_is_cut_is_a_warning_with_the_size_that_is_used() {
+    let warnings = |slice: &str, cache: &str| {
+        let route = format!("{{ service = \"api\", cache = {{ slice = \"{slice}\" }} }}");
+        let text = file(&route) + &format!("[cache]\n{cache}\n");
+        let warnings = parse("routes.toml", &text).unwrap().warnings;
+        warnings.iter().map(|it| (it.line(), it.message().to_owned())).collect::<Vec<_>>()
+    };
+    let told = |size: &str| vec![(5, format!("slices of 4MiB are cut to {size}"))];
+    assert_eq!(warnings("4MiB", "memory = \"8MiB\""), told("512KiB"));
+    assert_eq!(warnings("4MiB", "max_object = \"6MiB\""), told("3MiB"));
+    assert!(warnings("512KiB", "memory = \"8MiB\"").is_empty());
+    assert!(warnings("16MiB", "").is_empty());
+}
+
 fn assert_told(route: &str, message: &str) {
     let errors = parse("routes.toml", &file(route)).expect_err(route).errors().to_vec();
     let found = errors.iter().any(|it| it.message().contains(message) && it.line() == 5);

@@ -27,3 +27,20 @@ impl Default for CacheLimits {
         Self { memory: Bytes::new(256 << 20), max_object: Bytes::new(64 << 20) }
     }
 }
+
+impl CacheLimits {
+    /// The longest body that is stored in memory.
+    #[must_use]
+    pub fn longest(self) -> Bytes {
+        self.max_object.min(Bytes::new(self.memory.get() / OBJECT_PART))
+    }
+
+    /// The longest slice: with its head and its key it has to fit into what memory stores.
+    #[must_use]
+    pub fn longest_slice(self) -> Bytes {
+        Bytes::new(self.longest().get() / 2)
+    }
+}
+
+/// What an object may take of the memory, as the eviction has it.
+const OBJECT_PART: u64 = 8;

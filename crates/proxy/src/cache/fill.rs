@@ -161,8 +161,8 @@ impl Fetch {
 
     /// How a response is stored in slices, if it is. There is memory for the first then.
     fn slices(&self, response: &cache::Response<'_>, framing: Framing) -> Option<Slices> {
-        // With its head and its key it has to fit into what memory stores.
-        let size = u64::from(self.wanted.caching().slice).min(self.store.longest() / 2);
+        let longest = self.store.limits().longest_slice().get();
+        let size = u64::from(self.wanted.caching().slice).min(longest);
         let Framing::Length(length) = framing else { return None };
         let slices = Slices::of(response, length, u32::try_from(size).ok()?)?;
         (self.wanted.part.is_none() && self.reserve(size)).then_some(slices)

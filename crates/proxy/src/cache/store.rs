@@ -384,8 +384,7 @@ impl Store {
 
     /// The longest body that is stored in memory.
     pub(crate) fn longest(&self) -> u64 {
-        let memory = self.limits().memory.get() / OBJECT_PART;
-        self.limits().max_object.get().min(memory)
+        self.limits().longest().get()
     }
 
     /// Joins the fetch for a key, or begins one, unless `has_come` what it would bring.
@@ -578,9 +577,6 @@ impl What {
         }
     }
 }
-
-/// What an object may take of the memory, as the eviction has it.
-const OBJECT_PART: u64 = 8;
 
 /// The part of the memory that bodies may take while they come in.
 const ARRIVING_PART: u64 = 2;
