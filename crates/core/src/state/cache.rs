@@ -80,7 +80,7 @@ pub struct CachedObject {
     pub status: u16,
     /// Length of the body.
     pub bytes: u64,
-    /// Requests answered with this response.
+    /// Requests answered from the cache with this response.
     pub hits: u64,
     /// Age in seconds (as in the `Age` header).
     pub age_s: u64,

@@ -109,7 +109,7 @@ pub(crate) struct Object {
     /// What was made of the body, if anybody asked for it.
     coded: OnceBox<Arc<CodedForms>>,
     /// Requests that were answered with it.
-    pub(crate) hits: AtomicU64,
+    pub(super) hits: AtomicU64,
 }
 
 impl Object {
@@ -136,6 +136,11 @@ impl Object {
         let (pieces, is_on_disk, counted) = (self.pieces.clone(), false, AtomicU32::new(0));
         let (coded, hits) = (self.coded.clone(), AtomicU64::new(self.hits.load(Relaxed)));
         Arc::new(Self { response, metadata, pieces, epoch, is_on_disk, counted, coded, hits })
+    }
+
+    /// Counts a request that is answered with it.
+    pub(crate) fn count_hit(&self) {
+        self.hits.fetch_add(1, Relaxed);
     }
 
     /// The same with other metadata.

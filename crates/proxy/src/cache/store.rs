@@ -199,13 +199,10 @@ impl Store {
         Some(disk)
     }
 
-    /// What is known of a request for this URL with these fields, which counts as a use of it.
+    /// What is known of a request for this URL with these fields, which counts as a use of it: what
+    /// is used stays longer.
     pub(crate) fn find(&self, url: &Key, variant: &[u8], request: Fields<'_>) -> Found {
-        let found = found(&self.read(), Table::hit, (url, variant, request));
-        if let Some(What::Object(object)) = &found.what {
-            object.hits.fetch_add(1, Relaxed);
-        }
-        found
+        found(&self.read(), Table::hit, (url, variant, request))
     }
 
     /// The same, which does not count.

@@ -99,6 +99,22 @@ fn a_stale_response_is_used_where_the_server_fails() {
 }
 
 #[test]
+fn a_response_counts_each_request_that_is_answered_with_it_once() {
+    let origin = Origin::new(|stream, _, number| match number {
+        0 => send(stream, response("Cache-Control: max-age=0\r\nETag: \"1\"\r\n", "hello")),
+        1 | 2 => send(stream, "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n"),
+        _ => send(stream, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"),
+    });
+    let proxy = Proxy::before(&origin);
+    for expected in 0..5 {
+        assert_eq!(body(&proxy.get("/a", "")), "hello");
+        let objects = proxy.runtime.handle().cached(10);
+        let hits: Vec<u64> = objects.iter().map(|it| it.hits).collect();
+        assert_eq!(hits, [expected]);
+    }
+}
+
+#[test]
 fn a_stale_response_without_a_validator_is_used_for_as_long_as_the_server_fails() {
     for control in ["stale-if-error=60", "stale-while-revalidate=60"] {
         let fields = format!("Cache-Control: max-age=0, {control}\r\n");

@@ -80,6 +80,11 @@ impl Sliced {
         self
     }
 
+    /// Counts that the slice at hand is sent, if it is stored.
+    pub(super) fn count_hit(&self) {
+        self.current.iter().for_each(Opened::count_hit);
+    }
+
     /// The request for a slice; the first is requested as the whole.
     fn wanted_of(&self, index: u64) -> Option<Wanted> {
         let (range, vary) = (self.slices.range(index)?, self.vary.clone());
@@ -97,6 +102,14 @@ impl Sliced {
         let complete = part.map_or_else(|| slice.length.complete(), |part| part.complete);
         let is_named = strong_tag(Fields(&fields)).is_some_and(|tag| *tag == *self.tag);
         is_named && complete.is_none_or(|complete| complete == self.slices.complete)
+    }
+}
+
+impl Opened {
+    fn count_hit(&self) {
+        if let Slice::Object(object) = &self.slice {
+            object.count_hit();
+        }
     }
 }
 
@@ -202,7 +215,10 @@ impl Exchange<'_> {
         let mut opened = next.or_else(|| self.open_slice(sliced, index, Search::Everywhere));
         for attempt in 0..ROUNDS {
             let Some(mut slice) = opened else { break };
-            let Slice::Arrival(reader) = &mut slice.slice else { return Ok(slice) };
+            let Slice::Arrival(reader) = &mut slice.slice else {
+                slice.count_hit();
+                return Ok(slice);
+            };
             self.write_all(text, b"").await.map_err(Broken::Client)?;
             text.clear();
             let again = match self.slice_begun(reader).await? {

@@ -200,6 +200,7 @@ impl Exchange<'_> {
             }
             given = given.in_part();
         }
+        source.count_hit();
         self.code(wanted, response, &mut answer, &mut source).await;
         let mut text = answer.head;
         let (result, ended, server) = (given.result(), given.ending(), given.server);
@@ -484,6 +485,15 @@ impl Source {
             // It is read again by its index, as every other slice.
             (Self::Disk(_), Some(sliced)) => Self::Sliced(Box::new(sliced)),
             (source, _) => source,
+        }
+    }
+
+    /// Counts that what is stored is sent; of slices, the first one.
+    fn count_hit(&self) {
+        match self {
+            Self::Object(object) => object.count_hit(),
+            Self::Sliced(sliced) => sliced.count_hit(),
+            Self::Coded(_) | Self::Arrival(_) | Self::Disk(_) => {}
         }
     }
 
