@@ -199,7 +199,7 @@ pub(super) const PLACES: &[Place] = &[
         &["listener.routes"],
         &["limit"],
         "limit = { rate = \"10/s\" }",
-        &["limit-req", "limit-req-zone", "rate-limit", "ratelimit", "throttle"],
+        &["limit", "limit-req", "limit-req-zone", "rate-limit", "ratelimit", "throttle"],
     ),
     place(
         &["listener", "listener.routes"],
@@ -236,6 +236,7 @@ pub(super) const NOTES: &[(&str, &[&str], &str)] = &[
         &["header", "headers", "http-headers"],
         "of the headers of a check the host alone can be set: host = \"www.example.com\"",
     ),
+    ("service.NAME.health", &["method"], "a check by `http` is a GET"),
     ("service.NAME.maintenance", STATUS, "clients of a service in maintenance get 503"),
     ("listener.routes.limit", STATUS, "a request above the limit gets 429"),
     (
