@@ -9,7 +9,7 @@ use super::Acme;
 use crate::value::{
     acme::Email,
     either::TextOr,
-    label::{FilePath, HeaderName, Host, SuiteName},
+    label::{FilePath, HeaderName, HostName, SuiteName},
     quantity::{AnyTime, TimeOrOff},
     word::Word,
 };
@@ -90,7 +90,7 @@ pub(crate) struct ServerTls {
     pub(crate) verify: Key<bool>,
     /// Server name for SNI and verification. Default: the host name or address of each server as
     /// the file has it; with `discover` the address.
-    pub(crate) name: Key<Text<Host>>,
+    pub(crate) name: Key<Text<HostName>>,
     /// Client certificate for servers that request one.
     pub(crate) certificate: Key<TextOr<FilePath, Certificate>>,
     /// Minimum TLS version.

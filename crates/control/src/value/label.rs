@@ -1,5 +1,7 @@
 //! Free text with rules: names, paths, hosts and header names.
 
+use std::net::Ipv6Addr;
+
 use loadline_core::fleet::LogTarget;
 use loadline_spanned::NAME_PATTERN;
 use loadline_spanned::{Complaint, Textual, VARIABLES_HELP, has_variable};
@@ -87,6 +89,29 @@ impl Textual for Host {
         }
         let help = "write a host name, with a port if need be: \"www.example.com:8080\"";
         Err(Complaint::new(format!("`{text}` is not a host"), help))
+    }
+}
+
+/// A host name or an address, without a port.
+#[derive(Clone, Debug)]
+pub(crate) struct HostName(pub(crate) String);
+
+impl Textual for HostName {
+    const EXPECTED: &'static str = "a host name like \"www.example.com\"";
+    const TITLE: &'static str = "a host name or an address";
+    const PATTERN: Option<&'static str> =
+        Some("^[A-Za-z0-9_-][A-Za-z0-9._-]*$|^[0-9A-Fa-f:.]+$|^\\[[0-9A-Fa-f:.]+\\]$");
+    const EXAMPLES: &'static [&'static str] = &["www.example.com"];
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(text);
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let is_name = !text.is_empty() && !text.starts_with('.') && text.bytes().all(fits);
+        if is_name || bare.parse::<Ipv6Addr>().is_ok() {
+            return Ok(Self(bare.to_owned()));
+        }
+        let help = "write a host name or an address, without a port: \"www.example.com\"";
+        Err(Complaint::new(format!("`{text}` is not a host name"), help))
     }
 }
 
@@ -249,6 +274,17 @@ fn collector(place: &str) -> Result<LogTarget, Complaint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_name_that_has_no_port_is_not_told_to_have_one() {
+        for wrong in ["*.a.test", "a.test:443", "a b", ".a.test", "", "[a.test]"] {
+            let help = HostName::read(wrong).unwrap_err().help;
+            assert!(help.contains("without a port: \"www.example.com\""), "{wrong}: {help}");
+        }
+        for (right, read) in [("a.test", "a.test"), ("[::1]", "::1"), ("::1", "::1")] {
+            assert_eq!(HostName::read(right).unwrap().0, read);
+        }
+    }
 
     #[test]
     fn a_name_with_letters_that_certificates_do_not_have_says_how_it_is_written() {
