@@ -30,14 +30,15 @@ pub fn primary_key(request: &Request<'_>) -> Vec<u8> {
 
 /// The primary key of a URL as a person or a program writes it, or the beginning of the keys whose
 /// URLs begin like this: a fragment is no part of it, and a beginning without a path gets none.
-/// None where there is no scheme, or no host.
+/// None where there is no scheme, or no host as requests have one: in ASCII.
 #[must_use]
 pub fn key_of_url(url: &str, is_whole: bool) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let rest = rest.split('#').next().unwrap_or_default();
     let (host, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
     let is_scheme = ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
-    if !is_scheme || host.is_empty() || host.contains(|it: char| it == '@' || it <= ' ') {
+    let is_outside = |it: char| it == '@' || it <= ' ' || !it.is_ascii();
+    if !is_scheme || host.is_empty() || host.contains(is_outside) {
         return None;
     }
     let encoded = encoded(target);
@@ -143,6 +144,7 @@ mod tests {
         for no_url in ["/a", "h.test/a", "", "http:///a", "ftp://h/a", "http:h/a", "http://u@h/a"] {
             assert_eq!(whole(no_url), None, "{no_url}");
         }
+        assert_eq!(whole("http://b\u{fc}cher.test/a"), None, "requests have its punycode");
         let beginning = |url| key_of_url(url, false);
         assert_eq!(beginning("HTTPS://H.test:443/img").as_deref(), Some("https://h.test/img"));
         assert_eq!(beginning("https://H.test").as_deref(), Some("https://h.test"));

@@ -235,7 +235,7 @@ impl Purge {
 
     /// Why a URL is refused.
     pub const NO_URL: &str = "a URL, or the beginning of one, begins with `http://` or `https://` \
-                              and a host";
+                              and a host in ASCII: `xn--bcher-kva.example` for `bücher.example`";
 }
 
 #[cfg(test)]

@@ -136,6 +136,7 @@ pub(crate) const COMMANDS: &[Wrong] = &[
     ("upgrade a.toml", 1, &["edge.control"]),
     ("cluster status --edge a.toml", 1, &["there is no [cluster] in a.toml"]),
     ("cache purge --token-file a.toml example.com", 1, &["begins with `http://`"]),
+    ("cache purge --token-file a.toml http://b\u{fc}cher.test/a", 1, &["xn--bcher-kva.example"]),
     ("weight web -1", 1, &["no quantity can be below zero"]),
     ("report nowhere.json", 1, &["nowhere.json", "No such file or directory"]),
     ("worker fixed --listen TAKEN", 2, &["cannot listen on", "Address already in use"]),
