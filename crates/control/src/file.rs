@@ -80,8 +80,8 @@ pub(crate) use tracing::Tracing;
 #[schemars(title = "loadline", extend("required" = ["listener", "service"]))]
 pub(crate) struct File {
     /// Configuration files to add to this one: files, folders (every `*.toml` in them) or patterns
-    /// with `*`, read in the order of their names. Their lists and tables are added to those of
-    /// this file.
+    /// with `*`, read in the order of their names. Their lists and tables, of other names, are
+    /// added to those of this file.
     #[schemars(extend("examples" = [["conf.d/*.toml"]]))]
     pub(crate) include: Key<Vec<Text<FilePath>>>,
     /// Settings of the process that takes traffic.
