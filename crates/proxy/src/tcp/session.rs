@@ -14,7 +14,7 @@ mod linger;
 
 use std::{
     future::poll_fn,
-    io, mem,
+    io,
     net::{IpAddr, SocketAddr},
     rc::Rc,
     task::{Poll, ready},
@@ -349,11 +349,6 @@ impl StreamSession {
             }
             match end {
                 Poll::Ready(End::Closed) => Poll::Ready(Ok(Ending::Complete)),
-                Poll::Ready(End::Unnotified) => {
-                    // An orderly end would make what the client sent look whole.
-                    mem::replace(&mut server.socket, Socket::Nobody(None)).reset();
-                    Poll::Ready(Ok(Ending::Complete))
-                }
                 Poll::Ready(End::ClientBroken) => Poll::Ready(Err(Reason::ClientGone)),
                 Poll::Ready(End::ServerBroken(_)) => Poll::Ready(Err(Reason::StreamReset)),
                 Poll::Pending

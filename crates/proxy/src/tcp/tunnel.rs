@@ -3,7 +3,7 @@
 //! Each direction ends on its own: the end of what one side sends is passed on to the other, which
 //! may go on sending. A tunnel is over when both directions are, or when one breaks; but a server
 //! that stops listening may still have something to say, and one that has said all may stop
-//! listening.
+//! listening. A client that ends without the `close_notify` of TLS has said all as well.
 //!
 //! After `101 Switching Protocols` there is no idle timeout: a WebSocket may be silent for hours.
 //! The kernel is asked to find out about peers that have vanished, also about one that has said all
@@ -39,9 +39,6 @@ pub(crate) struct Tunnel {
 pub(crate) enum End {
     /// Both sides have said all, or the server has and listens no more.
     Closed,
-    /// The server has said all. The client closed without the `close_notify` of TLS, so that
-    /// nobody knows whether it had said all.
-    Unnotified,
     /// The client's connection broke.
     ClientBroken,
     /// The server's connection broke, and why.
@@ -71,6 +68,11 @@ impl Tunnel {
                 self.is_reset = reason == Reason::Reset && !self.down.is_over();
                 Poll::Ready(Ok(()))
             }
+            Poll::Ready(Err(UNNOTIFIED)) => {
+                self.up.abandon();
+                server.socket.shut();
+                Poll::Ready(Ok(()))
+            }
             up => up,
         };
         let to_client = (&mut client.socket, !self.is_reset);
@@ -81,7 +83,6 @@ impl Tunnel {
                 End::Closed
             }
             (_, Poll::Ready(Err(Broken::Source(reason)))) => End::ServerBroken(reason),
-            (Poll::Ready(Err(UNNOTIFIED)), Poll::Ready(Ok(()))) => End::Unnotified,
             (Poll::Ready(Err(_)), _) | (_, Poll::Ready(Err(_))) => End::ClientBroken,
             (_, Poll::Ready(Ok(()))) if self.is_reset => End::ServerBroken(Reason::StreamReset),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => End::Closed,
@@ -147,5 +148,6 @@ fn poll_way(
     Poll::Ready(Ok(()))
 }
 
-/// A stream of TLS that just ends.
+/// A stream of TLS that just ends. Many clients close so: it ends as one of bare TCP does, and who
+/// has to know whether it is whole looks into what it says.
 const UNNOTIFIED: Broken = Broken::Source(Reason::TlsUnexpectedEof);

@@ -295,20 +295,60 @@ fn a_connection_over_tls_on_which_nothing_happens_ends_with_a_close_notify() {
 }
 
 #[test]
-fn a_client_that_has_all_and_leaves_without_close_notify_has_not_gone_away() {
+fn a_client_that_ends_without_close_notify_has_said_all_and_gets_the_answer() {
+    let authority = Authority::new();
+    let answering = server(|mut stream| {
+        // So that much is still on its way when the client ends.
+        thread::sleep(SHORT.to_std());
+        let question = until_closed(&mut stream);
+        stream.write_all(format!("{} bytes", question.len()).as_bytes()).unwrap();
+    });
+    let proxy = Proxy::of(ending(&authority, "db.test", answering));
+    let config = authority.client(&[&TLS13], None);
+    let mut client = client(proxy.address, &config, "db.test");
+    client.write_all(&vec![b'x'; 1_000_000]).unwrap();
+    client.flush().unwrap();
+    client.sock.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(until_closed(&mut client), "1000000 bytes");
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn what_a_client_says_after_its_server_arrives_though_it_leaves_without_close_notify() {
     let authority = Authority::new();
     let (told, heard) = channel();
     let saying = server(move |mut stream| {
         stream.write_all(b"all").unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
-        told.send(stream.read(&mut [0]).map_err(|error| error.kind())).unwrap();
+        thread::sleep(SHORT.to_std());
+        told.send(stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind())).unwrap();
     });
     let proxy = Proxy::of(ending(&authority, "db.test", saying));
     let config = authority.client(&[&TLS13], None);
     let mut client = client(proxy.address, &config, "db.test");
     assert_eq!(until_closed(&mut client), "all");
+    client.write_all(&vec![b'x'; 1_000_000]).unwrap();
+    client.flush().unwrap();
     drop(client);
-    let end = heard.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(end, Err(ErrorKind::ConnectionReset), "what it sent may have been cut");
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Ok(1_000_000));
     proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn a_client_over_tls_that_resets_its_connection_has_gone_away() {
+    let authority = Authority::new();
+    let (told, heard) = channel();
+    let listening = server(move |mut stream| {
+        told.send(Ok(exactly(&mut stream, 5).len())).unwrap();
+        told.send(stream.read(&mut [0]).map_err(|error| error.kind())).unwrap();
+    });
+    let proxy = Proxy::of(ending(&authority, "db.test", listening));
+    let config = authority.client(&[&TLS13], None);
+    let mut client = client(proxy.address, &config, "db.test");
+    client.write_all(b"hello").unwrap();
+    client.flush().unwrap();
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Ok(5));
+    reset(client.sock);
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
+    proxy.expect(Ending::ClientGone, 1);
 }

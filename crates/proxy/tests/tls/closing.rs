@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpListener},
+    net::{Shutdown, SocketAddr, TcpListener},
     sync::mpsc::{self, Receiver, Sender},
     thread,
 };
@@ -101,6 +101,37 @@ fn a_client_that_says_by_tls_that_it_leaves_the_queue_is_not_served() {
     go.send(()).unwrap();
     assert!(message(&mut first).is_ok());
     assert!(came.try_recv().is_err(), "the second request reached the server");
+}
+
+#[test]
+fn a_websocket_whose_client_ends_without_close_notify_loses_nothing() {
+    let authority = Authority::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap();
+    let (told, heard) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        message(&mut stream).unwrap();
+        let yes = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+                    Connection: Upgrade\r\n\r\n";
+        stream.write_all(yes).unwrap();
+        // So that much is still on its way when the client ends.
+        thread::sleep(Duration::from_millis(200).to_std());
+        told.send(stream.read_to_end(&mut Vec::new()).map_err(|error| error.kind())).unwrap();
+        stream.write_all(b"bye").unwrap();
+    });
+    let (_proxy, address) = start(fleet(server, with(vec![authority.sign(&["a.test"])])));
+    let mut client = connect(address, &authority.client(&[&TLS13], None), "a.test");
+    let ask = b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+    client.write_all(ask).unwrap();
+    message(&mut client).unwrap();
+    client.write_all(&vec![b'x'; 1_000_000]).unwrap();
+    client.flush().unwrap();
+    client.sock.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Ok(1_000_000));
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert_eq!(answer, "bye");
 }
 
 /// Longer than anything takes that goes right.

@@ -51,7 +51,7 @@ impl Attempt<'_, '_> {
         let closed = Done { ending: Ending::Tunnel, next: Next::Close, reusable: false };
         match end {
             End::Closed => closed,
-            End::ClientBroken | End::Unnotified => {
+            End::ClientBroken => {
                 mem::replace(&mut self.connection.peer.socket, Socket::NOBODY).reset();
                 closed
             }
