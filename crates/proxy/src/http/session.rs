@@ -114,6 +114,16 @@ pub(crate) fn end_unread(
     record(at, (address, None), Refused::new(ending, status), bytes);
 }
 
+/// As [`end_unread`], of one that was told nothing, for a reason that says more than its ending.
+pub(crate) fn end_unread_because(
+    at: (&Worker, &ListenerHandle),
+    address: SocketAddr,
+    ending: Ending,
+    reason: &str,
+) {
+    record_because(at, (address, None), (Refused::new(ending, 0), 0), reason);
+}
+
 fn record(
     at: (&Worker, &ListenerHandle),
     client: (SocketAddr, Option<&ClientTls>),
@@ -137,9 +147,10 @@ fn record_because(
     let Some(log) = &worker.shared.log else { return };
     let now = worker.shared.clock.now();
     let service = &view.plan.fleet.services[listener_context.service].name;
+    let method = view.listener(listener).map_or("", |it| Line::method_of(it.protocol));
     let line = Line {
         client,
-        method: b"",
+        method: method.as_bytes(),
         target: b"",
         version: "-",
         referer: b"",

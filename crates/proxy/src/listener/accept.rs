@@ -33,7 +33,7 @@ use tokio::{
 };
 
 use crate::{
-    http::session::{Session, end_unread},
+    http::session::{Session, end_unread_because},
     io::socket::Socket,
     listener::{
         clients::refuse,
@@ -300,7 +300,7 @@ fn turn_away(
     tracing::debug!(%client, %error, "no PROXY header");
     if let Some(ending) = error.ending() {
         count(worker, handle, |cells| &cells.unintroduced);
-        end_unread((worker, handle), client, ending, (0, 0));
+        end_unread_because((worker, handle), client, ending, &error.reason());
     }
 }
 

@@ -9,7 +9,10 @@ use std::{
     task::Poll,
 };
 
-use loadline_core::{decide::ending::Ending, time::Duration};
+use loadline_core::{
+    decide::{ending::Ending, reason::Reason},
+    time::Duration,
+};
 use rustix::net::{RecvFlags, recv};
 use thiserror::Error;
 use tokio::{io::Interest, net::TcpStream};
@@ -54,6 +57,15 @@ impl ProxyHeaderError {
             Self::Displaced => Some(Ending::ClientSlow),
             Self::Cut | Self::Connection(_) => Some(Ending::ClientGone),
             Self::Unbegun => None,
+        }
+    }
+
+    /// Why, for the access log.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Header(_) | Self::Cut | Self::Unbegun | Self::Late => self.to_string(),
+            Self::Displaced => Reason::ClientSlow.to_string(),
+            Self::Connection(_) => Reason::ClientGone.to_string(),
         }
     }
 }

@@ -370,7 +370,7 @@ impl Record {
             worker: worker.clone(),
             driver: driver(Route::new(view.clone(), listener.service), client),
             client,
-            protocol: told_as(listener.protocol),
+            protocol: Line::method_of(listener.protocol),
             name: None,
             listener: listener.bind,
             tls: None,
@@ -521,13 +521,5 @@ fn address_key(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => hash(&address.octets()),
         IpAddr::V6(address) => hash(&address.octets()),
-    }
-}
-
-const fn told_as(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Http | Protocol::Https => "HTTP",
-        Protocol::Tcp => "TCP",
-        Protocol::Tls | Protocol::TlsPassthrough => "TLS",
     }
 }

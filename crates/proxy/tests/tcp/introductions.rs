@@ -1,6 +1,7 @@
 //! The PROXY protocol: told to us, and told on.
 
 use std::{
+    fs,
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     process::Command,
@@ -9,12 +10,16 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Fleet, HealthCheck, Probe, Protocol, ProxyVersion},
+    fleet::{AccessLog, Fleet, HealthCheck, LogTarget, Probe, Protocol, ProxyVersion},
+    time::Duration,
 };
 
 use crate::{
     ports::reserved,
-    support::{PATIENCE, Proxy, SHORT, exactly, fleet, listening, server, service, until_closed},
+    support::{
+        PATIENCE, Proxy, SHORT, exactly, fleet, listening, server, service, until_closed,
+        wait_until,
+    },
 };
 
 /// A header of version 2 from 192.0.2.7:4000 to 192.0.2.1:443, with an extension.
@@ -114,6 +119,43 @@ fn a_connection_that_does_not_say_whose_it_is_reaches_nobody() {
     drop(client);
     proxy.expect(Ending::ClientGone, 1);
     assert!(heard.try_recv().is_err(), "no server heard of any of them");
+}
+
+#[test]
+fn the_access_log_says_why_a_header_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let mut fleet = between(true, None, nobody());
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let proxy = Proxy::of(fleet);
+    let long = [&BINARY[..14], &5015_u16.to_be_bytes()].concat();
+    for header in
+        [&b"SSH-2.0-OpenSSH\r\n"[..], b"PROXY TCP4 192.0.2.7 192.0.2.1 70000 443\r\n", &long]
+    {
+        let mut client = proxy.connect();
+        client.write_all(header).unwrap();
+        // What was not read makes the end a reset.
+        let _ = client.read_to_end(&mut Vec::new());
+    }
+    proxy.expect(Ending::ClientBad, 3);
+    proxy.connect().write_all(&BINARY[..20]).unwrap();
+    let is_gone = || proxy.runtime.tallies().count(Ending::ClientGone) == 1;
+    wait_until(is_gone, "the end of a client inside its header");
+    proxy.runtime.stop(Duration::from_secs(1));
+    let log = fs::read_to_string(&path).unwrap();
+    for (ending, reason) in [
+        ("client-bad", "no PROXY header at the beginning"),
+        ("client-bad", "malformed PROXY line: a port that is not a number from 0 to 65535"),
+        (
+            "client-bad",
+            "a PROXY header with 5015 bytes of addresses and extensions: at most 4096 are taken",
+        ),
+        ("client-gone", "closed inside the PROXY header"),
+    ] {
+        let (begin, end) = (format!(" TCP \"-\" - - 0 db/- {ending} 0 "), format!("\"{reason}\""));
+        let told = log.lines().any(|line| line.contains(&begin) && line.contains(&end));
+        assert!(told, "{reason}: {log}");
+    }
 }
 
 /// A server that answers each request with the request itself.

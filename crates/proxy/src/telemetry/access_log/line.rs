@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, LogField, LogFormat},
+    fleet::{AccessLog, LogField, LogFormat, Protocol},
     rules::trace::TraceId,
     time::{Duration, Instant},
 };
@@ -47,6 +47,18 @@ pub struct Line<'a> {
     pub trace: Option<TraceId>,
     /// How it came.
     pub came: Came<'a>,
+}
+
+impl Line<'_> {
+    /// What a connection to a listener of this protocol has for its method; empty where requests
+    /// have theirs.
+    pub(crate) const fn method_of(protocol: Protocol) -> &'static str {
+        match protocol {
+            Protocol::Http | Protocol::Https => "",
+            Protocol::Tcp => "TCP",
+            Protocol::Tls | Protocol::TlsPassthrough => "TLS",
+        }
+    }
 }
 
 /// How a request came. Empty texts stand for what is not known, or is not so.
