@@ -531,6 +531,8 @@ pub struct Server {
     pub host: Option<String>,
     /// Share of the group's traffic, 0 to 1000; 0 drains.
     pub weight: u32,
+    /// Whether its weight is 0 for an operator has put it into maintenance.
+    pub in_maintenance: bool,
     /// The lower the earlier: it takes part only while no server of a lower one may.
     pub priority: u16,
     /// As [`Service::drain_timeout`], for this server alone.
@@ -557,6 +559,7 @@ impl Server {
             address,
             host: None,
             weight: 1,
+            in_maintenance: false,
             priority: 0,
             drain_timeout: None,
             capacity: Capacity::UNLIMITED,

@@ -361,7 +361,7 @@ fn take_down(group: &mut Group, down: &[&Override]) {
             capacity.max_in_flight.map(|places| part.of(u64::from(places)).max(1) as u32);
     }
     let servers = group.servers.iter_mut().filter(|server| is_down(server.address));
-    servers.for_each(|server| server.weight = 0);
+    servers.for_each(|server| (server.weight, server.in_maintenance) = (0, true));
 }
 
 /// Less is no target but noise; as in the file.

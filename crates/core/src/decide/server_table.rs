@@ -256,7 +256,7 @@ impl OfGroup {
                 let state = ledger.server(&service.name, &group.name, server.address);
                 ServerEntry::new(state, up_since)
             });
-            entry.configure(server, service.health.as_ref());
+            entry.configure(server, service.health.as_ref(), up_since);
             if !is_new {
                 serves |= entry.takes_part && entry.is_healthy();
             } else if entry.takes_part {

@@ -5,6 +5,7 @@ use loadline_core::{
     decide::{
         controller::{Change, Controller, Input, Output},
         ledger::ServerId,
+        overrides::{Mode, Override, Overrides, Setting},
         permit::Permit,
         plan::{Decision, PickContext, Plan, Refusal},
         reason::Reason,
@@ -316,6 +317,42 @@ fn a_server_that_comes_up_starts_slowly() {
     assert_eq!(weight(&plan), full / 2);
     plan = after(&mut controller, plan, at(10_020), Input::Tick);
     assert_eq!(weight(&plan), full);
+}
+
+#[test]
+fn a_server_that_comes_back_from_maintenance_starts_slowly_and_one_that_was_drained_does_not() {
+    let service = Service {
+        groups: vec![group("near", 0, 2, Capacity::default())],
+        slow_start: Duration::from_secs(10),
+        ..Service::named("web")
+    };
+    let file = fleet(service);
+    let server = file.services[0].groups[0].servers[0].address;
+    for (mode, part) in [(Mode::Maintenance, 10), (Mode::Drain, 1)] {
+        let mut controller = Controller::new(Instant::ZERO, file.clone());
+        let mut plan = drain(&mut controller).plan.unwrap();
+        let weights = |plan: &Plan| {
+            let servers = plan.services[0].groups[0].servers.iter();
+            servers.map(|it| it.weight).collect::<Vec<_>>()
+        };
+        let full = weights(&plan)[0];
+        let mut overrides = Overrides::default();
+        let change = |mode| Override {
+            service: "web".into(),
+            group: "near".into(),
+            setting: Setting::Mode(server, mode),
+        };
+        for (second, mode) in [(1, mode), (60, Mode::Active)] {
+            overrides.set(&file, change(mode)).unwrap();
+            let reload = Input::Reload(overrides.applied_to(&file).into());
+            plan = after(&mut controller, plan, at(second * 1_000), reload);
+        }
+        assert_eq!(weights(&plan), [full / part, full], "{mode:?}");
+        plan = after(&mut controller, plan, at(65_000), Input::Tick);
+        assert_eq!(weights(&plan), [full / part.min(2), full], "{mode:?}");
+        plan = after(&mut controller, plan, at(70_000), Input::Tick);
+        assert_eq!(weights(&plan), [full, full], "{mode:?}");
+    }
 }
 
 #[test]

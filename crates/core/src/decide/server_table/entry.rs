@@ -28,12 +28,15 @@ pub(crate) struct ServerEntry {
     pub down_for: Option<Arc<str>>,
     /// As the checks measured it.
     pub round_trip: RoundTrip,
-    /// When it last became healthy; the origin for servers that were there from the start.
+    /// When it last became healthy, or came back from maintenance; the origin for servers that were
+    /// there from the start.
     pub up_since: Instant,
     /// Its ejection; none if it never was ejected.
     ejected: Option<Box<Ejected>>,
     /// Whether its weight lets it take part at all.
     pub takes_part: bool,
+    /// Whether an operator has put it into maintenance.
+    in_maintenance: bool,
     /// Whether it has joined a serving group and has not passed its checks yet.
     pub is_joining: bool,
     pub priority: u16,
@@ -61,13 +64,18 @@ impl ServerEntry {
             up_since,
             ejected: None,
             takes_part: true,
+            in_maintenance: false,
             is_joining: false,
             priority: 0,
         }
     }
 
-    /// Takes over what the file says of it.
-    pub(crate) fn configure(&mut self, server: &Server, check: Option<&HealthCheck>) {
+    /// Takes over what the file, and who has changed it, says of it.
+    pub(crate) fn configure(&mut self, server: &Server, check: Option<&HealthCheck>, now: Instant) {
+        if self.in_maintenance && !server.in_maintenance {
+            self.up_since = now;
+        }
+        self.in_maintenance = server.in_maintenance;
         self.takes_part = server.weight > 0;
         self.priority = server.priority;
         match (check, self.checks) {
