@@ -3,11 +3,12 @@
 //! Versions 1, a line of text, and 2, a binary header, as in HAProxy's `proxy-protocol.txt`
 //! (revision of 2020/03/05). Reading is strict: a header is never guessed, and what the document
 //! does not allow is refused. Extensions (TLVs) of version 2 have to be well-formed, and are
-//! skipped.
+//! skipped but for a checksum, which has to be right.
 
 use std::{
     io::Write as _,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    ops::Range,
 };
 
 use loadline_core::fleet::ProxyVersion;
@@ -169,21 +170,20 @@ fn read_binary(bytes: &[u8]) -> Result<Header, HeaderError> {
         Some(byte) if byte >> 4 != 2 => return Err(HeaderError::Version(byte >> 4)),
         Some(_) => return Err(HeaderError::Binary("a command that is not LOCAL or PROXY")),
     };
-    let Some((header, rest)) = bytes.split_at_checked(BINARY_HEADER) else {
-        return Ok(Header::Partial);
-    };
-    let (family, size) = (header[13], usize::from(u16::from_be_bytes([header[14], header[15]])));
+    let Some(header) = bytes.get(..BINARY_HEADER) else { return Ok(Header::Partial) };
+    let size = usize::from(u16::from_be_bytes([header[14], header[15]]));
     if size > BODY_MAX {
         return Err(HeaderError::TooLong(size));
     }
-    let Some(body) = rest.get(..size) else { return Ok(Header::Partial) };
-    let ends = if local { None } else { addresses(family, body)? };
-    Ok(Header::Whole { ends, length: BINARY_HEADER + size })
+    let Some(whole) = bytes.get(..BINARY_HEADER + size) else { return Ok(Header::Partial) };
+    let ends = if local { None } else { addresses(whole)? };
+    Ok(Header::Whole { ends, length: whole.len() })
 }
 
-/// The ends in the body of a header. Families that this proxy cannot have as clients are valid, and
-/// as good as none.
-fn addresses(family: u8, body: &[u8]) -> Result<Option<Ends>, HeaderError> {
+/// The ends in a header. Families that this proxy cannot have as clients are valid, and as good as
+/// none.
+fn addresses(header: &[u8]) -> Result<Option<Ends>, HeaderError> {
+    let (family, body) = (header[13], &header[BINARY_HEADER..]);
     let (width, protocol) = match (family >> 4, family & 0x0f) {
         // Whatever addresses it has mean nothing (section 2.2).
         (0, 0..=2) => return Ok(None),
@@ -196,7 +196,7 @@ fn addresses(family: u8, body: &[u8]) -> Result<Option<Ends>, HeaderError> {
     let Some((block, extensions)) = body.split_at_checked(2 * width + ports) else {
         return Err(HeaderError::Binary("it is shorter than the addresses of its family"));
     };
-    check_extensions(extensions)?;
+    check_extensions(header, extensions)?;
     let port = |at: usize| u16::from_be_bytes([block[at], block[at + 1]]);
     let address = |at: usize| -> Option<IpAddr> {
         match width {
@@ -214,17 +214,40 @@ fn addresses(family: u8, body: &[u8]) -> Result<Option<Ends>, HeaderError> {
     Ok(ends.map(Ends::canonical))
 }
 
-/// Extensions follow each other without a gap: a type, a length of two bytes, a value.
-fn check_extensions(mut bytes: &[u8]) -> Result<(), HeaderError> {
+/// Extensions, at the end of `header`, follow each other without a gap: a type, a length of two
+/// bytes, a value.
+fn check_extensions(header: &[u8], mut bytes: &[u8]) -> Result<(), HeaderError> {
+    let mut checksum = None;
     while !bytes.is_empty() {
-        let length = match bytes {
-            [_, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
+        let (kind, length) = match bytes {
+            [kind, high, low, ..] => (*kind, usize::from(u16::from_be_bytes([*high, *low]))),
             _ => return Err(HeaderError::Binary("an extension that is cut off")),
         };
         let rest = bytes.get(3 + length..);
         bytes = rest.ok_or(HeaderError::Binary("an extension longer than the header"))?;
+        let end = header.len() - bytes.len();
+        if kind == CRC32C && checksum.replace(end - length..end).is_some() {
+            return Err(HeaderError::Binary("more than one checksum"));
+        }
     }
-    Ok(())
+    match checksum.is_none_or(|place| is_right(header, place)) {
+        true => Ok(()),
+        false => Err(HeaderError::Binary("its CRC32C checksum is wrong")),
+    }
+}
+
+/// Whether the checksum at `place` is that of the header, with zeros in its own place (section
+/// 2.2.3).
+fn is_right(header: &[u8], place: Range<usize>) -> bool {
+    let (before, after) = (&header[..place.start], &header[place.end..]);
+    let sum = crc32c(before.iter().chain(&[0; 4]).chain(after));
+    header[place] == sum.to_be_bytes()
+}
+
+/// The checksum of SCTP (RFC 9260, appendix A). Bit by bit: few senders have one.
+fn crc32c<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
+    let step = |sum: u32, _| (sum >> 1) ^ (POLYNOMIAL & (sum & 1).wrapping_neg());
+    !bytes.fold(!0, |sum, byte| (0..8).fold(sum ^ u32::from(*byte), step))
 }
 
 fn write_binary(into: &mut Vec<u8>, ends: Option<Ends>) {
@@ -275,6 +298,12 @@ const STREAM: u8 = 1;
 
 /// Bytes of a path of a Unix socket.
 const UNIX_PATH: usize = 108;
+
+/// The type of the extension that has a checksum.
+const CRC32C: u8 = 3;
+
+/// The polynomial of Castagnoli, its lowest power in the highest bit.
+const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 #[cfg(test)]
 mod tests;

@@ -56,6 +56,32 @@ fn extensions_are_skipped_whatever_they_are() {
 }
 
 #[test]
+fn a_header_with_a_checksum_that_is_wrong_is_refused() {
+    assert_eq!(crc32c(b"123456789".iter()), 0xe306_9283);
+    assert_eq!(crc32c([0; 32].iter()), 0x8a91_36aa, "of RFC 3720, B.4");
+    // An example of a network load balancer of AWS.
+    let ends_of_aws = b"\xac\x1f\x07\x71\xac\x1f\x0a\x1f\xc8\xf2\x00\x50";
+    let endpoint = b"\xea\0\x17\x01vpce-08d2bf15fac5001c9";
+    let padding = [&[4, 0, 36][..], &[0_u8; 36]].concat();
+    let with = |checksums: &[u8]| {
+        binary(0x21, 0x11, &[&ends_of_aws[..], checksums, endpoint, &padding].concat())
+    };
+    let right = with(b"\x03\0\x04\xe8\xd6\x89\x2d");
+    let told = ends("172.31.7.113:51442", "172.31.10.31:80");
+    assert_eq!(read(&right), whole(Some(told), right.len()));
+    let wrong = HeaderError::Binary("its CRC32C checksum is wrong");
+    for at in [17, 27, 34, right.len() - 1] {
+        let mut header = right.clone();
+        header[at] ^= 1;
+        assert_eq!(read(&header), Err(wrong), "byte {at}");
+    }
+    assert_eq!(read(&with(b"\x03\0\0")), Err(wrong));
+    assert_eq!(read(&with(b"\x03\0\x05\xe8\xd6\x89\x2d\0")), Err(wrong));
+    let twice = with(b"\x03\0\x04\xe8\xd6\x89\x2d\x03\0\x04\xe8\xd6\x89\x2d");
+    assert_eq!(read(&twice), Err(HeaderError::Binary("more than one checksum")));
+}
+
+#[test]
 fn connections_that_no_tcp_client_can_have_speak_for_themselves() {
     assert_eq!(read(&binary(0x21, 0x00, &[])), whole(None, 16), "unspecified");
     assert_eq!(read(&binary(0x21, 0x01, &FOUR)), whole(None, 28), "with addresses of nobody");
