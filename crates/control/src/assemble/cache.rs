@@ -50,8 +50,8 @@ pub(super) fn disk(given: &Key<file::Cache>, problems: &mut Problems) -> Option<
 pub(super) fn warn_of_slices(file: &File, limits: CacheLimits, problems: &mut Problems) {
     let longest = limits.longest_slice();
     let listeners = file.listener.get().into_iter().flatten();
-    let routes = listeners.filter_map(|it| it.value.routes.get()).flat_map(|it| it.list());
-    for route in routes {
+    let lists = listeners.filter_map(|it| Some(it.value.routes.get()?.list()));
+    for route in lists.flatten() {
         let Some(TableOrSwitch::Table(cache)) = route.value.cache.get() else { continue };
         let Some(slice) = cache.slice.at().filter(|it| it.value.0.0 > longest) else { continue };
         let message = format!("slices of {} are cut to {longest}", slice.value.0.0);

@@ -17,7 +17,7 @@ use loadline_core::{
 use crate::{
     ports::reserved,
     support::{
-        PATIENCE, Proxy, SHORT, exactly, fleet, listening, server, service, until_closed,
+        PATIENCE, Proxy, SHORT, exactly, fleet, listening, nobody, server, service, until_closed,
         wait_until,
     },
 };
@@ -294,7 +294,7 @@ impl Haproxy {
             "defaults\n mode http\n timeout connect 5s\n timeout client 5s\n timeout server 5s\n\
              listen all\n bind {address} {bind}\n {option}\n server one {server}\n"
         );
-        std::fs::write(&file, text).unwrap();
+        fs::write(&file, text).unwrap();
         let process = Command::new("haproxy").arg("-f").arg(&file).spawn();
         let process = process.expect("haproxy is installed");
         let start = std::time::Instant::now();
