@@ -340,10 +340,8 @@ pub(crate) struct Service {
     /// reached again for 3 s. A new server of a group in use counts once healthy, or after 60 s.
     #[schemars(extend("default" = "70%"))]
     pub(crate) failover_threshold: Key<Share<0, { 100 * PERCENT }>>,
-    /// Time over which a server that came up, or is back from maintenance, rises to its full
-    /// weight; 0s switches it off. No effect with `lowest-latency`, which ignores weights, nor with
-    /// `maglev`, `bounded-hash` and `sticky` by hash or header: each change of weight would move
-    /// sessions.
+    /// Time in which a server that came up or back from maintenance rises to full weight; 0s: off.
+    /// No effect with `lowest-latency`, `maglev`, `bounded-hash` and `sticky` by hash or header.
     #[schemars(extend("default" = "0s"))]
     pub(crate) slow_start: Key<TimeOrOff>,
     /// Active health checks. If omitted, every server counts as healthy.
