@@ -62,6 +62,9 @@ pub(crate) struct Request {
     pub(crate) is_whole: bool,
     /// Whether so little is missing of its body that it is waited for, to be sent again.
     pub(crate) is_short: bool,
+    /// Whether its client sends the body when it is asked to (`Expect: 100-continue`): until then
+    /// the request can be sent again.
+    pub(crate) expects_continue: bool,
     /// Index among the services of the plan.
     pub(crate) service: usize,
     /// Whether no service was asked for: `service` is used only to count it.
@@ -176,6 +179,7 @@ impl Request {
         let mut request = Box::new(Self {
             is_whole: body.is_finished() && refused.is_none(),
             is_short: is_short(head, &body),
+            expects_continue: head.expects_continue(),
             text,
             body,
             method: head.method(),
@@ -245,6 +249,7 @@ impl Request {
             private: None,
             is_whole: true,
             is_short: false,
+            expects_continue: false,
             reply: None,
             refused: None,
             check: None,
@@ -323,7 +328,8 @@ impl Request {
     /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2), as long
     /// as nothing of the body has been sent that is not at hand any more.
     pub(crate) fn is_repeatable(&self) -> bool {
-        (self.is_whole || self.is_short) && self.method.is_idempotent()
+        let is_at_hand = self.is_whole || self.is_short || self.expects_continue;
+        is_at_hand && self.method.is_idempotent()
     }
 }
 

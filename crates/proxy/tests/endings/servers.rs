@@ -119,6 +119,46 @@ fn a_reset_is_repeated_elsewhere_only_if_that_is_safe() {
 }
 
 #[test]
+fn a_put_that_waits_for_100_continue_goes_elsewhere_and_a_post_does_not() {
+    let asking = |method: &str| {
+        format!(
+            "{method} / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\
+             Connection: close\r\n\r\n"
+        )
+    };
+    let dying = || {
+        Scripted::new(|mut stream, _| {
+            head(&mut stream);
+            reset(stream);
+        })
+    };
+    for server in [Scripted::new(|stream, _| reset(stream)), dying()] {
+        let well = Scripted::new(|mut stream, _| {
+            while head(&mut stream).is_some() {
+                stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").unwrap();
+                assert_eq!(exactly(&mut stream, 5), "hello");
+                stream.write_all(OK).unwrap();
+            }
+        });
+        let proxy = Proxy::to(&[server.address, well.address]);
+        for _ in 0..10 {
+            let mut client = proxy.connect();
+            client.write_all(asking("PUT").as_bytes()).unwrap();
+            let told = head(&mut client).unwrap();
+            assert!(told.starts_with("HTTP/1.1 100 "), "{told}");
+            client.write_all(b"hello").unwrap();
+            assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 200 "));
+        }
+        proxy.expect(Ending::Complete, 10);
+    }
+    let servers = [dying(), dying()];
+    let proxy = Proxy::to(&servers.each_ref().map(|it| it.address));
+    assert!(proxy.ask(asking("POST").as_bytes()).starts_with("HTTP/1.1 502 "));
+    let connections: usize = servers.iter().map(Scripted::connections).sum();
+    assert_eq!(connections, 1, "a POST is not sent twice");
+}
+
+#[test]
 fn garbage_gives_502() {
     for garbage in [
         &b"SSH-2.0-OpenSSH_9.2\r\n\r\n"[..],
