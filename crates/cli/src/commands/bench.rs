@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use loadline_load::{LoadError, LoadPlan, watch::WatchError};
 use loadline_measure::record::LoadRecord;
 
-use super::{generators, output_file::OutputFile, stop_signal::StopSignal, watch};
+use super::{EXIT_INVALID, generators, output_file::OutputFile, stop_signal::StopSignal, watch};
 pub(crate) use args::Args;
 use display::Display;
 use formats::Format;
@@ -113,7 +113,3 @@ fn is_usage(error: &anyhow::Error) -> bool {
 
 /// The objective was not met; as k6 has it.
 pub(crate) const EXIT_BREACHED: u8 = 99;
-
-/// The generator was the bottleneck, or the run interrupted before anything came of it: there is
-/// no verdict on the objective.
-const EXIT_INVALID: u8 = 98;

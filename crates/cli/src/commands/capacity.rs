@@ -15,7 +15,7 @@ use loadline_core::units::Rate;
 use loadline_load::LoadError;
 use loadline_measure::record::{CapacityRecord, Document, Record, Verdict};
 
-use super::{bench::UsageError, output_file::OutputFile};
+use super::{EXIT_INVALID, bench::UsageError, output_file::OutputFile};
 pub(crate) use args::Args;
 
 /// Runs the command.
@@ -97,6 +97,3 @@ fn is_usage(error: &anyhow::Error) -> bool {
 
 /// No load, or none that could be confirmed, meets the objective; as k6 has it.
 const EXIT_BREACHED: u8 = 99;
-
-/// The generator gave out before the service.
-const EXIT_INVALID: u8 = 98;

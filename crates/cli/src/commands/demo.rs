@@ -55,8 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = runtime.block_on(measure(&plan))?;
     let verdicts = judge::all(&measured);
     let sections = story::sections(&measured).context("cannot draw the report")?;
-    let runs = measured.runs();
-    let printed = print(&sections, &story::faults(&runs), &verdicts);
+    let printed = print(&sections, story::faults(&measured), &verdicts);
     if let Some(mut file) = json {
         let study = Record::Study(measured.record(story::TITLE, &verdicts));
         let json = serde_json::to_string_pretty(&Document::new(study))?;
@@ -66,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         file.write(picture.svg())?;
     }
     let code = exit_code(&verdicts);
-    let page = story::page(&runs, sections, verdicts);
+    let page = story::page(&measured, sections, verdicts);
     report.write(&page.html())?;
     printed?;
     say(&format!("\nReport: {}\n", args.report.display()))?;
@@ -77,7 +76,7 @@ fn exit_code(verdicts: &[StudyVerdict]) -> ExitCode {
     if verdicts.iter().any(StudyVerdict::fails) {
         ExitCode::from(super::EXIT_VERDICT)
     } else if verdicts.iter().any(|verdict| verdict.invalid) {
-        ExitCode::from(EXIT_INVALID)
+        ExitCode::from(super::EXIT_INVALID)
     } else {
         ExitCode::SUCCESS
     }
@@ -106,7 +105,11 @@ async fn measure(plan: &Plan) -> anyhow::Result<Measured> {
     measured
 }
 
-fn print(sections: &[Section], faults: &[String], verdicts: &[StudyVerdict]) -> anyhow::Result<()> {
+fn print(
+    sections: &[Section],
+    faults: Option<String>,
+    verdicts: &[StudyVerdict],
+) -> anyhow::Result<()> {
     let mut text = String::new();
     for section in sections {
         text += &format!("\n{}\n", section.heading);
@@ -117,7 +120,7 @@ fn print(sections: &[Section], faults: &[String], verdicts: &[StudyVerdict]) -> 
         }
     }
     text.push('\n');
-    faults.iter().for_each(|fault| text += &format!("{fault}\n"));
+    text.extend(faults.map(|faults| faults + "\n"));
     verdicts.iter().for_each(|verdict| text += &format!("{verdict}\n"));
     super::print(&text)
 }
@@ -126,15 +129,12 @@ fn say(text: &str) -> anyhow::Result<()> {
     super::print(text)
 }
 
-/// The code of a run that cannot be judged by, as of `loadline bench`.
-const EXIT_INVALID: u8 = 98;
-
 const AFTER_HELP: &str = "\
 Examples:
   loadline demo
   loadline demo --quick --json demo.json
 
-Prints one line a verdict: PASS, FAIL, or INVALID where the load generator was late in a run that
-it stands on, as on a busy machine; name, measured, (target).
+Prints one line a verdict: PASS, FAIL, or INVALID where the load generator was late, as on a busy
+machine, and the time that was measured could be another for that; name, measured, (target).
 Exit codes: 0 every verdict is PASS, 2 failed while running, 3 a verdict is FAIL, 98 none is, but
 some are INVALID.";

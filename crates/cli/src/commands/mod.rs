@@ -136,6 +136,8 @@ pub(crate) const EXIT_USAGE: u8 = 1;
 pub(crate) const EXIT_FAILED: u8 = 2;
 /// The command ran and a verdict it gave is FAIL.
 pub(crate) const EXIT_VERDICT: u8 = 3;
+/// There is no verdict: the load generator was the bottleneck, or nothing came of its run.
+pub(crate) const EXIT_INVALID: u8 = 98;
 
 /// Says what failed and why, and gives the exit code for it.
 pub(crate) fn report_error(error: &anyhow::Error) -> ExitCode {

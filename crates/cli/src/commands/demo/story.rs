@@ -6,7 +6,7 @@ use loadline_core::{
     time::Duration,
     units::{Rate, Ratio},
 };
-use loadline_measure::record::{LoadRecord, Series, StudyRun, StudyVerdict};
+use loadline_measure::record::{LoadRecord, Series, StudyVerdict};
 use loadline_report::{
     Block, Cell, Curve, Mark, Page, Pair, Pairs, Picture, PlotError, Section, Share, Table, Tone,
     compare, millis, over_time, percent, response_against_rate, share_against_rate, utc,
@@ -30,14 +30,19 @@ pub(crate) fn sections(measured: &Measured) -> Result<Vec<Section>, PlotError> {
     ])
 }
 
-/// The whole page, with these runs.
-pub(crate) fn page(runs: &[StudyRun], sections: Vec<Section>, verdicts: Vec<StudyVerdict>) -> Page {
+/// The whole page.
+pub(crate) fn page(
+    measured: &Measured,
+    sections: Vec<Section>,
+    verdicts: Vec<StudyVerdict>,
+) -> Page {
     let cores = available_parallelism().map_or_else(|_| "?".to_owned(), |cores| cores.to_string());
+    let runs = measured.runs();
     let began = runs.iter().map(|run| run.record.started_unix_ms).min().unwrap_or_default();
     let lead = LEAD.iter().map(|text| (*text).to_owned());
     Page {
         title: TITLE.into(),
-        lead: lead.chain(faults(runs)).collect(),
+        lead: lead.chain(faults(measured)).collect(),
         verdicts,
         sections,
         footer: format!(
@@ -50,19 +55,17 @@ pub(crate) fn page(runs: &[StudyRun], sections: Vec<Section>, verdicts: Vec<Stud
     }
 }
 
-/// Which runs are invalid, and why: a line each, of so many as are read.
-pub(crate) fn faults(runs: &[StudyRun]) -> Vec<String> {
-    let told = |run: &StudyRun| {
-        let fault = run.record.generator.faults.first()?;
-        Some(format!("{} is invalid: {}; {}.", run.name, fault.what, fault.advice))
-    };
-    let mut faults: Vec<_> = runs.iter().filter_map(told).collect();
-    let more = faults.len().saturating_sub(FAULTS);
-    faults.truncate(FAULTS);
-    if more > 0 {
-        faults.push(format!("{more} more runs are invalid; --json has them all."));
-    }
-    faults
+/// How many runs could not be judged, and what helps; none where all could.
+pub(crate) fn faults(measured: &Measured) -> Option<String> {
+    let late = judge::late_runs(measured);
+    let lag = late.iter().map(|run| run.record.lag.p99).max()?;
+    Some(format!(
+        "{} of {} runs made verdicts INVALID (p99 of their lag up to {}): let the demo run while \
+         the machine does nothing else. The faults of each run are in the output of --json.",
+        late.len(),
+        measured.runs().len(),
+        millis(lag),
+    ))
 }
 
 fn one_server(measured: &Measured) -> Section {
@@ -309,8 +312,6 @@ const LEAD: [&str; 2] = [
 ];
 /// Slices shown apart after the kill.
 const WHILE_CHANGING: usize = 5;
-/// Invalid runs that are told of one by one: there are many slices.
-const FAULTS: usize = 10;
 
 #[cfg(test)]
 mod tests {
@@ -321,25 +322,30 @@ mod tests {
     fn the_page_says_when_it_was_measured() {
         let mut run = record(40, 38.4, 40.0);
         run.started_unix_ms = 1_795_233_600_000;
-        let page = page(&measured(&run).runs(), Vec::new(), Vec::new());
+        let page = page(&measured(&run), Vec::new(), Vec::new());
         assert!(page.html().contains("Measured 2026-11-21"), "{}", page.footer);
     }
 
     #[test]
-    fn the_page_tells_which_runs_are_invalid_above_its_verdicts() {
-        let measured = measured(&late(record(40, 38.4, 40.0)));
-        let html = page(&measured.runs(), Vec::new(), judge::all(&measured)).html();
+    fn the_page_tells_above_its_verdicts_how_many_runs_could_not_be_judged() {
+        let mut run = late(record(40, 38.4, 40.0));
+        run.lag.p99 = Duration::from_millis(12);
+        let measured = measured(&run);
+        let html = page(&measured, Vec::new(), judge::all(&measured)).html();
         let (above, below) = html.split_once("Verdicts").unwrap();
-        assert!(above.contains("one server, 1, 40/s is invalid: out late; give it a core."));
+        // All three were late, and what stands on the other two could be judged.
+        assert!(
+            above.contains("1 of 3 runs made verdicts INVALID (p99 of their lag up to 12.0 ms)")
+        );
         assert!(below.contains(">INVALID</td>") && below.contains("could not be judged."));
     }
 
     #[test]
-    fn many_invalid_slices_are_told_of_by_their_number() {
+    fn late_slices_that_change_no_verdict_are_not_told_of() {
         let mut measured = measured(&record(40, 38.4, 40.0));
         measured.failover = vec![late(record(100, 70.0, 90.0)); 70];
-        let faults = faults(&measured.runs());
-        assert_eq!(faults.len(), FAULTS + 1);
-        assert_eq!(faults[FAULTS], "60 more runs are invalid; --json has them all.");
+        assert_eq!(faults(&measured), None);
+        measured.failover = vec![late(record(100, 70.0, 1000.0)); 70];
+        assert!(faults(&measured).unwrap().starts_with("70 of 72 runs made verdicts INVALID ("));
     }
 }

@@ -62,6 +62,13 @@ impl Measured {
         .concat()
     }
 
+    /// The record of every run, in the order of [`Measured::runs`].
+    pub(crate) fn records_mut(&mut self) -> impl Iterator<Item = &mut LoadRecord> {
+        let before = self.one_server.iter_mut().chain(&mut self.one_region);
+        let before = before.chain(&mut self.two_regions).chain([&mut self.once]);
+        before.chain(&mut self.double).chain(&mut self.failover)
+    }
+
     /// Everything that was measured and judged, for programs to read.
     pub(crate) fn record(&self, title: &str, verdicts: &[StudyVerdict]) -> StudyRecord {
         StudyRecord {

@@ -8,7 +8,7 @@ use loadline_measure::record::{
 };
 use loadline_report::{agreement_reasons, agreement_table, digits, study_tables};
 
-use crate::commands::EXIT_VERDICT;
+use crate::commands::{EXIT_INVALID, EXIT_VERDICT};
 
 /// The tables and one line for each figure that is judged.
 pub(super) fn text(record: &StudyRecord) -> String {
@@ -112,6 +112,3 @@ fn line(figure: &StudyFigure) -> Option<String> {
         }
     }
 }
-
-/// The code of a run that cannot be judged by, as of `loadline bench`.
-const EXIT_INVALID: u8 = 98;
