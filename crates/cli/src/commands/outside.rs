@@ -154,7 +154,7 @@ fn of_user_writes(loaded: &Loaded) -> Vec<Fault> {
         about: path.to_owned(),
         message: format!("`{user}` may not write {what} to `{}`", directory.display()),
         help: format!("name a directory of that user; one is made by: install -d -o {user} PATH"),
-        // An access control list may let it.
+        // The mode of a directory is not all that decides.
         is_warning: true,
     };
     kept_out.map(fault).collect()

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::unistd::{
     Gid, Group, Uid, User, getegid, geteuid, getgrouplist, initgroups, setgid, setuid,
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, getxattr_query};
 
 /// A user and a group of the machine.
 #[derive(Debug)]
@@ -68,10 +68,13 @@ impl Identity {
     }
 
     /// Whether it will not be able to make files in a directory that this process can make them in,
-    /// by the mode of that.
+    /// by the mode of that. Where it has an access control list, that decides, and nothing is known.
     pub(crate) fn is_kept_out_of(&self, directory: &Path) -> bool {
         let Ok(about) = fs::metadata(directory) else { return false };
         if self.uid.is_root() || self.uid == geteuid() {
+            return false;
+        }
+        if getxattr_query(directory, ACCESS_LIST).is_ok() {
             return false;
         }
         let groups = getgrouplist(&self.name, self.gid).unwrap_or_default();
@@ -134,3 +137,5 @@ impl Identity {
 
 /// The bits of a mode that let somebody make files in a directory (inode(7)).
 const WRITE_AND_SEARCH: u32 = 0o3;
+/// What a directory with an access control list has (acl(5)).
+const ACCESS_LIST: &str = "system.posix_acl_access";

@@ -219,6 +219,35 @@ fn a_directory_of_the_process_id_that_the_user_may_not_write_to_is_warned_of() {
 }
 
 #[test]
+fn a_directory_whose_access_control_list_may_let_the_user_is_not_warned_of() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("a process id of another user: needs root");
+    }
+    let directory = site();
+    let entry = |tag: u16, permissions: u16, id: u32| {
+        let half = [tag.to_le_bytes(), permissions.to_le_bytes()].concat();
+        [half, id.to_le_bytes().to_vec()].concat()
+    };
+    // Version 2 (linux/posix_acl_xattr.h): owner, user, group, mask, others.
+    let list = [
+        2_u32.to_le_bytes().to_vec(),
+        entry(0x01, 7, u32::MAX),
+        entry(0x02, 7, NOBODY),
+        entry(0x04, 5, u32::MAX),
+        entry(0x10, 7, u32::MAX),
+        entry(0x20, 5, u32::MAX),
+    ];
+    let (name, flags) = ("system.posix_acl_access", rustix::fs::XattrFlags::empty());
+    if rustix::fs::setxattr(directory.path(), name, &list.concat(), flags).is_err() {
+        return skipped("an access control list: the file system has none");
+    }
+    let text = RIGHT.replace("[edge]", "[edge]\nuser = \"nobody\"");
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    assert!(said.code == Some(0) && !said.text.contains("may not write"), "{}", said.text);
+}
+
+#[test]
 fn directories_to_which_the_user_writes_and_may_not_are_warned_of() {
     if !rustix::process::geteuid().is_root() {
         return skipped("directories of another user: needs root");
