@@ -77,7 +77,9 @@ fn refused(bound: &Bound) -> Option<String> {
     let breached = bound.criteria.iter().filter(|criterion| !criterion.met);
     let told: Vec<_> = breached.map(|one| format!("{} ({})", one.text, one.measured)).collect();
     let rate = per_second(bound.rate);
-    (!told.is_empty()).then(|| format!("Lowest refused load: {rate}, by {}.", told.join(", ")))
+    let told = told.join(", ");
+    let why = || format!("Lowest refused load: {rate}, since it breached {told}.");
+    (!told.is_empty()).then(why)
 }
 
 fn curve(record: &CapacityRecord) -> Lines {
@@ -308,6 +310,6 @@ mod tests {
             criteria: vec![criterion],
         };
         let told = refused(&bound).unwrap();
-        assert_eq!(told, "Lowest refused load: 873/s, by p99<300ms (310 ms).");
+        assert_eq!(told, "Lowest refused load: 873/s, since it breached p99<300ms (310 ms).");
     }
 }

@@ -129,8 +129,8 @@ fn outcomes(runs: &[Run<'_>]) -> Table {
     table
 }
 
-/// Every run a point, runs of one target and one kind of loop a curve; none where all have one
-/// rate: runs that differ in something else are no curve.
+/// Every run a point, runs of one target and one kind of loop a curve unless several have one rate:
+/// runs that differ in something else are no curve. None where all have one rate.
 fn against_rate(runs: &[Run<'_>]) -> Result<Option<Picture>, PlotError> {
     let mut groups: BTreeMap<(bool, String), Vec<(f64, &Latency)>> = BTreeMap::new();
     let one_target = runs.iter().all(|run| run.record.target == runs[0].record.target);
@@ -177,12 +177,18 @@ fn rate(record: &LoadRecord) -> Option<(f64, &'static str)> {
 
 fn curve(name: &str, valid: bool, index: usize, points: &[(f64, &Latency)]) -> [Line; 2] {
     let invalid = if valid { "" } else { " (invalid)" };
-    let line = |what: &str, stroke, of: &dyn Fn(&Latency) -> f64| Line {
-        name: format!("{what} {name}{invalid}").replace("  ", " ").trim().to_owned(),
-        tone: if valid { Tone::Run(index) } else { Tone::Quiet },
-        stroke,
-        points: points.iter().map(|(rate, latency)| (*rate, of(latency))).collect(),
-        dots: true,
+    let is_curve = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let line = |what: &str, stroke, of: &dyn Fn(&Latency) -> f64| {
+        let dots = points.iter().map(|(rate, latency)| (*rate, of(latency)));
+        // Where it has no value a line is broken.
+        let apart = dots.clone().flat_map(|dot| [dot, (dot.0, f64::NAN)]);
+        Line {
+            name: format!("{what} {name}{invalid}").replace("  ", " ").trim().to_owned(),
+            tone: if valid { Tone::Run(index) } else { Tone::Quiet },
+            stroke,
+            points: if is_curve { dots.collect() } else { apart.collect() },
+            dots: true,
+        }
     };
     [
         line("p99", Stroke::Thin, &|latency| latency.p99.as_millis_f64()),
@@ -192,7 +198,8 @@ fn curve(name: &str, valid: bool, index: usize, points: &[(f64, &Latency)]) -> [
 
 fn described(line: &Line) -> String {
     let point = |(rate, ms): &(f64, f64)| format!("{} ms at {}/s", digits(*ms), digits(*rate));
-    let points: Vec<_> = line.points.iter().map(point).collect();
+    let points = line.points.iter().filter(|point| !point.1.is_nan());
+    let points: Vec<_> = points.map(point).collect();
     format!("{}: {}.", line.name, points.join(", "))
 }
 
@@ -389,5 +396,22 @@ mod tests {
         let spread = Spread([1, 2, 3, 11].map(bin).to_vec());
         let points = quantiles(&spread).unwrap();
         assert_eq!(points.last().map(|point| point.1), Some(11.0));
+    }
+
+    /// As before and after a change, and one more at another rate.
+    #[test]
+    fn runs_of_which_two_have_one_rate_are_dots_without_a_line() {
+        let took = |ms| Latency { mean: Duration::from_millis(ms), ..Latency::default() };
+        let (before, after, other) = (took(50), took(20), took(80));
+        let lengths = |points: &[(f64, &Latency)]| -> Vec<usize> {
+            let [_, mean] = curve("", true, 0, points);
+            let pieces = mean.points.split(|point| point.1.is_nan());
+            pieces.map(<[_]>::len).filter(|length| *length > 0).collect()
+        };
+        let twice = [(100.0, &before), (100.0, &after), (200.0, &other)];
+        assert_eq!(lengths(&twice), [1; 3]);
+        assert_eq!(lengths(&twice[1..]), [2]);
+        let [_, mean] = curve("", true, 0, &twice);
+        assert_eq!(described(&mean), "mean: 50.0 ms at 100/s, 20.0 ms at 100/s, 80.0 ms at 200/s.");
     }
 }

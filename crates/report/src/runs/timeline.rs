@@ -1,7 +1,7 @@
 //! A run on its time axis: what was offered and achieved, what was under way, how long responses
 //! took, what became of requests, and what the machine did meanwhile.
 
-use loadline_core::time::Duration;
+use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::record::LoadRecord;
 
 use super::{
@@ -9,7 +9,7 @@ use super::{
     slices::{Slice, slices},
 };
 use crate::{
-    figures::{digits, millis},
+    figures::{millis, per_second},
     plot::{
         PlotError, Tone,
         lines::{Along, Chart, Kind, Line, Lines},
@@ -145,12 +145,13 @@ fn describe(record: &LoadRecord, slices: &[Slice]) -> String {
     let most = slices.iter().map(|slice| slice.in_flight).max().unwrap_or_default();
     let slowest = slices.iter().map(|slice| slice.max).max().unwrap_or_default();
     let rates = slices.iter().map(|slice| slice.per_second(slice.outcomes.ok));
+    let rate = Rate::milli_per_sec((rates.fold(0.0, f64::max) * 1e3).round() as u64);
     format!(
-        "{} of {} requests succeeded, at most {}/s; at most {most} were under way; the slowest \
+        "{} of {} requests succeeded, at most {}; at most {most} were under way; the slowest \
          answer took {}.",
         record.outcomes.ok,
         record.planned,
-        digits(rates.fold(0.0, f64::max)),
+        per_second(rate),
         millis(slowest),
     )
 }
@@ -188,6 +189,6 @@ mod tests {
         let slices = slices(&[moment], Duration::from_secs(1));
         assert_eq!(outcomes(&slices).lines[0].points, [(0.0, 1.0), (0.5, 1.0), (1.0, 1.0)]);
         assert_eq!(rates(&slices).lines[0].points, [(0.5, 1.0)]);
-        assert!(describe(&LoadRecord::default(), &slices).contains("at most 1.00/s;"));
+        assert!(describe(&LoadRecord::default(), &slices).contains("at most 1/s;"));
     }
 }
