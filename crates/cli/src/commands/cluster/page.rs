@@ -29,7 +29,7 @@ pub(super) fn page(it: &Overview) -> String {
         text,
         "cluster: {}, published: {current}, elected: {}\n",
         it.cluster.as_deref().unwrap_or("none yet"),
-        it.elected.as_deref().unwrap_or("nobody"),
+        elected(it),
     );
     let width = it.edges.iter().map(|edge| edge.name.len()).max().unwrap_or(0).max(4);
     let row = |name: &str, region: &str, release: &str, lease: &str, runs: &str| {
@@ -65,6 +65,15 @@ pub(super) fn page(it: &Overview) -> String {
         let _ = writeln!(text, "unreadable: {value}");
     }
     text
+}
+
+/// Who divides the capacity that is shared.
+fn elected(it: &Overview) -> &str {
+    match &it.elected {
+        Some(name) => name,
+        None if it.shared.is_empty() => "none needed (no capacity is shared)",
+        None => "nobody",
+    }
 }
 
 /// Who may use how much.
@@ -142,5 +151,24 @@ fn runs(it: &Overview, member: &EdgeEntry) -> String {
         0 => "its own file".to_owned(),
         version if it.is_run_by(member, version) => format!("version {version}"),
         version => format!("another version {version}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_shares_no_capacity_needs_no_elected_edge() {
+        let told = |it: &Overview| page(it).lines().nth(1).unwrap_or_default().to_owned();
+        let mut overview = Overview::default();
+        assert!(told(&overview).ends_with("elected: none needed (no capacity is shared)"));
+        let (demand, groups) = (BTreeMap::new(), Vec::new());
+        overview.shared = vec![SharedServiceInfo { name: "web".into(), demand, groups }];
+        assert!(told(&overview).ends_with("elected: nobody"));
+        overview.elected = Some("edge-1".into());
+        assert!(told(&overview).ends_with("elected: edge-1"));
     }
 }
