@@ -257,7 +257,8 @@ pub struct Spreads {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moment {
-    /// End of the interval, in seconds since the start of the plan.
+    /// End of the interval, in seconds since the start of the plan; of the last interval: its last
+    /// event. The rate of that interval is over the time until `elapsed_s`.
     #[serde(rename = "at_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub at: Duration,
