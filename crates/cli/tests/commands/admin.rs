@@ -14,6 +14,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use crate::becomes::becomes;
+
 #[test]
 fn metrics_are_well_formed_and_agree_with_what_was_sent() {
     let worker = Process::worker();
@@ -632,12 +634,9 @@ impl Edge {
     }
 }
 
-/// Waits ten seconds for it: what is changed comes into force a moment later.
+/// Waits for it: what is changed comes into force a moment later.
 fn until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-    }
+    assert!(becomes(is_so), "{what}");
 }
 
 fn repository(path: &str) -> PathBuf {

@@ -4,6 +4,8 @@
 mod admin;
 mod agents;
 mod agreement;
+#[path = "../../../core/tests/becomes/mod.rs"]
+mod becomes;
 mod bench;
 mod compare;
 mod configuration;

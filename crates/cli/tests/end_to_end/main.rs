@@ -5,6 +5,8 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod azure;
+#[path = "../../../core/tests/becomes/mod.rs"]
+mod becomes;
 mod caching;
 mod client_limit;
 mod clients;

@@ -7,9 +7,9 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
-    thread,
-    time::{Duration, Instant},
 };
+
+use crate::becomes::becomes;
 
 /// A worker or a proxy that is ready; killed where a test fails before it was stopped.
 pub(crate) struct Process {
@@ -141,15 +141,8 @@ pub(crate) fn logging(args: &[&str]) -> (Process, PathBuf) {
 
 /// Waits until a log has these words.
 pub(crate) fn until_logged(log: &Path, words: &str) {
-    let start = Instant::now();
-    loop {
-        let told = fs::read_to_string(log).unwrap();
-        if told.contains(words) {
-            return;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20), "{words} in {told}");
-        thread::yield_now();
-    }
+    let told = || fs::read_to_string(log).unwrap();
+    assert!(becomes(|| told().contains(words)), "{words} in {}", told());
 }
 
 /// The binary under test with these arguments; plain text in its log.

@@ -8,13 +8,15 @@ use std::{
     path::Path,
     process::{Command, Stdio},
     thread,
-    time::{Duration, Instant},
 };
 
 use rustix::fs::OFlags;
 use serde_json::Value;
 
-use crate::process::{Process, file, loadline, run};
+use crate::{
+    becomes::becomes,
+    process::{Process, file, loadline, run},
+};
 
 #[test]
 fn the_process_id_is_in_the_file_for_as_long_as_the_process_runs() {
@@ -218,16 +220,4 @@ fn documented_stanza() -> String {
 
 fn has(path: &str, text: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|log| log.contains(text))
-}
-
-/// Whether something comes to hold.
-fn becomes(holds: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < deadline {
-        if holds() {
-            return true;
-        }
-        thread::yield_now();
-    }
-    false
 }

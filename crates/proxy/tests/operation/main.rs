@@ -1,6 +1,8 @@
 //! Listeners that come, go and change while traffic flows, and a process that follows another.
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+#[path = "../../../core/tests/becomes/mod.rs"]
+mod becomes;
 mod clients;
 mod drains;
 mod listeners;

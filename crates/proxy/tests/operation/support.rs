@@ -13,6 +13,8 @@ use loadline_core::{
 };
 use loadline_proxy::runtime::Runtime;
 
+pub(crate) use crate::becomes::becomes;
+
 /// Longer than anything takes that goes right.
 pub(crate) const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
@@ -170,16 +172,4 @@ pub(crate) fn occupied(proxy: &Runtime) -> (Client, Client) {
     let held = || proxy.tallies().listeners.values().any(|listener| listener.held > 0);
     assert!(becomes(held), "it waits for the place of the first");
     (tunnel, next)
-}
-
-/// Whether something comes to hold.
-pub(crate) fn becomes(mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while std::time::Instant::now() < deadline {
-        if holds() {
-            return true;
-        }
-        thread::yield_now();
-    }
-    false
 }

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod authority;
+#[path = "../../../core/tests/becomes/mod.rs"]
+mod becomes;
 mod clients;
 mod closing;
 mod handed_on;

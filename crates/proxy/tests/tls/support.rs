@@ -17,6 +17,8 @@ use rustls::{
     pki_types::ServerName,
 };
 
+pub(crate) use crate::becomes::becomes;
+
 /// A fleet of one listener and one server.
 pub(crate) fn fleet(server: SocketAddr, tls: Option<ListenerTls>) -> Fleet {
     let drain_timeout = Duration::from_secs(1);
@@ -107,16 +109,4 @@ pub(crate) fn ask(stream: &mut (impl Read + Write), body: &[u8]) -> io::Result<S
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all(&[head.as_bytes(), body].concat())?;
     message(stream).map(|answer| String::from_utf8_lossy(&answer).into_owned())
-}
-
-/// Whether something comes to hold, within more than it takes.
-pub(crate) fn becomes(mut holds: impl FnMut() -> bool) -> bool {
-    let begin = time::Instant::now();
-    while begin.elapsed() < time::Duration::from_secs(10) {
-        if holds() {
-            return true;
-        }
-        thread::yield_now();
-    }
-    false
 }

@@ -5,11 +5,10 @@ use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use super::said::loadline;
+use crate::becomes::becomes;
 
 #[test]
 fn a_file_names_its_neighbours_wherever_loadline_is_started() {
@@ -159,16 +158,4 @@ impl Drop for Edge {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Whether something comes to hold.
-fn becomes(holds: impl Fn() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < deadline {
-        if holds() {
-            return true;
-        }
-        thread::yield_now();
-    }
-    false
 }
