@@ -77,6 +77,9 @@ fn the_p99_agrees_with_the_record_of_the_server() {
     // The way there and back is not in the server's time; a busy machine makes it longer, and the
     // generator says then that it was kept from its work.
     assert!(theirs >= 10.0 && ours + 0.1 >= theirs, "{ours} ms here, {theirs} ms there");
-    let is_near = ours < theirs + 10.0 || !record.generator.faults.is_empty();
-    assert!(is_near, "{ours} ms here, {theirs} ms there");
+    if ours >= theirs + 10.0 {
+        let faults = &record.generator.faults;
+        assert!(!faults.is_empty(), "{ours} ms here, {theirs} ms there");
+        println!("not judged, {ours} ms here, {theirs} ms there: {faults:?}");
+    }
 }
