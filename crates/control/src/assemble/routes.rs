@@ -10,7 +10,7 @@ use loadline_core::{
     },
     units::Rate,
 };
-use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual as _};
+use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual};
 
 use super::{
     authentication, cache::caching, cors::cors, listener::Services, maps::Maps, mirror::mirror,
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     file::{self, Scheme},
     value::{
-        label::{HeaderName, Name},
+        label::{HeaderName, Name, ParameterName},
         number::Whole,
         one_or_more::OneOrMore,
         pattern::{HeaderTemplate, NEW_PATH_HELP, NewPath, ValuePattern},
@@ -160,7 +160,10 @@ fn conditions(route: &file::Route, problems: &mut Problems) -> Conditions {
     let paths = route.path.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
     let methods = route.method.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
     for (name, _) in route.header.get().into_iter().flat_map(Named::iter) {
-        check_name(name, problems);
+        check_name::<HeaderName>(name, problems);
+    }
+    for (name, _) in route.query.get().into_iter().flat_map(Named::iter) {
+        check_name::<ParameterName>(name, problems);
     }
     Conditions {
         hosts: hosts.unwrap_or_default(),
@@ -428,7 +431,7 @@ fn header_fields(
 ) -> Vec<(String, Template)> {
     let mut fields = Vec::new();
     for (name, value) in given.get().into_iter().flat_map(Named::iter) {
-        check_name(name, problems);
+        check_name::<HeaderName>(name, problems);
         refuse_framing(&name.value, &name.span, true, problems);
         let template = maps.template(value, problems);
         let text = &value.value.0.0;
@@ -445,8 +448,8 @@ fn header_fields(
     fields
 }
 
-fn check_name(name: &At<String>, problems: &mut Problems) {
-    if let Err(complaint) = HeaderName::read(&name.value) {
+fn check_name<T: Textual>(name: &At<String>, problems: &mut Problems) {
+    if let Err(complaint) = T::read(&name.value) {
         problems.error(&name.span, complaint.message, "this name", complaint.help);
     }
 }

@@ -190,12 +190,27 @@ impl Textual for ParameterName {
     const LENGTH_MIN: usize = 1;
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        if text.is_empty() {
-            let help = "write the name of a query parameter: \"page\"";
-            return Err(Complaint::new("an empty name", help));
-        }
-        Ok(Self(text.to_owned()))
+        let (message, help) = match text.chars().next() {
+            None => ("an empty name".to_owned(), "write the name of a query parameter: \"page\""),
+            Some(mark @ ('?' | '&')) => {
+                (format!("`{text}` begins with `{mark}`"), "write the name alone: \"page\"")
+            }
+            Some(_) if text.contains('*') => {
+                (format!("`{text}` has a star"), "write one name each: there are no patterns")
+            }
+            Some(_) if is_encoded(text) => {
+                (format!("`{text}` is percent-encoded"), "names are written decoded: \"ids[]\"")
+            }
+            Some(_) => return Ok(Self(text.to_owned())),
+        };
+        Err(Complaint::new(message, help))
     }
+}
+
+/// Whether a byte of `text` is written as in a URL, with `%` and two digits.
+fn is_encoded(text: &str) -> bool {
+    let is_byte = |it: &[u8]| it[0] == b'%' && it[1..].iter().all(u8::is_ascii_hexdigit);
+    text.as_bytes().windows(3).any(is_byte)
 }
 
 /// The path of a file.
