@@ -454,8 +454,14 @@ impl Socket {
 
     /// Says that nothing more will be sent.
     pub(crate) fn shut(&mut self) {
+        self.notify_close();
+        self.shut_unnotified();
+    }
+
+    /// The same without saying by TLS that nothing was cut, where nobody knows.
+    pub(crate) fn shut_unnotified(&mut self) {
         match self {
-            Self::Plain(_) | Self::Secure(..) => self.notify_close(),
+            Self::Plain(_) | Self::Secure(..) => {}
             Self::Stream(stream) => return stream.shut(),
             Self::Quic(stream) => return stream.shut(),
             Self::Call(call) => return call.shut(),

@@ -70,7 +70,7 @@ impl Tunnel {
             }
             Poll::Ready(Err(UNNOTIFIED)) => {
                 self.up.abandon();
-                server.socket.shut();
+                server.socket.shut_unnotified();
                 Poll::Ready(Ok(()))
             }
             up => up,
@@ -149,5 +149,6 @@ fn poll_way(
 }
 
 /// A stream of TLS that just ends. Many clients close so: it ends as one of bare TCP does, and who
-/// has to know whether it is whole looks into what it says.
+/// has to know whether it is whole looks into what it says. A server that is reached by TLS gets no
+/// `close_notify` either: nobody knows here whether it was cut.
 const UNNOTIFIED: Broken = Broken::Source(Reason::TlsUnexpectedEof);

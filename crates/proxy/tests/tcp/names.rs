@@ -229,19 +229,24 @@ fn a_client_without_tls_does_not_get_in_where_it_is_asked_for() {
     proxy.expect(Ending::ClientBad, 1);
 }
 
+/// TLS to servers that have to prove this name.
+fn proven(authority: &Authority, name: &str) -> ServerTls {
+    ServerTls {
+        authorities: Some(authority.file()),
+        verify: true,
+        name: Some(name.to_owned()),
+        certificate: None,
+        terms: TlsTerms::default(),
+    }
+}
+
 #[test]
 fn servers_of_bare_bytes_may_be_reached_by_tls_and_must_prove_their_name() {
     let authority = Authority::new();
     // It refuses who asks for HTTP.
     let database = speaking(&authority, "db.test", &["postgresql"]);
     let mut service = service("db", &[nobody(), database]);
-    let tls = ServerTls {
-        authorities: Some(authority.file()),
-        verify: true,
-        name: Some("db.test".to_owned()),
-        certificate: None,
-        terms: TlsTerms::default(),
-    };
+    let tls = proven(&authority, "db.test");
     service.tls = Some(tls.clone());
     let proxy = Proxy::of(fleet(Protocol::Tcp, vec![service.clone()]));
     for _ in 0..3 {
@@ -332,6 +337,41 @@ fn what_a_client_says_after_its_server_arrives_though_it_leaves_without_close_no
     drop(client);
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Ok(1_000_000));
     proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn a_server_over_tls_sees_whether_its_client_has_ended_with_a_close_notify() {
+    let authority = Authority::new();
+    let (chain, key) = read(&authority.sign(&["db.test"]));
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
+    let config = Arc::new(config.unwrap());
+    let (told, heard) = channel();
+    let listening = server(move |stream| {
+        let connection = ServerConnection::new(config.clone()).unwrap();
+        let mut stream = StreamOwned::new(connection, stream);
+        let mut question = Vec::new();
+        let end = stream.read_to_end(&mut question).map_err(|error| error.kind());
+        told.send((question.len(), end.map(drop))).unwrap();
+        stream.write_all(b"bye").unwrap();
+        stream.conn.send_close_notify();
+        stream.flush().unwrap();
+    });
+    let mut fleet = ending(&authority, "db.test", listening);
+    fleet.services[0].tls = Some(proven(&authority, "db.test"));
+    let proxy = Proxy::of(fleet);
+    let config = authority.client(&[&TLS13], None);
+    for (notifies, end) in [(true, Ok(())), (false, Err(ErrorKind::UnexpectedEof))] {
+        let mut client = client(proxy.address, &config, "db.test");
+        client.write_all(b"hello").unwrap();
+        if notifies {
+            client.conn.send_close_notify();
+        }
+        client.flush().unwrap();
+        client.sock.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), (5, end));
+        assert_eq!(until_closed(&mut client), "bye");
+    }
+    proxy.expect(Ending::Complete, 2);
 }
 
 #[test]
