@@ -166,9 +166,9 @@ impl<'e, 'a> Attempt<'e, 'a> {
         Failure { failed, refused: self.refused, committed: self.committed, again: self.again }
     }
 
-    /// Whether some of the request's body has been sent that is not at hand any more.
-    fn is_touched(&self) -> bool {
-        self.upload.bytes > 0 || self.upload.waits_for_sink()
+    /// Whether some of the request's body has been read that is not at hand any more.
+    const fn is_touched(&self) -> bool {
+        self.upload.has_read()
     }
 
     /// Sends the request and passes the response on.

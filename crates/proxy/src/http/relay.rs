@@ -34,6 +34,8 @@ pub(crate) struct Relay {
     bulk: bool,
     /// Whether bytes have moved since somebody last asked.
     moved: bool,
+    /// Whether the source has given bytes, which may wait or be held back.
+    has_read: bool,
     /// Nothing more will be passed on, complete or not.
     over: bool,
     /// Why splicing from the source failed. The kernel tells it once: a read then finds an end.
@@ -121,6 +123,7 @@ impl Relay {
             pipe: None,
             bulk: false,
             moved: false,
+            has_read: false,
             failed: None,
             bytes: 0,
             copy: None,
@@ -180,6 +183,11 @@ impl Relay {
     /// request leaves the server nothing to respond to.
     pub(crate) const fn waits_for_source(&self) -> bool {
         !self.over && !self.waits_for_sink()
+    }
+
+    /// Whether some of the body has been read that its source does not give again.
+    pub(crate) const fn has_read(&self) -> bool {
+        self.has_read
     }
 
     /// Whether bytes have moved since the last call.
@@ -246,7 +254,7 @@ impl Relay {
         let moved = from.socket.poll_splice_into(cx, &mut pipe, most);
         if let Poll::Ready(Ok(count @ 1..)) = moved {
             self.body.skip(count as u64);
-            self.moved = true;
+            (self.moved, self.has_read) = (true, true);
             self.bulk = count as u64 >= SPLICE_MIN;
             self.pipe = Some(pipe);
             return Ahead::Payload;
@@ -320,6 +328,7 @@ impl Relay {
         };
         let progress = progress.map_err(Broken::Syntax)?;
         let consumed = progress.consumed;
+        self.has_read |= consumed > 0;
         self.bulk = consumed as u64 >= SPLICE_MIN;
         if consumed < buffer.filled().len() {
             from.rest = buffer.filled()[consumed..].to_vec();

@@ -326,7 +326,7 @@ impl Request {
     }
 
     /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2), as long
-    /// as nothing of the body has been sent that is not at hand any more.
+    /// as nothing of the body has been read that is not at hand any more.
     pub(crate) fn is_repeatable(&self) -> bool {
         let is_at_hand = self.is_whole || self.is_short || self.expects_continue;
         is_at_hand && self.method.is_idempotent()

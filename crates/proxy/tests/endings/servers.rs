@@ -4,6 +4,7 @@ use std::{
     io::Write as _,
     net::{Shutdown, SocketAddr, TcpStream},
     sync::mpsc::channel,
+    thread,
     time::Duration as StdDuration,
 };
 
@@ -16,7 +17,7 @@ use loadline_core::{
 use socket2::{Domain, SockRef, Socket, Type};
 
 use crate::support::{
-    OK, Proxy, SHORT, Scripted, ejected, exactly, fleet, head, nobody, wait_until,
+    OK, PATIENCE, Proxy, SHORT, Scripted, ejected, exactly, fleet, head, nobody, wait_until,
 };
 
 const POST: &[u8] =
@@ -156,6 +157,34 @@ fn a_put_that_waits_for_100_continue_goes_elsewhere_and_a_post_does_not() {
     assert!(proxy.ask(asking("POST").as_bytes()).starts_with("HTTP/1.1 502 "));
     let connections: usize = servers.iter().map(Scripted::connections).sum();
     assert_eq!(connections, 1, "a POST is not sent twice");
+}
+
+#[test]
+fn a_put_whose_trailers_have_begun_is_not_sent_again_without_their_beginning() {
+    let (told, asked) = channel();
+    let dying = || {
+        let told = told.clone();
+        Scripted::new(move |mut stream, _| {
+            head(&mut stream);
+            assert_eq!(exactly(&mut stream, 3), "0\r\n");
+            told.send(()).unwrap();
+            // So that the proxy has read what the client says meanwhile.
+            thread::sleep(SHORT.to_std());
+            reset(stream);
+        })
+    };
+    let servers = [dying(), dying()];
+    let proxy = Proxy::to(&servers.each_ref().map(|it| it.address));
+    let mut client = proxy.connect();
+    let begin = "PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\
+                 Expect: 100-continue\r\nConnection: close\r\n\r\n0\r\n";
+    client.write_all(begin.as_bytes()).unwrap();
+    asked.recv_timeout(PATIENCE).unwrap();
+    client.write_all(b"X-A: 1\r\nX-B").unwrap();
+    assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 502 "));
+    let connections: usize = servers.iter().map(Scripted::connections).sum();
+    assert_eq!(connections, 1);
+    proxy.expect(Ending::ServerReset, 1);
 }
 
 #[test]
