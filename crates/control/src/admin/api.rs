@@ -248,7 +248,7 @@ async fn changes(State(context): State<Arc<AdminContext>>) -> Json<Changes> {
 /// The changes as lines for the file.
 async fn lines(State(context): State<Arc<AdminContext>>) -> String {
     let (changes, fleet) = (context.site.changes(), context.site.file());
-    let counts = |change: &&Override| !changes.iter().any(|other| change.yields_to(other));
+    let counts = |change: &&Override| !changes.iter().any(|it| change.yields_to(it, &fleet));
     let line = |change: &Override| {
         let other = change.of_store(&fleet).or_else(|| of_discovered(change, &fleet));
         other.unwrap_or_else(|| change.to_string()) + "\n"

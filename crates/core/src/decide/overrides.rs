@@ -181,14 +181,16 @@ impl Override {
         (self.service.clone(), self.group.clone(), server, kind)
     }
 
-    /// Whether another says more of the same server: who is out stays out whatever its weight.
+    /// Whether another says more of the same: who is out stays out whatever its weight, and a store
+    /// whatever the scaler of its group.
     #[must_use]
-    pub fn yields_to(&self, other: &Self) -> bool {
-        let Setting::Weight(server, _) = self.setting else { return false };
-        let takes_out = match other.setting {
-            Setting::Drain(out, _) | Setting::Mode(out, Mode::Drain | Mode::Maintenance) => {
-                out == server
-            }
+    pub fn yields_to(&self, other: &Self, fleet: &Fleet) -> bool {
+        let takes_out = match (self.setting, other.setting) {
+            (
+                Setting::Weight(server, _),
+                Setting::Drain(out, _) | Setting::Mode(out, Mode::Drain | Mode::Maintenance),
+            ) => out == server,
+            (Setting::Scaler(_), _) => other.takes_store_out(fleet),
             _ => false,
         };
         takes_out && self.group_id() == other.group_id()
@@ -202,21 +204,33 @@ impl Override {
     /// file has no servers there. None for every other change.
     #[must_use]
     pub fn of_store(&self, fleet: &Fleet) -> Option<String> {
-        let (what, server, weight) = match self.setting {
-            Setting::Weight(server, weight) => ("weight", server, weight),
-            Setting::Mode(server, Mode::Drain) | Setting::Drain(server, _) => ("drain", server, 0),
-            Setting::Mode(server, Mode::Maintenance) => ("maintenance", server, 0),
-            Setting::Mode(_, Mode::Active) | Setting::Scaler(_) | Setting::Maintenance(_) => {
-                return None;
-            }
-        };
-        let group = self.groups_of(fleet).find(|group| has_store(group))?;
+        let (what, server, weight) = self.weight()?;
+        self.groups_of(fleet).find(|group| has_store(group))?;
         let place = format!("# service.{}, group {}, {what} of", self.service, self.group);
-        if weight == 0 && group.discovery.is_none() {
+        if self.takes_store_out(fleet) {
             return Some(format!("{place} its store:\nscaler = 0"));
         }
         let server = Quoted(ServerAddress(server).to_string());
         Some(format!("{place} {server} ({weight}): a store has no servers in the file"))
+    }
+
+    /// Whether nothing is given to the store of a group any more, whose servers are not listed
+    /// elsewhere: the scaler in the file can say so.
+    fn takes_store_out(&self, fleet: &Fleet) -> bool {
+        let is_store = |group: &Group| has_store(group) && group.discovery.is_none();
+        self.weight().is_some_and(|(.., weight)| weight == 0) && self.groups_of(fleet).any(is_store)
+    }
+
+    /// What is changed of a server, if it is about one, and the weight that it has then.
+    const fn weight(&self) -> Option<(&'static str, SocketAddr, u32)> {
+        match self.setting {
+            Setting::Weight(server, weight) => Some(("weight", server, weight)),
+            Setting::Mode(server, Mode::Drain) | Setting::Drain(server, _) => {
+                Some(("drain", server, 0))
+            }
+            Setting::Mode(server, Mode::Maintenance) => Some(("maintenance", server, 0)),
+            Setting::Mode(_, Mode::Active) | Setting::Scaler(_) | Setting::Maintenance(_) => None,
+        }
     }
 
     fn groups_of<'a>(&'a self, fleet: &'a Fleet) -> impl Iterator<Item = &'a Group> {

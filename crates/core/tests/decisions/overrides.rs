@@ -181,7 +181,8 @@ fn a_change_says_the_line_of_the_file_that_keeps_it() {
     let told = ("cut after 30s by `deadline_s`", "`drain_timeout = \"30s\"` of the service");
     assert_eq!(comment.split_once("; in the file: "), Some(told));
     let weight = change(Setting::Weight(server(&three_servers(), 0), 5));
-    assert!(weight.yields_to(&drain) && !drain.yields_to(&weight) && !scaler.yields_to(&drain));
+    let yields = |one: &Override, other| one.yields_to(other, &three_servers());
+    assert!(yields(&weight, &drain) && !yields(&drain, &weight) && !yields(&scaler, &drain));
 }
 
 #[test]
@@ -203,6 +204,29 @@ fn a_change_of_a_store_says_a_line_that_its_group_can_have_or_none() {
     template.store = Some(Arc::new(store));
     let one = line(&listed, Setting::Mode(server(&listed, 0), Mode::Drain)).unwrap();
     assert!(!one.contains('\n'), "others of its addresses go on: {one}");
+}
+
+#[test]
+fn a_store_that_is_drained_and_has_another_scaler_gets_one_line() {
+    let mut fleet = three_servers();
+    let store = Store::at(StorePlace::Files("/srv/www".into()));
+    fleet.services[0].groups[0].servers = vec![Server::of_files(store)];
+    let place = server(&fleet, 0);
+    let scaler = change(Setting::Scaler(Ratio::percent(50)));
+    for out in [
+        Setting::Mode(place, Mode::Drain),
+        Setting::Mode(place, Mode::Maintenance),
+        Setting::Drain(place, Duration::from_secs(30)),
+        Setting::Weight(place, 0),
+    ] {
+        let out = change(out);
+        assert!(scaler.yields_to(&out, &fleet) && !out.yields_to(&scaler, &fleet), "{out}");
+        let elsewhere = Override { group: "far".into(), ..out };
+        assert!(!scaler.yields_to(&elsewhere, &fleet), "{elsewhere}");
+    }
+    for other in [Setting::Weight(place, 3), Setting::Mode(place, Mode::Active), scaler.setting] {
+        assert!(!scaler.yields_to(&change(other), &fleet), "{other:?}");
+    }
 }
 
 #[test]
