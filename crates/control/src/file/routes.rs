@@ -194,7 +194,8 @@ pub(crate) struct Limit {
     pub(crate) header: Key<Text<HeaderName>>,
     /// The cookie whose values have a limit each, instead of client addresses. Not with `header`.
     pub(crate) cookie: Key<Text<Name>>,
-    /// Maximum number of clients that are remembered at a time; 8 bytes each.
+    /// Maximum number of clients that are remembered at a time, for each address in `bind`; up to 8
+    /// bytes each, taken as clients come.
     #[schemars(extend("default" = 65536))]
     pub(crate) keys: Key<Whole<8, 16_777_216>>,
 }
