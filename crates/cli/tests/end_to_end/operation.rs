@@ -74,6 +74,46 @@ fn served_by(address: &str) -> String {
 }
 
 #[test]
+fn prewarm_leaves_half_of_the_descriptors_to_clients_and_their_requests() {
+    let web = Process::fixed();
+    let many: Vec<TcpListener> =
+        (0..100).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let addresses = many.iter().map(|server| format!("\"{}\"", server.local_addr().unwrap()));
+    let text = format!(
+        "{}[[listener]]\nbind = \"127.0.0.1:0\"\nprotocol = \"http\"\nservice = \"many\"\n\
+         [service.many]\nprewarm = 1\n[[service.many.group]]\nregion = \"here\"\n\
+         servers = [{}]\n[edge]\nthreads = 2\n",
+        config("127.0.0.1:0", &[&web]),
+        addresses.collect::<Vec<_>>().join(", ")
+    );
+    let path = file("prewarm.toml", &text);
+    let program = env!("CARGO_BIN_EXE_loadline");
+    let line = format!("ulimit -n 128; exec {program} serve {}", path.display());
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]);
+    let proxy = Process::of_command(command);
+    let open = || fs::read_dir(format!("/proc/{}/fd", proxy.id())).unwrap().count();
+    let start = Instant::now();
+    while open() < 60 {
+        assert!(start.elapsed() < Duration::from_secs(20), "connections are opened");
+    }
+    let clients = (0..40).map(|_| {
+        let mut client = TcpStream::connect(&proxy.address).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut head = [0; 13];
+        client.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200 ");
+        client
+    });
+    let clients: Vec<TcpStream> = clients.collect();
+    assert!(open() < 128, "{} clients beside what is ready", clients.len());
+    let told = proxy.terminate().log;
+    assert!(told.contains(" and 200 of `prewarm`"), "{told}");
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn a_request_under_way_ends_before_the_proxy_does() {
     let worker = Process::start(&["worker", "page", "--listen", "127.0.0.1:0"]);
     let proxy = Process::proxy(&[&worker]);

@@ -8,7 +8,10 @@ use loadline_core::{
     units::Bytes,
 };
 
-use crate::{http2::SEND_BYTES, http3::SEND_BYTES as QUIC_SEND_BYTES, io::buffer::BUFFER_BYTES};
+use crate::{
+    http2::SEND_BYTES, http3::SEND_BYTES as QUIC_SEND_BYTES, io::buffer::BUFFER_BYTES,
+    runtime::engine::threads, upstream::prewarm::prewarmed,
+};
 
 /// The most that clients can make a proxy hold at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +22,9 @@ pub struct Bounds {
     pub idle: Bytes,
     /// Memory of one request under way, where it can be most.
     pub request: Bytes,
-    /// Descriptors: one for each client, and one for a server of each.
+    /// Connections to servers that are kept ready (`prewarm`), by all workers.
+    pub ready: u64,
+    /// Descriptors: one for each client, one for a server of each, and those that are kept ready.
     pub descriptors: u64,
 }
 
@@ -40,8 +45,25 @@ impl Bounds {
         }
         let request = listeners.iter().map(|listener| request(listener)).max().unwrap_or(0);
         let (idle, request) = (Bytes::new(memory), Bytes::new(request));
-        Self { connections, idle, request, descriptors: 2 * connections }
+        let ready = ready(fleet);
+        Self { connections, idle, request, ready, descriptors: 2 * connections + ready }
     }
+}
+
+/// Connections that all workers keep ready where every group is given requests.
+fn ready(fleet: &Fleet) -> u64 {
+    let workers = threads(&fleet.edge) as u64;
+    let of_service = |index: usize| -> u64 {
+        let service = &fleet.services[index];
+        let each = match service.http_version {
+            HttpVersion::Http11 => u64::from(service.prewarm),
+            HttpVersion::Http2 => 1,
+        };
+        let servers = service.groups.iter().flat_map(|group| &group.servers);
+        let most = servers.map(|server| u64::from(server.max_connections.div_ceil(2)));
+        most.map(|most| most.min(each * workers)).sum()
+    };
+    prewarmed(fleet).into_iter().map(of_service).sum()
 }
 
 /// A connection that waits for a request, in bytes.
@@ -89,7 +111,7 @@ const TLS_RECORDS: u64 = 2 * (64 << 10) + 2 * (16 << 10);
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
-    use loadline_core::fleet::{Edge, Protocol};
+    use loadline_core::fleet::{Edge, Group, Protocol, Server, Service};
 
     use super::*;
 
@@ -102,7 +124,8 @@ mod tests {
             ..Listener::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 0)
         };
         let edge = Edge { max_connections, ..Edge::within("here") };
-        Fleet::of(edge, listeners.iter().map(listener).collect(), vec![])
+        let services = vec![Service::named("web")];
+        Fleet::of(edge, listeners.iter().map(listener).collect(), services)
     }
 
     #[test]
@@ -112,6 +135,23 @@ mod tests {
         assert_eq!((bounds.connections, bounds.descriptors), (110, 220));
         assert_eq!(bounds.idle.get(), 100 * 1_000 + 10 * 12_000);
         assert_eq!(bounds.request.get(), 2 * (128 << 10) + 2 * (16 << 10) + TLS_RECORDS);
+    }
+
+    #[test]
+    fn connections_that_are_kept_ready_by_each_worker_count_up_to_half_of_the_most() {
+        let mut one = fleet(&[(100, Protocol::Http)], None);
+        one.edge.threads = 4;
+        let server = |max_connections| Server {
+            max_connections,
+            ..Server::at(SocketAddr::from((Ipv4Addr::LOCALHOST, 80)))
+        };
+        one.services[0].groups = vec![Group::within("here", [1_000, 10].map(server).into())];
+        assert_eq!(Bounds::of(&one).descriptors, 200);
+        one.services[0].prewarm = 3;
+        let bounds = Bounds::of(&one);
+        assert_eq!((bounds.ready, bounds.descriptors), (12 + 5, 217));
+        one.services[0].http_version = HttpVersion::Http2;
+        assert_eq!(Bounds::of(&one).ready, 4 + 4);
     }
 
     #[test]

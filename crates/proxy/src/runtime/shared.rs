@@ -60,6 +60,8 @@ pub struct Shared {
     pub(crate) fetched_keys: FetchedKeys,
     pub(crate) challenges: Challenges,
     stage: AtomicU8,
+    /// How many workers there are.
+    pub(crate) workers: usize,
     shared_checks: OnceLock<Arc<dyn SharedChecks>>,
 }
 
@@ -115,6 +117,7 @@ impl Shared {
             failures: FailuresOfAll::default(),
             store,
             keys: ArcSwap::from_pointee(keys),
+            workers: listeners.inboxes().len(),
             listeners: Mutex::new(listeners),
             queues: Mutex::default(),
             remotes: Remotes::default(),

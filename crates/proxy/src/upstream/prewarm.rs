@@ -9,10 +9,15 @@
 //!
 //! A server that does not answer, or closes what is unused, is left alone for a while each time.
 //! Whether it is healthy is for requests and checks to tell.
+//!
+//! Half of the descriptors are left to clients and their requests: once the other half is in use
+//! nothing more is opened.
 
 use std::{
     cell::Cell,
     collections::BTreeSet,
+    io::stderr,
+    os::fd::AsRawFd as _,
     rc::{Rc, Weak},
     sync::Arc,
 };
@@ -24,6 +29,10 @@ use loadline_core::{
     },
     fleet::{Fleet, HttpVersion, ServerTimeouts, Service},
     time::{Duration, Instant},
+};
+use rustix::{
+    io::fcntl_dupfd_cloexec,
+    process::{Resource, getrlimit},
 };
 use tokio::task::spawn_local;
 
@@ -91,15 +100,47 @@ pub(crate) fn prewarmed(fleet: &Fleet) -> Vec<usize> {
 /// Opens what the present plan wants to be ready and is not.
 pub(crate) fn keep_warm(worker: &Rc<Worker>, now: Instant) {
     let view = worker.view();
+    let mut room = Room { workers: worker.shared.workers, left: None };
     for (service, warm) in view.warm() {
         match view.plan.fleet.services[service].http_version {
-            HttpVersion::Http11 => fill(worker, &view, (service, warm), now),
-            HttpVersion::Http2 => link(worker, &view, (service, warm), now),
+            HttpVersion::Http11 => fill(worker, &view, (service, warm), (now, &mut room)),
+            HttpVersion::Http2 => link(worker, &view, (service, warm), (now, &mut room)),
         }
     }
 }
 
-fn fill(worker: &Rc<Worker>, view: &View, (service, warm): (usize, &Warm), now: Instant) {
+/// How many connections a worker may open at one tick.
+struct Room {
+    workers: usize,
+    /// Counted once one is to be opened.
+    left: Option<usize>,
+}
+
+impl Room {
+    /// Whether one more may be opened.
+    fn take(&mut self) -> bool {
+        let left = self.left.get_or_insert_with(|| spare_descriptors() / self.workers.max(1));
+        let has_room = *left > 0;
+        *left = left.saturating_sub(1);
+        has_room
+    }
+}
+
+/// How many descriptors are free among the lower half of those that may be open.
+fn spare_descriptors() -> usize {
+    let Some(most) = getrlimit(Resource::Nofile).current else { return usize::MAX };
+    // The kernel gives the lowest number that is free.
+    let Ok(next) = fcntl_dupfd_cloexec(stderr(), 0) else { return 0 };
+    let half = usize::try_from(most / 2).unwrap_or(usize::MAX);
+    half.saturating_sub(usize::try_from(next.as_raw_fd()).unwrap_or(0))
+}
+
+fn fill(
+    worker: &Rc<Worker>,
+    view: &View,
+    (service, warm): (usize, &Warm),
+    (now, room): (Instant, &mut Room),
+) {
     let timeouts = view.plan.fleet.services[service].timeouts;
     let server = warm.server.id();
     let lacking = worker.pools.lacking(server, warm.count, now + stay(timeouts));
@@ -108,6 +149,7 @@ fn fill(worker: &Rc<Worker>, view: &View, (service, warm): (usize, &Warm), now: 
     }
     let mut opening = 0;
     while opening < lacking
+        && room.take()
         && let Some(slot) = worker.pools.slot(&worker.shared, server, warm.most)
     {
         let tls = view.services[service].tls.clone();
@@ -120,9 +162,14 @@ fn fill(worker: &Rc<Worker>, view: &View, (service, warm): (usize, &Warm), now: 
 }
 
 /// One connection of many streams is enough.
-fn link(worker: &Worker, view: &View, (service, warm): (usize, &Warm), now: Instant) {
+fn link(
+    worker: &Worker,
+    view: &View,
+    (service, warm): (usize, &Warm),
+    (now, room): (Instant, &mut Room),
+) {
     let server = warm.server.id();
-    if worker.links.keep_ready(server) || !worker.pools.may_warm(server, now) {
+    if worker.links.keep_ready(server) || !worker.pools.may_warm(server, now) || !room.take() {
         return;
     }
     let open = |streams: &Rc<Cell<usize>>| {
