@@ -7,6 +7,7 @@
 mod trial;
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -126,7 +127,13 @@ impl Loaded {
         let Outside { mentions, base, source } = &self.outside;
         let mut problems = Problems::default();
         let mut blamed = Vec::new();
+        // Many places may name one file.
+        let mut usable: BTreeMap<&str, Vec<What>> = BTreeMap::new();
         for mention in mentions.iter().filter(|it| it.what.counts(moment)) {
+            let usable_as = usable.entry(&mention.text).or_default();
+            if usable_as.contains(&mention.what) {
+                continue;
+            }
             let tried = trial::attempt(mention.what, &mention.text, base);
             if let Err(complaint) = tried.and_then(|()| apart(mention, mentions)) {
                 let (span, Complaint { message, help }) = (&mention.span, complaint);
@@ -136,6 +143,8 @@ impl Loaded {
                 }
                 problems.error(span, message, "here", help);
                 blamed.push(&mention.text);
+            } else {
+                usable_as.push(mention.what);
             }
         }
         for Fault { about, message, help, is_warning } in others {

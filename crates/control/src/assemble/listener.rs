@@ -14,26 +14,32 @@ use loadline_core::{
 };
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
-use super::{acme, authentication, frontend, maps::Maps, pages, routes, set, stream, tls, unused};
+use super::{
+    acme, authentication, frontend, maps::Maps, pages, routes, set, sources::Sources, stream, tls,
+    unused,
+};
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
     value::{address::overlap, label::Name},
 };
 
-/// The services that listeners and routes may name, and the maps of which routes have variables.
+/// The services that listeners and routes may name, the maps of which routes have variables, and
+/// the lists of networks that routes name.
 pub(super) struct Services<'a> {
     file: &'a At<File>,
     list: &'a [Service],
     indices: BTreeMap<&'a str, usize>,
     pub(super) maps: Maps,
+    pub(super) sources: Sources,
 }
 
 impl<'a> Services<'a> {
     fn new(file: &'a At<File>, services: &'a [Service], problems: &mut Problems) -> Self {
         let names = services.iter().map(|service| &*service.name);
         let maps = Maps::new(file, problems);
-        Self { file, list: services, indices: names.zip(0..).collect(), maps }
+        let (indices, sources) = (names.zip(0..).collect(), Sources::default());
+        Self { file, list: services, indices, maps, sources }
     }
 
     /// The index of the service with the name at `span`; an error where there is none.

@@ -14,7 +14,7 @@ use loadline_spanned::{At, Key, Named, Problems, Span, Text, Textual};
 
 use super::{
     authentication, cache::caching, cors::cors, listener::Services, maps::Maps, mirror::mirror,
-    sources::sources,
+    sources::Sources,
 };
 use crate::{
     file::{self, Scheme},
@@ -112,7 +112,7 @@ fn rule(
     }
     Rule {
         priority: route.priority.get().and_then(|it| i32::try_from(it.0).ok()).unwrap_or(0),
-        when: conditions(route, problems),
+        when: conditions(route, &services.sources, problems),
         limit: route.limit.at().map(|limit| rate_limit(limit, problems)),
         max_body: route.max_body.get().map(|size| size.0.0),
         authentication,
@@ -155,7 +155,7 @@ fn refuse_unused(route: &file::Route, problems: &mut Problems) {
     }
 }
 
-fn conditions(route: &file::Route, problems: &mut Problems) -> Conditions {
+fn conditions(route: &file::Route, sources: &Sources, problems: &mut Problems) -> Conditions {
     let hosts = route.host.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
     let paths = route.path.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
     let methods = route.method.get().map(|all| all.iter().map(|it| it.0.clone()).collect());
@@ -172,7 +172,7 @@ fn conditions(route: &file::Route, problems: &mut Problems) -> Conditions {
         headers: fields(&route.header),
         query: fields(&route.query),
         cookies: fields(&route.cookie),
-        sources: sources(route),
+        sources: sources.of(route),
     }
 }
 

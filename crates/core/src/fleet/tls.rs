@@ -91,7 +91,7 @@ impl Default for ServerTls {
 }
 
 /// A certificate and what goes with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Certificate {
     /// File of the certificate, then the intermediate ones.
     pub chain: String,

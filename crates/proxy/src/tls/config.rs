@@ -3,7 +3,12 @@
 //! One configuration serves all workers: session tickets that one core issued are good on every
 //! other. Tickets are sealed with keys that rustls changes every six hours.
 
-use std::{cell::OnceCell, collections::BTreeMap, fs, io, sync::Arc};
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::BTreeMap,
+    fs, io,
+    sync::Arc,
+};
 
 use loadline_core::fleet::{
     Certificate, ClientCheck, ListenerTls, ServerTls, TlsTerms, TlsVersion, acme::Challenge,
@@ -124,7 +129,8 @@ fn misfit(error: &rustls::Error) -> String {
 }
 
 /// The configuration of connections from clients, and how long the certificates of files last.
-/// `protocols` are offered by ALPN, and those in `issued` are shown for their names.
+/// `protocols` are offered by ALPN, and those in `issued` are shown for their names. Certificates
+/// that are in `certificates` already are not read again.
 ///
 /// # Errors
 /// See [`TlsError`].
@@ -132,9 +138,10 @@ pub(super) fn for_clients(
     tls: &ListenerTls,
     protocols: &[&str],
     issued: BTreeMap<String, Arc<Issued>>,
+    certificates: &Certificates,
 ) -> Result<(Arc<ServerConfig>, Vec<Validity>), TlsError> {
     let provider = provider(&tls.terms)?;
-    let keys = tls.certificates.iter().map(|it| certified(it, &provider));
+    let keys = tls.certificates.iter().map(|it| certificates.get(it, &provider));
     let keys: Vec<CertifiedKey> = keys.collect::<Result<_, _>>()?;
     let chains = tls.certificates.iter().zip(&keys);
     let validities = chains.filter_map(|(it, key)| {
@@ -332,6 +339,26 @@ fn authorities(path: &str) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
+/// The certificates of files with their keys, which are read once for all listeners that show them.
+#[derive(Debug, Default)]
+pub(super) struct Certificates(RefCell<BTreeMap<Certificate, CertifiedKey>>);
+
+impl Certificates {
+    fn get(
+        &self,
+        files: &Certificate,
+        provider: &CryptoProvider,
+    ) -> Result<CertifiedKey, TlsError> {
+        let mut known = self.0.borrow_mut();
+        if let Some(known) = known.get(files) {
+            return Ok(known.clone());
+        }
+        let new = certified(files, provider)?;
+        known.insert(files.clone(), new.clone());
+        Ok(new)
+    }
+}
+
 /// The authorities of this machine, which are read once for all services that trust them.
 #[derive(Debug, Default)]
 pub(super) struct SystemRoots(OnceCell<Arc<RootCertStore>>);
@@ -369,6 +396,25 @@ const SESSIONS: usize = 4_096;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_that_many_listeners_show_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (chain, key) = (place("chain.pem"), place("key.pem"));
+        let own = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        fs::write(&chain, own.cert.pem()).unwrap();
+        fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+        let (files, provider) =
+            (Certificate { chain, key, staple: None }, aws_lc_rs::default_provider());
+        let certificates = Certificates::default();
+        let first = certificates.get(&files, &provider).unwrap();
+        fs::remove_file(&files.chain).unwrap();
+        let second = certificates.get(&files, &provider).unwrap();
+        assert!(Arc::ptr_eq(&first.key, &second.key));
+        let stapled = Certificate { staple: Some(place("none")), ..files };
+        assert!(certificates.get(&stapled, &provider).is_err(), "with a response it is another");
+    }
 
     #[test]
     fn what_is_no_response_of_an_authority_is_not_shown_to_clients() {

@@ -21,7 +21,7 @@ use rustls::{
 };
 
 use super::{
-    config::{SystemRoots, TlsError, for_clients, for_servers},
+    config::{Certificates, SystemRoots, TlsError, for_clients, for_servers},
     issued::Issued,
     sessions::{Basis, keep_sessions},
     stream::Tls,
@@ -90,11 +90,12 @@ impl Keys {
 
     fn load_after(fleet: &Fleet, before: &Self) -> Result<Self, Vec<TlsError>> {
         let (mut keys, mut faults) = (Self::default(), Vec::new());
+        let certificates = Certificates::default();
         for listener in &fleet.listeners {
             let Some(tls) = &listener.tls else { continue };
             let issued = tls.acme.as_ref().map(|acme| keys.issued_for(acme, before));
             let basis = Basis::of(tls);
-            match for_clients(tls, alpn(listener), issued.unwrap_or_default()) {
+            match for_clients(tls, alpn(listener), issued.unwrap_or_default(), &certificates) {
                 Ok((mut config, validities)) => {
                     keys.resume(listener.bind, (&mut config, basis), before);
                     keys.listeners.insert(listener.bind, config);
