@@ -9,6 +9,7 @@ macro_rules! copied {
         pub(crate) struct $name(atomic::$name);
 
         impl $name {
+            #[inline]
             pub(crate) const fn new(value: $value) -> Self {
                 Self(atomic::$name::new(value))
             }
