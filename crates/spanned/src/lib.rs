@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod deserialize;
+mod excerpt;
 mod keyword;
 mod kind;
 mod place;

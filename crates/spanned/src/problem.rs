@@ -1,10 +1,14 @@
 //! What is wrong with a file, where, and what would be right.
 
-use std::{collections::HashSet, fmt, sync::Arc};
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Severity, SourceCode};
 
-use crate::{kind::FileKind, place::Span, read::NOT_TOML};
+use crate::{excerpt::Excerpt, kind::FileKind, place::Span, read::NOT_TOML};
 
 /// A file that errors point into.
 #[derive(Clone, Debug)]
@@ -62,7 +66,7 @@ impl FileErrors {
     pub(crate) fn unplaced(file: Source, message: String, help: String) -> Self {
         let label = String::new();
         let problem = Problem { span: None, message, label, help, warning: false };
-        Self { errors: vec![FileError::new(problem, &file, &[])], file }
+        Self { errors: vec![FileError::new(problem, &file, &[], None)], file }
     }
 
     /// The errors, in the order of the file; at least one.
@@ -110,17 +114,22 @@ struct Place {
     span: Span,
     line: usize,
     column: usize,
+    /// What is printed in place of the file, once it is.
+    excerpt: OnceLock<Option<Box<Excerpt>>>,
 }
 
 impl FileError {
-    /// `lines` are those of the source, if the problem has a place.
-    fn new(found: Problem, source: &Source, lines: &[Vec<usize>]) -> Self {
+    /// `lines` are those of the source, if the problem has a place; `before` is the last problem
+    /// that is not after this one.
+    fn new(found: Problem, source: &Source, lines: &[Vec<usize>], before: Option<&Self>) -> Self {
         let part = source.part(found.span.as_ref().map_or(0, |span| span.start));
         let (begin, text) = &source.parts[part];
+        let before = before.filter(|it| Arc::ptr_eq(&it.text, text));
+        let before = before.and_then(|it| it.place.as_ref());
         let place = found.span.map(|span| {
             let span = span.start - begin..span.end - begin;
-            let (line, column) = position(text.inner(), &lines[part], span.start);
-            Place { span, line, column }
+            let (line, column) = position(text.inner(), &lines[part], span.start, before);
+            Place { span, line, column, excerpt: OnceLock::new() }
         });
         let Problem { message, label, help, warning, .. } = found;
         Self { message, help, label, place, warning, text: Arc::clone(text) }
@@ -173,14 +182,24 @@ impl Diagnostic for FileError {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.place.as_ref().map(|_| &*self.text as &dyn SourceCode)
+        let place = self.place.as_ref()?;
+        Some(place.excerpt(&self.text).map_or(&*self.text as &dyn SourceCode, |it| it))
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let place = self.place.as_ref()?;
         let label = Some(self.label.clone());
-        let length = place.span.end - place.span.start;
-        Some(Box::new(std::iter::once(LabeledSpan::new(label, place.span.start, length))))
+        let span = place.excerpt(&self.text).map_or(&place.span, Excerpt::span);
+        let length = span.end - span.start;
+        Some(Box::new(std::iter::once(LabeledSpan::new(label, span.start, length))))
+    }
+}
+
+impl Place {
+    /// What is printed in place of `text`; none where its lines are short.
+    fn excerpt(&self, text: &NamedSource<String>) -> Option<&Excerpt> {
+        let make = || Excerpt::new(text, &self.span, self.line).map(Box::new);
+        self.excerpt.get_or_init(make).as_deref()
     }
 }
 
@@ -198,6 +217,7 @@ struct Problem {
 #[derive(Clone, Debug, Default)]
 pub struct Problems {
     found: Vec<Problem>,
+    errors: usize,
     /// Tables and lists out of which something unreadable was cut.
     damaged: Vec<Span>,
 }
@@ -252,7 +272,14 @@ impl Problems {
     /// Whether an error was found.
     #[must_use]
     pub fn failed(&self) -> bool {
-        self.found.iter().any(|problem| !problem.warning)
+        self.errors > 0
+    }
+
+    /// Whether there are more errors than are printed. What is slow to tell of each is not worth
+    /// while for further ones.
+    #[must_use]
+    pub const fn are_many(&self) -> bool {
+        self.errors > SHOWN_MAX
     }
 
     /// The warnings, in the order of the file.
@@ -275,7 +302,11 @@ impl Problems {
         let found = self.found.into_iter().filter(|problem| problem.warning == warnings);
         let once: Vec<Problem> = found.filter(|problem| told.insert(problem.clone())).collect();
         let lines = if once.is_empty() { Vec::new() } else { source.lines() };
-        once.into_iter().map(|problem| FileError::new(problem, source, &lines)).collect()
+        let mut told = Vec::with_capacity(once.len());
+        for problem in once {
+            told.push(FileError::new(problem, source, &lines, told.last()));
+        }
+        told
     }
 
     fn note(
@@ -287,17 +318,21 @@ impl Problems {
         warning: bool,
     ) {
         let label = label.to_owned();
+        self.errors += usize::from(!warning);
         self.found.push(Problem { span: span.cloned(), message, label, help, warning });
     }
 }
 
 /// Line and column of a byte, both counted from 1, the column in characters; `lines` is where each
-/// line begins.
-fn position(text: &str, lines: &[usize], byte: usize) -> (usize, usize) {
+/// line begins. It is counted from the place `before`, where that is in the same line.
+fn position(text: &str, lines: &[usize], byte: usize, before: Option<&Place>) -> (usize, usize) {
     let line = lines.partition_point(|start| *start <= byte).max(1);
-    let start = lines[line - 1];
-    let before = text.get(start..byte).unwrap_or(&text[start..]);
-    (line, before.chars().count() + 1)
+    let is_in_line = |it: &&Place| it.line == line && text.is_char_boundary(it.span.start);
+    let (start, column) = before
+        .filter(is_in_line)
+        .map_or((lines[line - 1], 1), |before| (before.span.start, before.column));
+    let between = text.get(start..byte).unwrap_or(&text[start..]);
+    (line, between.chars().count() + column)
 }
 
 /// More errors or warnings than anyone reads in one go. Each that is printed costs a look through
@@ -318,7 +353,7 @@ mod tests {
             ("ab", 99, (1, 3)),
         ] {
             let source = Source { kind: "file", parts: vec![(0, named(text))] };
-            assert_eq!(position(text, &source.lines()[0], byte), place, "{text:?}, {byte}");
+            assert_eq!(position(text, &source.lines()[0], byte, None), place, "{text:?}, {byte}");
         }
     }
 
@@ -336,6 +371,18 @@ mod tests {
         let told = problems.settle(&source).unwrap();
         let told: Vec<(usize, &str)> = told.iter().map(|it| (it.line(), it.message())).collect();
         assert_eq!(told, [(2, "at 2"), (3, "at 4")]);
+    }
+
+    #[test]
+    fn columns_of_one_line_are_counted_on_from_the_one_before() {
+        let source = Source { kind: "file", parts: vec![(0, named("é\nxé, é, é\né"))] };
+        let mut problems = Problems::default();
+        for at in [12, 4, 15, 8, 99] {
+            problems.error(&(at..at + 2), "wrong", "here", "");
+        }
+        let errors = problems.into_errors(&source);
+        let told: Vec<_> = errors.errors().iter().map(|it| (it.line(), it.column())).collect();
+        assert_eq!(told, [(2, 2), (2, 5), (2, 8), (3, 1), (3, 2)]);
     }
 
     #[test]

@@ -298,6 +298,7 @@ fn other_syntax(line: &str) -> Option<String> {
     let colon = line.split_once(':').filter(|(key, _)| is_key(key));
     if let Some((key, value)) = colon {
         let value = value.trim().trim_end_matches(',');
+        let value = if value.len() > VALUE_MAX { "..." } else { value };
         return Some(if value.is_empty() {
             format!("a table is written `[{key}]`, a key with its value `{key} = ...`")
         } else {
@@ -318,6 +319,9 @@ fn is_key(text: &str) -> bool {
 
 /// What errors in the syntax of a file begin with.
 pub(crate) const NOT_TOML: &str = "not TOML: ";
+
+/// A longer value is not written out in a help text.
+const VALUE_MAX: usize = 100;
 
 /// How serde says that a text stands where it wants something else.
 const TEXT_FOUND: &str = "invalid type: string";

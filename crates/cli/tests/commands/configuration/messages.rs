@@ -88,6 +88,38 @@ fn of_many_warnings_the_first_fifty_are_printed_and_the_rest_counted() {
 }
 
 #[test]
+fn a_warning_far_out_on_a_line_of_a_right_file_is_printed_with_its_place() {
+    let directory = tempfile::tempdir().unwrap();
+    let route = |nth| format!("{{ path = \"/a/{nth:040}\", service = \"web\" }}, ");
+    let routes: String = (0..2_000).map(route).collect();
+    let routes = format!("routes = [{routes}{}]\n", route(7).trim_end_matches(", "));
+    let text = RIGHT.replacen("service = \"web\"\n", &format!("service = \"web\"\n{routes}"), 1);
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    let ended = check.args(["check", "a.toml"]).current_dir(&directory).output().unwrap();
+    let log = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success() && log.len() < 5_000, "{log}");
+    assert!(log.contains("route 8 matches all that it matches"), "{log}");
+    let column = "routes = [".len() + 2_000 * route(0).len() + 1;
+    assert!(log.contains(&format!("a.toml:7:{column}]")), "{log}");
+}
+
+#[test]
+fn a_wrong_list_of_many_servers_on_one_line_does_not_fill_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = |nth: u16| format!("\"10.1.{}.{}:80\", ", nth >> 8, nth & 255);
+    let servers: String = (0..20_000).map(server).collect();
+    let text = RIGHT.replace("[\"10.0.0.1:80\"]", &format!("[{servers}\"10.0.0.2:port\"]"));
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    for command in ["check", "serve"] {
+        let said = loadline(&[command, "a.toml"], directory.path());
+        assert_eq!(said.code, Some(1), "{}", said.text);
+        assert!(said.text.contains("`10.0.0.2:port`"), "{}", said.text);
+        assert!(said.text.len() < 5_000, "{} bytes", said.text.len());
+    }
+}
+
+#[test]
 fn a_wrong_command_is_refused_with_what_would_be_right() {
     let directory = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
