@@ -6,7 +6,7 @@ mod foreign;
 mod places;
 mod tables;
 
-use loadline_spanned::{FileKind, expected, nearest};
+use loadline_spanned::{FileKind, Problems, expected, nearest};
 
 /// What is read here.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,12 @@ impl FileKind for Configuration {
 /// A help text: the name that is most likely meant, and all of them.
 pub(crate) fn known(typed: &str, names: &[&str]) -> String {
     expected(meant(typed, names).as_deref(), names)
+}
+
+/// As [`known`], of a name that a file may have everywhere. For each of further errors than are
+/// printed, no name is compared with all that there are.
+pub(crate) fn known_among(problems: &Problems, typed: &str, names: &[&str]) -> String {
+    if problems.are_many() { expected(None, names) } else { known(typed, names) }
 }
 
 /// "`maglev` with hash = \"client-address\"": what `typed` most likely stands for among `names`.

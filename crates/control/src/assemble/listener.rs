@@ -29,6 +29,7 @@ use crate::{
 pub(super) struct Services<'a> {
     file: &'a At<File>,
     list: &'a [Service],
+    names: Vec<&'a str>,
     indices: BTreeMap<&'a str, usize>,
     pub(super) maps: Maps,
     pub(super) sources: Sources,
@@ -36,10 +37,11 @@ pub(super) struct Services<'a> {
 
 impl<'a> Services<'a> {
     fn new(file: &'a At<File>, services: &'a [Service], problems: &mut Problems) -> Self {
-        let names = services.iter().map(|service| &*service.name);
+        let names: Vec<&str> = services.iter().map(|service| &*service.name).collect();
+        let indices = names.iter().copied().zip(0..).collect();
         let maps = Maps::new(file, problems);
-        let (indices, sources) = (names.zip(0..).collect(), Sources::default());
-        Self { file, list: services, indices, maps, sources }
+        let sources = Sources::default();
+        Self { file, list: services, names, indices, maps, sources }
     }
 
     /// The index of the service with the name at `span`; an error where there is none.
@@ -50,9 +52,9 @@ impl<'a> Services<'a> {
         let table_is_damaged =
             self.file.value.service.at().is_some_and(|table| problems.is_damaged(&table.span));
         if !self.list.is_empty() && !table_is_damaged && !problems.is_damaged(&self.file.span) {
-            let names: Vec<&str> = self.list.iter().map(|service| service.name.as_str()).collect();
             let message = format!("there is no service `{name}`");
-            problems.error(span, message, "this service", suggest::known(name, &names));
+            let help = suggest::known_among(problems, name, &self.names);
+            problems.error(span, message, "this service", help);
         }
         0
     }

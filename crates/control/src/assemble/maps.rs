@@ -56,7 +56,7 @@ impl Maps {
                 let names = Variable::ALL.map(Variable::name);
                 let names: Vec<&str> =
                     names.into_iter().chain(self.known.keys().map(String::as_str)).collect();
-                let help = suggest::known(&unknown.0, &names);
+                let help = suggest::known_among(problems, &unknown.0, &names);
                 let help = format!("{help}; `$$` is a dollar sign");
                 problems.error(&given.span, unknown.to_string(), "here", help);
             }
@@ -72,7 +72,7 @@ impl Maps {
             let names: Vec<&str> = self.known.keys().map(String::as_str).collect();
             let help = match names.as_slice() {
                 [] => format!("add it: [maps.{name}]"),
-                names => suggest::known(name, names),
+                names => suggest::known_among(problems, name, names),
             };
             problems.error(&given.span, format!("there is no map `{name}`"), "this map", help);
         }

@@ -73,7 +73,7 @@ impl Regions {
         }
         let strange = !self.known.is_empty() && !self.known.contains(region);
         if strange && region != self.here {
-            let help = self.known_regions(region);
+            let help = self.known_regions(region, problems);
             problems.error(place, format!("unknown region `{region}`"), "this region", help);
             return None;
         }
@@ -144,17 +144,17 @@ impl Regions {
         if self.known.is_empty() || named || self.unsure {
             return;
         }
-        let help = self.known_regions(name);
+        let help = self.known_regions(name, problems);
         problems.error(&region.span, format!("unknown region `{name}`"), "this region", help);
         self.unsure = true;
     }
 
-    fn known_regions(&self, typed: &str) -> String {
+    fn known_regions(&self, typed: &str, problems: &Problems) -> String {
         let mut names: Vec<&str> = self.known.iter().map(String::as_str).collect();
         if !self.known.contains(&self.here) && typed != self.here {
             names.push(&self.here);
         }
-        suggest::known(typed, &names)
+        suggest::known_among(problems, typed, &names)
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn share_routes(file: &mut At<File>, problems: &mut Problems) {
             let message = format!("there are no routes `{name}`");
             let help = match known.as_slice() {
                 [] => format!("add them: [[routes.{name}]]"),
-                _ => suggest::known(&name, &known),
+                _ => suggest::known_among(problems, &name, &known),
             };
             problems.error(&routes.span, message, "these routes", help);
         }

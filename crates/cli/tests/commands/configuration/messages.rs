@@ -120,6 +120,28 @@ fn a_wrong_list_of_many_servers_on_one_line_does_not_fill_the_log() {
 }
 
 #[test]
+fn of_many_services_the_nearest_and_some_are_told_of_a_name_that_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let service = |nth| {
+        format!("[[service.s{nth:04}.group]]\nregion = \"near\"\nservers = [\"10.0.0.1:80\"]\n")
+    };
+    let services: String = (0..2_000).map(service).collect();
+    let route = |nth| format!("    {{ path = \"/{nth}\", service = \"s-{nth:04}\" }},\n");
+    let routes: String = (0..2_000).map(route).collect();
+    let routes = format!("service = \"web\"\nroutes = [\n{routes}]\n");
+    let text = RIGHT.replacen("service = \"web\"\n", &routes, 1) + &services;
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    assert_eq!(said.code, Some(1), "{}", said.text);
+    assert!(said.text.contains("did you mean `s0000`? expected one of `web`, `s0000`, `s0001`"));
+    assert!(said.text.contains("`s0038` and 1961 more"), "{}", said.text);
+    let said = loadline(&["check", "a.toml", "--json"], directory.path());
+    assert_eq!(said.text.matches("there is no service").count(), 2_000);
+    assert_eq!(said.text.matches("expected one of `web`").count(), 2_000, "each has its help");
+    assert!(said.text.len() < 2_000_000, "{} bytes", said.text.len());
+}
+
+#[test]
 fn a_wrong_command_is_refused_with_what_would_be_right() {
     let directory = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
