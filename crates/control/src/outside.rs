@@ -204,18 +204,17 @@ impl What {
 
 /// The file with the process id takes the place of what is there: no socket, no log.
 fn apart(mention: &Mention, all: &[Mention]) -> Result<(), Complaint> {
+    if mention.what != What::PidFile {
+        return Ok(());
+    }
     let is_other = |it: &&Mention| {
         matches!(it.what, What::AccessLog | What::Socket)
             && Path::new(&it.text) == Path::new(&mention.text)
     };
-    match all.iter().find(is_other) {
-        Some(other) if mention.what == What::PidFile => {
-            let other = if other.what == What::Socket { "a socket" } else { "the access log" };
-            let message = format!("`{}` is the path of {other}, too", mention.text);
-            Err(Complaint::new(message, PID_HELP))
-        }
-        _ => Ok(()),
-    }
+    let Some(other) = all.iter().find(is_other) else { return Ok(()) };
+    let other = if other.what == What::Socket { "a socket" } else { "the access log" };
+    let message = format!("`{}` is the path of {other}, too", mention.text);
+    Err(Complaint::new(message, PID_HELP))
 }
 
 /// Lets every relative path of the file begin at `base`, and tells where the file speaks of what is

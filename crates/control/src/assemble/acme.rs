@@ -182,25 +182,28 @@ fn refusal(name: &str) -> Option<(String, &'static str)> {
     }
 }
 
-/// Refuses two accounts with one authority in one directory.
+/// Refuses two accounts with one authority in one directory. `issuers` has those of the listeners
+/// above, each once.
 pub(super) fn refuse_two_accounts(
-    (listeners, new): (&[Listener], &Listener),
+    issuers: &mut Vec<Arc<Issuer>>,
+    new: &Listener,
     span: &Span,
     problems: &mut Problems,
 ) {
-    let issuer = |listener: &Listener| {
-        listener.tls.as_ref().and_then(|tls| tls.acme.as_ref()).map(|acme| acme.issuer.clone())
-    };
-    let Some(own) = issuer(new) else { return };
+    let acme = new.tls.as_ref().and_then(|tls| tls.acme.as_ref());
+    let Some(own) = acme.map(|acme| &acme.issuer) else { return };
     // The store of a cluster has one account with each authority.
     let is_one = |other: &Issuer| match (other.storage, own.storage) {
         (Storage::Cluster, Storage::Cluster) => other.name() == own.name(),
         _ => other.folder() == own.folder(),
     };
-    if listeners.iter().filter_map(issuer).any(|other| is_one(&other) && other != own) {
+    if issuers.iter().any(|other| other != own && is_one(other)) {
         let message = "an authority that is told something else by another listener".to_owned();
         let help = "say the same at both, but for `names`, or give each a `state_dir` of its own";
         problems.error(span, message, "unlike one above", help.to_owned());
+    }
+    if !issuers.contains(own) {
+        issuers.push(Arc::clone(own));
     }
 }
 

@@ -1,9 +1,12 @@
 //! Listeners whose packets are forwarded: what must be there, and what makes no sense there.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 use loadline_core::fleet::{
-    Listener, ServerAddress, Service,
+    ServerAddress, Service,
     forwarding::{Datapath, Frontend, Method, Protocol},
     socket_path,
 };
@@ -56,12 +59,12 @@ pub(super) fn refuse_udp(entry: &At<file::Listener>, problems: &mut Problems) {
 pub(super) fn check_taken(
     bind: &At<SocketAddr>,
     frontend: &Frontend,
-    (listeners, frontends): (&[Listener], &[Frontend]),
+    (bound, frontends): (&BTreeSet<SocketAddr>, &[Frontend]),
     problems: &mut Problems,
 ) {
     let same =
         |other: &Frontend| (other.address, other.protocol) == (frontend.address, frontend.protocol);
-    let proxied = listeners.iter().any(|other| other.bind == frontend.address);
+    let proxied = bound.contains(&frontend.address);
     if frontends.iter().any(same) || proxied && frontend.protocol == Protocol::Tcp {
         let message = format!("`{}` is taken by a listener above", frontend.address);
         let help = "give each listener its own address or port".to_owned();

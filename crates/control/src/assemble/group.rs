@@ -43,10 +43,12 @@ pub(super) fn groups(
         let help = format!("add one: [[service.{name}.group]] servers = [\"10.0.0.1:80\"]");
         problems.absent(context.table, &context.service.span, message, help);
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let (mut groups, mut names) = (Vec::new(), BTreeSet::new());
     for entry in entries {
         let group = group(entry, context, problems);
-        check_name(entry, &group, &groups, problems);
+        if !names.insert(group.name.clone()) {
+            refuse_name(entry, &group, problems);
+        }
         groups.push(group);
     }
     groups
@@ -88,8 +90,9 @@ fn group(entry: &At<file::Group>, context: &Context<'_>, problems: &mut Problems
     }
 }
 
-fn check_name(entry: &At<file::Group>, group: &Group, before: &[Group], problems: &mut Problems) {
-    if before.iter().all(|other| other.name != group.name) || problems.is_damaged(&entry.span) {
+/// Refuses a group with the name of one above.
+fn refuse_name(entry: &At<file::Group>, group: &Group, problems: &mut Problems) {
+    if problems.is_damaged(&entry.span) {
         return;
     }
     let region_span = entry.value.region.place_or(&entry.span);

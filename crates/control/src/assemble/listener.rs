@@ -82,23 +82,26 @@ pub(super) fn listeners(
     let assumed = file.value.l4.given().then(|| Datapath::on(String::new()));
     let context = frontend::Context { services, datapath: datapath.or(assumed.as_ref()) };
     let (mut listeners, mut frontends) = (Vec::new(), Vec::new());
+    let (mut above, mut issuers, mut linted) = (Above::default(), Vec::new(), BTreeSet::new());
     for entry in given.into_iter().flat_map(|list| &list.value) {
         let service = service_index(entry, &known, problems);
         let binds = binds(entry, problems);
         if let Some(Forward::By(method)) = entry.value.forward.get().map(|word| word.0.0) {
             for bind in binds {
                 let new = frontend::frontend(entry, method, (&bind, service), &context, problems);
-                frontend::check_taken(&bind, &new, (&listeners, &frontends), problems);
+                frontend::check_taken(&bind, &new, (&above.binds, &frontends), problems);
                 frontends.push(new);
             }
             continue;
         }
         let first = listener(entry, (binds[0].value, service), &known, problems);
-        acme::refuse_two_accounts((&listeners, &first), &entry.span, problems);
+        routes::warn_of_shadowed(entry, &first.routes, &mut linted, problems);
+        acme::refuse_two_accounts(&mut issuers, &first, &entry.span, problems);
         for bind in binds {
-            check_bind(&bind, (&listeners, &frontends), problems);
+            check_bind(&bind, (&above.binds, &frontends), problems);
             warn_of_clear(&bind, &first, problems);
-            warn_of_udp(&bind, &first, &listeners, problems);
+            warn_of_udp(&bind, &first, &above, problems);
+            above.add(bind.value, &first);
             listeners.push(Listener { bind: bind.value, ..first.clone() });
         }
     }
@@ -106,6 +109,23 @@ pub(super) fn listeners(
     unused::warn_of_services(file, services, (&listeners, &frontends), problems);
     known.maps.warn_unused(&file.value, problems);
     (listeners, frontends)
+}
+
+/// What the listeners above are bound to.
+#[derive(Default)]
+struct Above {
+    binds: BTreeSet<SocketAddr>,
+    /// Those with HTTP/3, by port.
+    of_http3: BTreeMap<u16, Vec<SocketAddr>>,
+}
+
+impl Above {
+    fn add(&mut self, bind: SocketAddr, listener: &Listener) {
+        self.binds.insert(bind);
+        if listener.serves_http3() {
+            self.of_http3.entry(bind.port()).or_default().push(bind);
+        }
+    }
 }
 
 /// Where else a missing key may come from.
@@ -217,23 +237,15 @@ fn warn_of_clear(bind: &At<SocketAddr>, listener: &Listener, problems: &mut Prob
 
 /// Warns of HTTP/3 at a port of which another listener has that of UDP. `[::]` is left version 6
 /// where one of version 4 comes first.
-fn warn_of_udp(
-    bind: &At<SocketAddr>,
-    listener: &Listener,
-    before: &[Listener],
-    problems: &mut Problems,
-) {
+fn warn_of_udp(bind: &At<SocketAddr>, listener: &Listener, above: &Above, problems: &mut Problems) {
     let address = bind.value;
-    let takes = |other: &Listener| {
-        let is_left_v6 = address.is_ipv6() && other.bind.is_ipv4();
-        overlap(other.bind, address) && other.bind != address && !is_left_v6
+    let takes = |other: &&SocketAddr| {
+        let is_left_v6 = address.is_ipv6() && other.is_ipv4();
+        overlap(**other, address) && **other != address && !is_left_v6
     };
-    let mut others = before.iter().filter(|other| other.serves_http3());
-    let Some(other) = others.find(|other| takes(other)).filter(|_| listener.serves_http3()) else {
-        return;
-    };
-    let message =
-        format!("no HTTP/3 at `{address}`: the listener of `{}` has its UDP port", other.bind);
+    let mut others = above.of_http3.get(&address.port()).into_iter().flatten();
+    let Some(other) = others.find(takes).filter(|_| listener.serves_http3()) else { return };
+    let message = format!("no HTTP/3 at `{address}`: the listener of `{other}` has its UDP port");
     let help = "say http3 = false here, or give it a port of its own".to_owned();
     problems.warning(&bind.span, message, "the same port", help);
 }
@@ -300,14 +312,14 @@ fn http2(given: Option<&file::Http2Limits>) -> Http2Limits {
 
 fn check_bind(
     bind: &At<SocketAddr>,
-    (before, frontends): (&[Listener], &[Frontend]),
+    (before, frontends): (&BTreeSet<SocketAddr>, &[Frontend]),
     problems: &mut Problems,
 ) {
     let address = bind.value;
     let forwarded =
         |other: &Frontend| other.protocol == forwarding::Protocol::Tcp && other.address == address;
     // Port 0 asks the kernel for a free port, each time another one.
-    let taken = before.iter().any(|other| other.bind == address) || frontends.iter().any(forwarded);
+    let taken = before.contains(&address) || frontends.iter().any(forwarded);
     if taken && address.port() != 0 {
         let message = format!("`{address}` is bound by a listener above");
         let help = "give each listener its own address or port".to_owned();

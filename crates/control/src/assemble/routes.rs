@@ -17,7 +17,7 @@ use super::{
     sources::Sources,
 };
 use crate::{
-    file::{self, Scheme},
+    file::{self, ListenerRoutes, Scheme},
     value::{
         label::{HeaderName, Name, ParameterName},
         number::Whole,
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The routes of a listener. Warns about those that are never taken.
+/// The routes of a listener.
 pub(super) fn routes(
     entry: &At<file::Listener>,
     listener: &Listener,
@@ -46,7 +46,21 @@ pub(super) fn routes(
         warn_of_headers(&route.value, listener, problems);
     }
     rules.extend(listener.routes_only.then(|| not_found(listener)));
-    let routes = Routes::new(rules);
+    Routes::new(rules)
+}
+
+/// Warns of routes that are never taken. `linted` has where the lists begin of which that has been
+/// told: listeners may share them.
+pub(super) fn warn_of_shadowed(
+    entry: &At<file::Listener>,
+    routes: &Routes,
+    linted: &mut BTreeSet<usize>,
+    problems: &mut Problems,
+) {
+    let list = entry.value.routes.get().map_or(&[][..], ListenerRoutes::list);
+    if list.first().is_none_or(|route| !linted.insert(route.span.start)) {
+        return;
+    }
     for shadowed in routes.lint() {
         let Some(route) = list.get(shadowed.rule) else { continue };
         let by = shadowed.by + 1;
@@ -54,7 +68,6 @@ pub(super) fn routes(
         let help = format!("write it before route {by}, or let that one match less");
         problems.warning(&route.span, message, "never taken", help);
     }
-    routes
 }
 
 /// Warns of headers that no request has when routes are asked: of a name with an underscore, which

@@ -1,5 +1,7 @@
 //! Listeners that do not speak HTTP: services by server name, and services that need HTTP.
 
+use std::collections::BTreeSet;
+
 use loadline_core::fleet::{Listener, Probe, Protocol, ServerNames, Service, Sticky};
 use loadline_spanned::{At, Problems, Text};
 
@@ -20,6 +22,7 @@ pub(super) fn names(
         problems.error(&given.span, message, "never used", help);
     }
     let mut names: Vec<(String, usize)> = Vec::new();
+    let mut above = BTreeSet::new();
     for named in &given.value {
         let (name, service) = (named.value.name.at(), named.value.service.at());
         let (Some(name), Some(service)) = (name, service) else {
@@ -28,7 +31,7 @@ pub(super) fn names(
             problems.absent(&named.span, &named.span, message, help);
             continue;
         };
-        if names.iter().any(|(other, _)| *other == name.value.0.0) {
+        if !above.insert(name.value.0.0.as_str()) {
             let message = format!("`{}` is named above", name.value.0.0);
             problems.error(&name.span, message, "a second time", "keep one of them".to_owned());
         }

@@ -41,10 +41,12 @@ impl Limiters {
     pub(crate) fn settle(&mut self, now: Instant, fleet: &Fleet) {
         let before = core::mem::take(&mut self.known);
         let mut in_force: Vec<RouteLimiters> = Vec::with_capacity(fleet.listeners.len());
-        for (index, listener) in fleet.listeners.iter().enumerate() {
+        let mut same: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+        for listener in &fleet.listeners {
             let bind = listener.bind;
-            let same = fleet.listeners[..index].iter().filter(|other| other.bind == bind);
-            let nth_listener = same.count();
+            let count = same.entry(bind).or_default();
+            let nth_listener = *count;
+            *count += 1;
             let rules = listener.routes.rules();
             let mut limiters = vec![None; rules.len()];
             for (place, rule) in rules {

@@ -286,6 +286,21 @@ fn ten_thousand_rules_are_linted_at_once() {
     assert_eq!(linted(&rules), [Shadowed { rule: 10_000, by: 77 }]);
 }
 
+#[test]
+fn a_rule_of_a_long_table_is_compared_with_the_first_ones_of_its_host_and_path() {
+    let by_header = |n: usize| {
+        let headers = vec![field("x-tenant", &format!("={n}"))];
+        rule(Conditions { headers, ..Conditions::default() })
+    };
+    let with_last = |rules: usize, like: usize| {
+        let numbers = (0..rules - 1).chain([like]);
+        linted(&numbers.map(by_header).collect::<Vec<_>>())
+    };
+    assert_eq!(with_last(1_000, 998), [Shadowed { rule: 999, by: 998 }]);
+    assert_eq!(with_last(10_000, 77), [Shadowed { rule: 9_999, by: 77 }]);
+    assert_eq!(with_last(10_000, 9_998), []);
+}
+
 const HOSTS: [&str; 6] = ["a.test", "b.test", "*.test", "*.b.test", "*.a.b.test", "x.b.test"];
 const PATHS: [&str; 16] = [
     "/", "/a", "/a/b", "/a/b/c", "/b", "=/a", "=/a/", "=/a/b", "=/", "~/a/.*", "~/[ab]/b.*",
