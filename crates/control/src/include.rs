@@ -2,6 +2,7 @@
 //! those of a folder.
 
 use std::{
+    collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -52,9 +53,10 @@ pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, FileErrors> {
     }
     let text = loadline_spanned::load::<Configuration>(path, "name a file that can be read")?;
     let mut parts = vec![part(path, text)];
+    let mut names = HashSet::from([parts[0].name.clone()]);
     let mut problems = Problems::default();
     for pattern in loadline_spanned::texts_of(&parts[0].text, KEY) {
-        include(&pattern, path, &mut parts, &mut problems);
+        include(&pattern, path, (&mut parts, &mut names), &mut problems);
     }
     if problems.failed() {
         let source = Source::new::<Configuration>(&parts[0].name, masked::masked(&parts[0].text));
@@ -103,9 +105,15 @@ fn of_folder(folder: &Path) -> Result<Vec<Part>, FileErrors> {
     files.iter().map(|path| Ok(part(path, text(path)?))).collect()
 }
 
-/// Adds the files that `pattern` of the file at `path` names.
-fn include(pattern: &At<String>, path: &Path, parts: &mut Vec<Part>, problems: &mut Problems) {
+/// Adds the files that `pattern` of the file at `path` names, each once.
+fn include(
+    pattern: &At<String>,
+    path: &Path,
+    (parts, names): (&mut Vec<Part>, &mut HashSet<String>),
+    problems: &mut Problems,
+) {
     let At { value, span } = pattern;
+    let before = parts.len();
     let place = folder_of(path).join(value);
     let files = match named(&place) {
         Ok(Named::File) => vec![place],
@@ -118,7 +126,7 @@ fn include(pattern: &At<String>, path: &Path, parts: &mut Vec<Part>, problems: &
     };
     for file in files {
         let name = file.display().to_string();
-        if parts.iter().any(|it| it.name == name) {
+        if !names.insert(name.clone()) {
             continue;
         }
         if parts.len() == FILES_MAX {
@@ -133,7 +141,7 @@ fn include(pattern: &At<String>, path: &Path, parts: &mut Vec<Part>, problems: &
             }
         }
     }
-    for part in &parts[1..] {
+    for part in &parts[before..] {
         if !loadline_spanned::texts_of(&part.text, KEY).is_empty() {
             let message = format!("`{}` includes others", part.name);
             problems.error(span, message, "this one", "include them here, in the first file");
@@ -211,8 +219,8 @@ const OWN: [&str; 4] = ["include", "edge", "admin", "cluster"];
 
 const KEY: &str = "include";
 
-/// More files than anyone writes by hand; it bounds what a star can open.
-const FILES_MAX: usize = 1000;
+/// A file for each of many virtual hosts; it bounds what a star can open.
+const FILES_MAX: usize = 10_000;
 
 #[cfg(test)]
 mod tests {

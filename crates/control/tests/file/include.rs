@@ -122,3 +122,23 @@ fn a_variable_that_is_not_set_is_an_error_where_it_stands() {
     assert!(error.file().ends_with("b-api.toml"), "{}", error.file());
     assert_eq!(error.line(), 5);
 }
+
+#[test]
+fn a_file_for_each_of_two_thousand_virtual_hosts_is_included() {
+    let folder = folder(MAIN, WEB, API);
+    for nth in 0..2_000 {
+        let text = WEB.replace(".web.", &format!(".site-{nth}."));
+        fs::write(folder.path().join(format!("conf.d/site-{nth}.toml")), text).expect("a file");
+    }
+    let loaded = load(&folder.path().join("main.toml")).unwrap();
+    assert_eq!(loaded.fleet.services.len(), 2_002);
+}
+
+#[test]
+fn a_file_that_includes_others_is_told_at_the_entry_that_names_it() {
+    let main = MAIN.replace("[\"conf.d/*.toml\"]", "[\"conf.d/a-web.toml\", \"conf.d/*.toml\"]");
+    let folder = folder(&main, &format!("include = [\"x\"]\n{WEB}"), API);
+    let errors = load(&folder.path().join("main.toml")).expect_err("a file includes others");
+    let columns: Vec<usize> = errors.errors().iter().map(|it| it.column()).collect();
+    assert_eq!(columns, [12], "{errors:?}");
+}
