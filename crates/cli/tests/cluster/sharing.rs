@@ -42,8 +42,8 @@ fn until_share(edge: &Edge, least: f64) -> Duration {
 
 const RATE: &str = "max_rate = \"100/s\"\nburst = 10";
 
-/// A second of that rate, its burst, one request for each edge, and one of each of four clients that
-/// was let through before and was long on its way.
+/// A second of that rate, its burst, one request for each edge, and one of each of four clients
+/// that was let through before and was long on its way.
 const MOST: usize = 100 + 10 + 2 + 4;
 
 /// How many requests these clients have had answered.

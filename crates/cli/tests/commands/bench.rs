@@ -136,7 +136,10 @@ fn judge(address: SocketAddr, slo: &str, expected: Outcomes, code: i32) {
     let record = read_record(&output.stdout);
     assert_eq!(record.outcomes, expected, "{slo}");
     assert_eq!(record.outcomes.total(), record.planned);
-    assert_eq!(output.status.code(), Some(code), "{slo}: {:?}", record.objective);
+    // A busy machine may keep the generator from its plan; then nothing is judged.
+    let code = if record.is_valid() { code } else { 98 };
+    let (objective, faults) = (&record.objective, &record.generator.faults);
+    assert_eq!(output.status.code(), Some(code), "{slo}: {objective:?}, {faults:?}");
 }
 
 #[test]

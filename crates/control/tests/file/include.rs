@@ -139,6 +139,7 @@ fn a_file_that_includes_others_is_told_at_the_entry_that_names_it() {
     let main = MAIN.replace("[\"conf.d/*.toml\"]", "[\"conf.d/a-web.toml\", \"conf.d/*.toml\"]");
     let folder = folder(&main, &format!("include = [\"x\"]\n{WEB}"), API);
     let errors = load(&folder.path().join("main.toml")).expect_err("a file includes others");
-    let columns: Vec<usize> = errors.errors().iter().map(|it| it.column()).collect();
+    let columns: Vec<usize> =
+        errors.errors().iter().map(loadline_spanned::FileError::column).collect();
     assert_eq!(columns, [12], "{errors:?}");
 }

@@ -76,7 +76,7 @@ const WRONG: &[Wrong] = &[
     ),
     ("authorities = \"site.pem\", cert", "authorities = \"no\", cert", "17:23", &["No such file"]),
     ("key = \"site.pem\"", "key = \"other.key\"", "17:77", &["it is the key of another"]),
-    ("certificate = {", "name = \"a:b\", certificate = {", "17:42", &["no host name"]),
+    ("certificate = {", "name = \"a:b\", certificate = {", "17:42", &["not a host name"]),
     ("\"web.toml\"", "\"no.toml\"", "20:21", &["the list of servers", "No such file"]),
     ("\"web.toml\"", "\"text\"", "20:21", &["not TOML"]),
     ("\"web.toml\"", "\"none.toml\"", "20:21", &["lists no server"]),
