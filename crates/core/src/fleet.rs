@@ -17,6 +17,7 @@ mod http2;
 mod names;
 mod pages;
 mod server_address;
+mod services;
 mod standby;
 mod sticky;
 mod store;
@@ -50,6 +51,7 @@ pub use http2::{Http2Limits, HttpVersion};
 pub use names::ServerNames;
 pub use pages::{ErrorPages, Maintenance, Page, Pages, Statuses};
 pub use server_address::{ServerAddress, ServerAddressError, socket_path};
+pub use services::Services;
 pub use standby::Standby;
 pub use sticky::{Class, Cookie, SameSite, Secret, Sticky};
 pub use store::{Access, Bucket, Store, StorePlace};
@@ -66,14 +68,14 @@ pub struct Fleet {
     /// Where packets come in that the kernel forwards.
     pub forwarding: Forwarding,
     /// Services that it goes to.
-    pub services: Vec<Service>,
+    pub services: Services,
 }
 
 impl Fleet {
     /// What comes in at these listeners goes to these services; no packets are forwarded.
     #[must_use]
     pub fn of(edge: Edge, listeners: Vec<Listener>, services: Vec<Service>) -> Self {
-        Self { edge, listeners, forwarding: Forwarding::default(), services }
+        Self { edge, listeners, forwarding: Forwarding::default(), services: services.into() }
     }
 
     /// The second tier of the cache, if there is one and any route has a cache.

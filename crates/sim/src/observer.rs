@@ -84,7 +84,7 @@ struct GroupTally {
 
 impl Observer {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let services = scenario.services();
         let group = |servers| GroupTally {
             requests: 0,
             overflowed: 0,
@@ -345,7 +345,7 @@ impl Observer {
     }
 
     fn simulation(&mut self, scenario: &Scenario, events: u64) -> SimulationRecord {
-        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let services = scenario.services();
         let sources =
             scenario.sources.iter().zip(&self.sources).map(|(source, tally)| SimulatedSource {
                 name: source.name.clone(),

@@ -93,8 +93,7 @@ impl<'a> Search<'a> {
         threads: NonZero<u16>,
         progress: &'a mut dyn FnMut(u32),
     ) -> Self {
-        let fleet = question.scenario.edges.first();
-        let services = fleet.map_or(&[][..], |fleet| &fleet.services);
+        let services = question.scenario.services();
         let size = |servers: usize| u32::try_from(servers).unwrap_or(u32::MAX);
         let of_service = services.iter().map(|service| {
             let groups = service.groups.iter();

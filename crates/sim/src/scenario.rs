@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Class, Fleet, Group, Service},
+    fleet::{Class, Fleet, Group, Service, Services},
     time::{Duration, Instant},
 };
 
@@ -48,6 +48,11 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The services, as the first edge has them.
+    pub(crate) fn services(&self) -> &Services {
+        self.edges.first().map_or(&NO_SERVICES, |fleet| &fleet.services)
+    }
+
     /// What a server is like; none where no entry selects it.
     pub(crate) fn model_of(
         &self,
@@ -265,3 +270,6 @@ impl Fault {
         is_it && matches!(self.what, Trouble::Outage(_))
     }
 }
+
+/// Where there is no edge.
+static NO_SERVICES: Services = Services::NONE;

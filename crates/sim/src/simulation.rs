@@ -360,7 +360,7 @@ impl Simulation {
 
 /// A station for each address, and which stations each group has.
 fn stations(scenario: &Scenario) -> (Vec<Station>, Vec<Vec<GroupStations>>) {
-    let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+    let services = scenario.services();
     let default = Arc::new(ServerModel::default());
     let mut known: BTreeMap<SocketAddr, u32> = BTreeMap::new();
     let mut stations = Vec::new();

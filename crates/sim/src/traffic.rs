@@ -177,7 +177,7 @@ mod tests {
             discovery: None,
         };
         let groups = vec![group("near", 1), group("far", 2)];
-        let services = vec![Service { groups, ..Service::named("web") }];
+        let services = vec![Service { groups, ..Service::named("web") }].into();
         let (edge, forwarding) = (Edge::within("near"), Forwarding::default());
         let fleet = Fleet { edge, forwarding, listeners: Vec::new(), services };
         let regions = ["paris".to_owned()];

@@ -59,7 +59,7 @@ fn scenario(policy: PolicyKind) -> Scenario {
         let (edge, forwarding, listeners) =
             (Edge::within(region), Forwarding::default(), Vec::new());
         let services = vec![service("web", 3), service("api", 2)];
-        Arc::new(Fleet { edge, forwarding, listeners, services })
+        Arc::new(Fleet { edge, forwarding, listeners, services: services.into() })
     };
     Scenario {
         edges: vec![fleet("near"), fleet("far")],

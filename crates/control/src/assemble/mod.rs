@@ -72,7 +72,8 @@ pub(crate) fn assemble(
     let l4 = file.value.l4.get();
     let standby = l4.and_then(|l4| standby::standby(&l4.standby, &file.value.admin, problems));
     let forwarding = Forwarding { datapath, frontends, standby };
-    Fleet { edge: edge(&file.value, &regions, problems), listeners, forwarding, services }
+    let edge = edge(&file.value, &regions, problems);
+    Fleet { edge, listeners, forwarding, services: services.into() }
 }
 
 fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {

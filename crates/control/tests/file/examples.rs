@@ -46,7 +46,8 @@ fn every_relative_path_counts_from_the_directory_of_its_file() {
 fn the_least_file_has_the_defaults_and_one_region() {
     let fleet = example("minimal.toml");
     assert_eq!(fleet.edge.region, "local");
-    let [service] = fleet.services.as_slice() else { panic!("one service") };
+    assert_eq!(fleet.services.len(), 1);
+    let service = &fleet.services[0];
     let [group] = service.groups.as_slice() else { panic!("one group") };
     assert_eq!((group.name.as_str(), group.rtt), ("local", Some(Duration::ZERO)));
     assert_eq!(group.scaler, Ratio::ONE);

@@ -507,7 +507,7 @@ impl Controller {
 
     fn share(&mut self, service: &str, group: &str, share: Share) {
         self.ledger.group(service, group).set_share(share);
-        let at = self.fleet.services.iter().position(|it| it.name == service);
+        let at = self.fleet.services.position(service);
         self.touched.extend(at);
     }
 

@@ -247,12 +247,20 @@ impl Lists {
     #[must_use]
     pub fn applied_to(&self, fleet: &Fleet) -> Fleet {
         let mut listed = fleet.clone();
-        for group in groups_mut(&mut listed) {
-            let Some(Discovery { source, template }) = &group.discovery else { continue };
-            let servers = self.0.get(source).and_then(|list| list.servers.as_ref());
-            group.servers = servers.into_iter().flatten().map(|it| it.server(template)).collect();
+        let is_listed = |group: &Group| group.discovery.is_some();
+        for (at, service) in fleet.services.iter().enumerate() {
+            if service.groups.iter().any(is_listed) {
+                listed.services[at].groups.iter_mut().for_each(|group| self.fill(group));
+            }
         }
         listed
+    }
+
+    /// Gives a group the servers of its list, if it has one.
+    fn fill(&self, group: &mut Group) {
+        let Some(Discovery { source, template }) = &group.discovery else { return };
+        let servers = self.0.get(source).and_then(|list| list.servers.as_ref());
+        group.servers = servers.into_iter().flatten().map(|it| it.server(template)).collect();
     }
 
     /// Tells of each group in `state` that was made of `fleet` where its servers come from.
@@ -397,10 +405,6 @@ impl fmt::Display for Change {
 fn sources(fleet: &Fleet) -> impl Iterator<Item = &Source> {
     let groups = fleet.services.iter().flat_map(|service| &service.groups);
     groups.filter_map(|group| group.discovery.as_ref()).map(|discovery| &discovery.source)
-}
-
-fn groups_mut(fleet: &mut Fleet) -> impl Iterator<Item = &mut Group> {
-    fleet.services.iter_mut().flat_map(|service| &mut service.groups)
 }
 
 /// Servers of each kind in the text of a change.

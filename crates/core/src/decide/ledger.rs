@@ -5,6 +5,7 @@
 //! Everything is an atomic with relaxed ordering: each is a number of its own, none guards data.
 
 use alloc::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     string::{String, ToString},
     sync::{Arc, Weak},
@@ -136,6 +137,11 @@ impl Ledger {
         self.services.keys().map(|name| &**name)
     }
 
+    /// How many those are.
+    pub(crate) fn service_count(&self) -> usize {
+        self.services.len()
+    }
+
     /// Every server of a service that is known, with the name of its group.
     pub(crate) fn servers(&self, service: &str) -> impl Iterator<Item = (&str, &Arc<ServerState>)> {
         let groups = self.services.get(service).into_iter().flat_map(|it| &it.groups);
@@ -160,16 +166,12 @@ impl Ledger {
 
     /// Forgets groups and servers that changed services no longer have, except servers with
     /// requests in flight: their count must be right if they come back.
-    pub(crate) fn retain<'a>(&mut self, fate: impl Fn(&str) -> ServiceTransition<'a>) {
+    pub(crate) fn retain(&mut self, changes: &[ServiceChange<'_>]) {
         let ids = &mut self.ids;
-        self.services.retain(|name, known| {
-            let service = match fate(name) {
-                ServiceTransition::Same => return true,
-                ServiceTransition::Changed(service) => Some(service),
-                ServiceTransition::Gone => None,
-            };
+        for ServiceChange { name, after, .. } in changes {
+            let Some(known) = self.services.get_mut(&**name) else { continue };
             known.groups.retain(|name, known| {
-                let group = service.and_then(|it| it.groups.iter().find(|it| it.name == *name));
+                let group = after.and_then(|it| it.groups.iter().find(|it| it.name == *name));
                 let servers = group.into_iter().flat_map(|group| &group.servers);
                 let stays: BTreeSet<SocketAddr> = servers.map(|server| server.address).collect();
                 let gone = known.servers.extract_if(.., |address, state| {
@@ -178,8 +180,10 @@ impl Ledger {
                 gone.for_each(|(_, state)| ids.leave(&state));
                 group.is_some() || !known.servers.is_empty()
             });
-            service.is_some() || !known.groups.is_empty()
-        });
+            if after.is_none() && known.groups.is_empty() {
+                self.services.remove(&**name);
+            }
+        }
     }
 
     fn of_service(&mut self, name: &str) -> &mut OfService {
@@ -187,14 +191,14 @@ impl Ledger {
     }
 }
 
-/// What becomes of a service when another configuration comes into force.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ServiceTransition<'a> {
-    /// It is as it was.
-    Same,
-    /// It is new or another.
-    Changed(&'a Service),
-    Gone,
+/// A service that another configuration, as it comes into force, has otherwise than the one before.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceChange<'a> {
+    pub name: Cow<'a, str>,
+    /// As it was; none where it is new or was gone before.
+    pub before: Option<&'a Service>,
+    /// None where it is gone.
+    pub after: Option<&'a Service>,
 }
 
 /// Assigns the numbers of servers. The number of a server that left is reused once no plan, request

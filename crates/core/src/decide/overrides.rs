@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     decide::priority_tier::PriorityTier,
-    fleet::{Fleet, Group, ServerAddress},
+    fleet::{Fleet, Group, ServerAddress, Service},
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -135,26 +135,37 @@ impl Overrides {
     /// The fleet of the file with every change. What the fleet no longer has is passed over.
     #[must_use]
     pub fn applied_to(&self, fleet: &Fleet) -> Fleet {
+        let mut by_service: BTreeMap<&str, Vec<&Override>> = BTreeMap::new();
+        self.iter().for_each(|it| by_service.entry(&it.service).or_default().push(it));
         let mut changed = fleet.clone();
-        let (down, others): (Vec<_>, Vec<_>) = self.iter().partition(|it| it.is_down());
-        for change in others {
-            let services = changed.services.iter_mut().filter(|it| it.name == change.service);
-            for service in services {
-                if let Setting::Maintenance(enabled) = change.setting {
-                    service.maintenance.get_or_insert_default().enabled = enabled;
-                }
-                let groups = service.groups.iter_mut().filter(|it| it.name == change.group);
-                groups.for_each(|group| change.apply(group));
+        for (at, service) in fleet.services.iter().enumerate() {
+            if let Some(changes) = by_service.get(&*service.name) {
+                apply(&mut changed.services[at], changes);
             }
         }
-        // What is left of a group follows from all of its servers, so it is found out last.
-        for down in down.chunk_by(|one, other| one.group_id() == other.group_id()) {
-            let (service, group) = down[0].group_id();
-            let services = changed.services.iter_mut().filter(|it| it.name == service);
-            let groups = services.flat_map(|it| &mut it.groups).filter(|it| it.name == group);
-            groups.for_each(|group| take_down(group, down));
+        changed
+    }
+
+    /// As [`Overrides::applied_to`] where `in_force` is what followed from the same fleet before
+    /// the changes of this `service`: nothing is done for others.
+    #[must_use]
+    pub fn applied_to_service(&self, service: &str, fleet: &Fleet, in_force: &Fleet) -> Fleet {
+        let mut changed = in_force.clone();
+        if let Some(at) = fleet.services.position(service) {
+            changed.services.restore(at, &fleet.services);
+            let of_service: Vec<&Override> = self.of_service(service).collect();
+            if !of_service.is_empty() {
+                apply(&mut changed.services[at], &of_service);
+            }
         }
         changed
+    }
+
+    /// The changes of one service.
+    fn of_service<'a>(&'a self, service: &'a str) -> impl Iterator<Item = &'a Override> {
+        let from: Key = (service.to_string(), String::new(), None, 0);
+        let changes = self.0.range(from..).map(|(_, change)| change);
+        changes.take_while(move |change| change.service == service)
     }
 
     /// The changes, by service, group and server.
@@ -345,6 +356,23 @@ fn is_already_so(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError
         Setting::Weight(address, weight) => Ok(server(address)?.weight == weight),
         Setting::Mode(address, mode) => server(address).map(|_| mode == Mode::Active),
         Setting::Drain(address, _) => server(address).map(|_| false),
+    }
+}
+
+/// Makes these changes, all of this service.
+fn apply(service: &mut Service, changes: &[&Override]) {
+    let (down, others): (Vec<_>, Vec<_>) = changes.iter().copied().partition(|it| it.is_down());
+    for change in others {
+        if let Setting::Maintenance(enabled) = change.setting {
+            service.maintenance.get_or_insert_default().enabled = enabled;
+        }
+        let groups = service.groups.iter_mut().filter(|it| it.name == change.group);
+        groups.for_each(|group| change.apply(group));
+    }
+    // What is left of a group follows from all of its servers, so it is found out last.
+    for down in down.chunk_by(|one, other| one.group == other.group) {
+        let groups = service.groups.iter_mut().filter(|it| it.name == down[0].group);
+        groups.for_each(|group| take_down(group, down));
     }
 }
 

@@ -48,6 +48,17 @@ pub(crate) enum Origin {
     Same(usize),
 }
 
+/// The origin of each service of a fleet that follows another.
+#[derive(Debug)]
+pub(crate) struct Origins {
+    /// In the order of the file.
+    pub of: Vec<Origin>,
+    /// Whether each service is where it was, and no other was there.
+    pub in_place: bool,
+    /// The servers that changed services had.
+    pub were: Vec<ServerId>,
+}
+
 /// What is known of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct OfGroup {
@@ -86,20 +97,27 @@ impl ServerTable {
         now: Instant,
         (before, fleet): (&Fleet, &Fleet),
         ledger: &mut Ledger,
-    ) -> Vec<Origin> {
+    ) -> Origins {
         let up_since = if self.services.is_empty() { Instant::ZERO } else { now };
         let is_here = before.edge.region == fleet.edge.region;
-        let known = core::mem::take(&mut self.services).into_iter().enumerate();
-        let names = before.services.iter().map(|service| &*service.name);
-        let mut known: BTreeMap<&str, (usize, OfService)> = names.zip(known).collect();
-        let mut origins = Vec::with_capacity(fleet.services.len());
-        for service in &fleet.services {
-            let (origin, known) = match known.remove(&*service.name) {
-                Some((at, known)) if is_here && before.services[at] == *service => {
+        let (before, after) = (&before.services, &fleet.services);
+        let in_place = before.have_names_of(after);
+        let names = before.iter().enumerate().filter(|_| !in_place);
+        let places: BTreeMap<&str, usize> = names.map(|(at, it)| (&*it.name, at)).collect();
+        let was_at = |at, name| if in_place { Some(at) } else { places.get(name).copied() };
+        let mut known: Vec<Option<OfService>> = self.services.drain(..).map(Some).collect();
+        let (mut origins, mut were) = (Vec::with_capacity(after.len()), Vec::new());
+        for (n, service) in after.iter().enumerate() {
+            let was_at = was_at(n, &*service.name);
+            let (origin, known) = match was_at.and_then(|at| Some((at, known[at].take()?))) {
+                Some((at, known)) if is_here && after.is_same(n, (before, at)) => {
                     (Origin::Same(at), known)
                 }
                 Some((at, known)) => {
-                    let groups = before.services[at].groups.iter().zip(known.groups);
+                    were.extend(
+                        known.groups.iter().flat_map(|it| &it.entries).map(ServerEntry::id),
+                    );
+                    let groups = before[at].groups.iter().zip(known.groups);
                     let groups = groups.map(|(group, known)| (&*group.name, known)).collect();
                     (Origin::Changed(at), OfService::new(service, groups, up_since, ledger))
                 }
@@ -108,23 +126,31 @@ impl ServerTable {
             origins.push(origin);
             self.services.push(known);
         }
-        let gone = known.values().flat_map(|(_, service)| &service.groups);
+        let gone = known.iter().flatten().flat_map(|service| &service.groups);
         gone.for_each(|group| group.state.hear_errors_again());
-        self.find_places();
+        let origins = Origins { of: origins, in_place, were };
+        self.find_places(&origins);
         origins
     }
 
-    fn find_places(&mut self) {
-        self.places.clear();
-        for (s, service) in self.services.iter().enumerate() {
-            for (g, group) in service.groups.iter().enumerate() {
-                for (n, entry) in group.entries.iter().enumerate() {
-                    let index = entry.id().index();
-                    if self.places.len() <= index {
-                        self.places.resize(index + 1, None);
-                    }
-                    self.places[index] = Some(Place { service: s, group: g, server: n });
+    fn find_places(&mut self, origins: &Origins) {
+        if origins.in_place {
+            origins.were.iter().for_each(|server| self.places[server.index()] = None);
+            origins.changed().for_each(|service| self.place_servers(service));
+        } else {
+            self.places.clear();
+            (0..self.services.len()).for_each(|service| self.place_servers(service));
+        }
+    }
+
+    fn place_servers(&mut self, service: usize) {
+        for (group, known) in self.services[service].groups.iter().enumerate() {
+            for (server, entry) in known.entries.iter().enumerate() {
+                let index = entry.id().index();
+                if self.places.len() <= index {
+                    self.places.resize(index + 1, None);
                 }
+                self.places[index] = Some(Place { service, group, server });
             }
         }
     }
@@ -212,6 +238,14 @@ impl OfService {
         // Who looked at a group that is gone looks at it no more.
         known.values().for_each(|group| group.state.hear_errors_again());
         Self { state: ledger.service(&service.name), groups, planned_at: Instant::ZERO }
+    }
+}
+
+impl Origins {
+    /// The services that are new or another, by their places now.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = usize> + Clone {
+        let all = self.of.iter().enumerate();
+        all.filter(|(_, origin)| origin.same().is_none()).map(|(at, _)| at)
     }
 }
 

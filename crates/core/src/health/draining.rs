@@ -15,7 +15,7 @@ use alloc::{
 use core::net::SocketAddr;
 
 use crate::{
-    decide::ledger::{Leave, Ledger, ServerId, ServerState, ServiceTransition},
+    decide::ledger::{Leave, Ledger, ServerId, ServerState, ServiceChange},
     fleet::{Group, Server, Service},
     time::{Duration, Instant},
     units::Ratio,
@@ -47,38 +47,19 @@ impl Draining {
         }
     }
 
-    /// Finds out which servers leave when services meet their `fate`. `before` has the services as
-    /// they were; the ledger must still know the servers of both.
-    pub(crate) fn settle<'a>(
-        &mut self,
-        now: Instant,
-        before: &BTreeMap<&str, &Service>,
-        fate: impl Fn(&str) -> ServiceTransition<'a>,
-        ledger: &Ledger,
-    ) {
+    /// Finds out which servers leave when services change; the ledger must still know the servers
+    /// of before, and those of now.
+    pub(crate) fn settle(&mut self, now: Instant, changes: &[ServiceChange<'_>], ledger: &Ledger) {
         self.0.retain(|_, server| server.state.in_flight() > 0);
-        for service in ledger.services() {
-            let configured = match fate(service) {
-                ServiceTransition::Same => continue,
-                ServiceTransition::Changed(configured) => Some(configured),
-                ServiceTransition::Gone => None,
-            };
-            let before = before.get(service).copied();
-            self.settle_service(now, service, (before, configured), ledger);
-        }
+        changes.iter().for_each(|change| self.settle_service(now, change, ledger));
     }
 
-    /// The same for one service, as it was configured before and is now, if it is there.
-    fn settle_service(
-        &mut self,
-        now: Instant,
-        name: &str,
-        (before, configured): (Option<&Service>, Option<&Service>),
-        ledger: &Ledger,
-    ) {
+    /// The same for one service.
+    fn settle_service(&mut self, now: Instant, change: &ServiceChange<'_>, ledger: &Ledger) {
+        let ServiceChange { name, before, after: configured } = change;
         let limit_of = |service: Option<&Service>| service.and_then(|it| it.drain_timeout);
-        let limit_if_gone = limit_of(configured.or(before));
-        let limit_changed = configured.is_some() && limit_if_gone != limit_of(before);
+        let limit_if_gone = limit_of(configured.or(*before));
+        let limit_changed = configured.is_some() && limit_if_gone != limit_of(*before);
         let configured = configured.map(Configured::of);
         for (group, state) in ledger.servers(name) {
             let intent = |all: &Configured<'_>| all.intent(group, state.address());

@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        fleet::{Edge, Listener, forwarding::Forwarding},
+        fleet::{Edge, Listener, Services, forwarding::Forwarding},
         rules::{Action, Conditions, Path, RateLimit, Routes, Rule, Split},
         time::Duration,
         units::Rate,
@@ -119,7 +119,7 @@ mod tests {
             edge: Edge::within("here"),
             forwarding: Forwarding::default(),
             listeners: vec![Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) }],
-            services: vec![],
+            services: Services::NONE,
         }
     }
 

@@ -30,6 +30,14 @@ impl Routes {
         Self(Some(Arc::new(Compiled { table: Table::compile(rules), copies, has_caches })))
     }
 
+    /// Whether these are the same rules as `others`, not only equal ones.
+    pub(crate) fn is_same_as(&self, others: &Self) -> bool {
+        match (&self.0, &others.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -54,6 +54,11 @@ impl<K: Copy + Ord> TimerQueue<K> {
         self.order.first().map(|(at, _)| *at)
     }
 
+    /// What has a time, in no order of time.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = K> {
+        self.times.keys().copied()
+    }
+
     /// Forgets everything but this.
     pub(crate) fn retain(&mut self, stays: impl Fn(K) -> bool) {
         self.times.retain(|what, _| stays(*what));

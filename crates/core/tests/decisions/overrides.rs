@@ -74,7 +74,7 @@ fn a_service_is_put_in_maintenance_with_what_its_file_says_of_it_and_back() {
     };
     let mut overrides = Overrides::default();
     overrides.set(&file, change(true)).unwrap();
-    let changed = overrides.applied_to(&file).services.remove(0).maintenance.unwrap();
+    let changed = overrides.applied_to(&file).services[0].maintenance.clone().unwrap();
     assert_eq!((changed.enabled, changed.retry_after), (true, retry_after));
     let line = overrides.iter().next().unwrap().to_string();
     assert_eq!(line, "# service.web:\nmaintenance = { enabled = true }");
@@ -86,6 +86,36 @@ fn a_service_is_put_in_maintenance_with_what_its_file_says_of_it_and_back() {
     assert!(overrides.applied_to(&file).services[0].maintenance.as_ref().unwrap().enabled);
     let stranger = Override { service: "wep".into(), ..change(true) };
     assert_eq!(overrides.set(&file, stranger), Err(OverrideError::Service("wep".into())));
+}
+
+#[test]
+fn a_change_copies_the_service_that_it_names_and_no_other() {
+    let web = three_servers().services[0].clone();
+    let named = |n| Service { name: format!("web{n}"), ..web.clone() };
+    let file = Fleet { services: (0..20).map(named).collect(), ..three_servers() };
+    let first = server(&file, 0);
+    let (mut overrides, mut in_force) = (Overrides::default(), file.clone());
+    let steps = [
+        (3, Setting::Mode(first, Mode::Drain)),
+        (7, Setting::Mode(first, Mode::Maintenance)),
+        (7, Setting::Scaler(Ratio::percent(50))),
+        (3, Setting::Weight(first, 9)),
+        (3, Setting::Mode(first, Mode::Active)),
+        (7, Setting::Mode(first, Mode::Active)),
+        (3, Setting::Weight(first, 1)),
+    ];
+    for (n, setting) in steps {
+        let service = format!("web{n}");
+        overrides.set(&file, Override { service: service.clone(), ..change(setting) }).unwrap();
+        let before = in_force.clone();
+        in_force = overrides.applied_to_service(&service, &file, &before);
+        assert!((0..20).all(|at| at == n || in_force.services.share(at, &before.services)));
+        let anew = overrides.applied_to(&file);
+        assert_eq!(in_force, anew);
+        let named = |at| overrides.iter().any(|it| it.service == format!("web{at}"));
+        assert!((0..20).all(|at| anew.services.share(at, &file.services) != named(at)));
+    }
+    assert!(in_force.services.share(3, &file.services), "taken back");
 }
 
 #[test]
@@ -250,7 +280,7 @@ fn maintenance_takes_away_what_a_server_that_is_down_would_and_whatever_stands_b
             let setting = Setting::Mode(server(&file, *at), Mode::Maintenance);
             overrides.set(&file, change(setting)).unwrap();
         }
-        let group = overrides.applied_to(&file).services.remove(0).groups.remove(0);
+        let group = overrides.applied_to(&file).services[0].groups.remove(0);
         assert!(down.iter().all(|at| group.servers[*at].weight == 0));
         group.capacity.max_rate.unwrap()
     };

@@ -1,6 +1,6 @@
 //! Many services: what happens to one of them touches no other.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use loadline_core::{
     decide::{
@@ -33,7 +33,7 @@ fn service(name: &str, near: u8, far: u8) -> Service {
 }
 
 fn of(services: Vec<Service>) -> Fleet {
-    Fleet { services, ..fleet(Service::named("none")) }
+    Fleet { services: services.into(), ..fleet(Service::named("none")) }
 }
 
 fn many(count: usize) -> Vec<Service> {
@@ -107,6 +107,35 @@ fn a_reload_of_one_service_keeps_the_plans_of_the_others_wherever_they_stand_now
         Arc::ptr_eq(before.services.get(*n).unwrap(), plan.services.get(n + 1).unwrap())
     };
     assert_eq!((0..100).filter(|n| !same(n)).collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn a_change_of_one_service_touches_its_plan_and_the_checks_of_its_servers_alone() {
+    let file = of(many(100));
+    let mut controller = Controller::new(at(0), file.clone());
+    let before = drain(&mut controller).plan.unwrap();
+    let mut hear = |millis, input| {
+        controller.handle(at(millis), input);
+        let outputs = drain(&mut controller);
+        let checks: Vec<ServerId> = outputs.checks.into_iter().map(|(server, _)| server).collect();
+        (outputs.plan, checks)
+    };
+    let mut changed = file.clone();
+    changed.services[70].groups[0].servers.remove(0);
+    changed.services[70].groups[0].servers[0].weight = 7;
+    assert!((0..100).all(|n| changed.services.share(n, &file.services) == (n != 70)));
+    let reloads = [(1, changed), (2, file)].map(|(millis, fleet)| {
+        let (plan, checks) = hear(millis, Input::Reload(fleet.into()));
+        let plan = plan.unwrap();
+        assert_eq!(plan.services.changed_since(&before.services).collect::<Vec<_>>(), [70]);
+        (plan, checks)
+    });
+    let [(without, early), (plan, at_once)] = reloads;
+    assert_eq!(ids(&without, 70), ids(&before, 70)[1..]);
+    let (_, later) = hear(3_000, Input::Tick);
+    let checks = [early, at_once, later].concat();
+    let all: BTreeSet<ServerId> = plan.server_ids().collect();
+    assert_eq!((checks.len(), checks.into_iter().collect()), (500, all), "each server once");
 }
 
 #[test]

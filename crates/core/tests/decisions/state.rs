@@ -162,7 +162,7 @@ fn servers_that_fail_are_told_as_ejected_and_counted() {
 #[test]
 fn pieces_are_the_whole_and_parts_are_what_they_say() {
     let services = ["a", "b", "c"].map(|name| Service { name: name.into(), ..two_groups() });
-    let fleet = Fleet { services: services.into(), ..fleet(two_groups()) };
+    let fleet = Fleet { services: services.into_iter().collect(), ..fleet(two_groups()) };
     let plan = drain(&mut Controller::new(NOW, fleet)).plan.unwrap();
     let whole = State::of(&plan, NOW).services;
     let piece = |places, part| State::of_services(&plan, places, part, NOW).services;

@@ -25,10 +25,6 @@ pub(crate) struct Route {
     service: usize,
 }
 
-fn position(services: &[Service], name: &str) -> Option<usize> {
-    services.iter().position(|service| service.name == name)
-}
-
 impl Route {
     /// The service at this index of `view`.
     pub(crate) const fn new(view: Rc<View>, service: usize) -> Self {
@@ -64,7 +60,7 @@ impl Route {
         let (name, services) = (&self.settings().name, &view.plan.fleet.services);
         // It mostly stands where it stood.
         let is_here = services.get(self.service).is_some_and(|service| service.name == *name);
-        let found = if is_here { Some(self.service) } else { position(services, name) };
+        let found = if is_here { Some(self.service) } else { services.position(name) };
         let Some(service) = found else { return false };
         *self = Self { view, service };
         true

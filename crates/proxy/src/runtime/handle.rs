@@ -105,7 +105,7 @@ impl Handle {
     /// Looks again at servers of a service of which other edges tell something else than before.
     pub fn recheck(&self, service: &str, servers: &BTreeSet<SocketAddr>) {
         let plan = self.plan();
-        let Some(at) = plan.fleet.services.iter().position(|it| it.name == service) else { return };
+        let Some(at) = plan.fleet.services.position(service) else { return };
         let census = plan.services.get(at).into_iter().flat_map(|service| &service.census);
         for server in census.flat_map(|group| &group.servers) {
             if servers.contains(&server.state.address()) {

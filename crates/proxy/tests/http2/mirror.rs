@@ -39,7 +39,7 @@ async fn a_stream_is_copied_with_its_body_and_its_trailers() {
         }
     });
     let mut fleet = server.fleet();
-    fleet.services.extend(shadow.fleet().services);
+    fleet.services.push(shadow.fleet().services[0].clone());
     fleet.services[1].name = "shadow".into();
     fleet.listeners[0].routes = to_both();
     let proxy = Proxy::of(fleet);

@@ -106,5 +106,5 @@ fn configuration(policy: PolicyKind) -> Fleet {
     };
     let service = Service { policy, groups: vec![group], ejection: None, ..Service::named("web") };
     let (forwarding, listeners) = (Forwarding::default(), Vec::new());
-    Fleet { edge: Edge::within("near"), forwarding, listeners, services: vec![service] }
+    Fleet { edge: Edge::within("near"), forwarding, listeners, services: vec![service].into() }
 }

@@ -35,7 +35,7 @@ impl Loss {
     /// Each region in which there are servers, or one of several edges.
     #[must_use]
     pub fn of_regions(scenario: &Scenario) -> Vec<Self> {
-        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let services = scenario.services();
         let groups = services.iter().flat_map(|service| &service.groups);
         let has_others = scenario.edges.len() > 1;
         let edges = scenario.edges.iter().filter(|_| has_others).map(|fleet| &fleet.edge.region);
@@ -70,7 +70,7 @@ impl Loss {
     /// healthy. Servers are of one kind that have the same weight, limits and model.
     #[must_use]
     pub fn of_servers(scenario: &Scenario) -> Vec<Self> {
-        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let services = scenario.services();
         let groups = services
             .iter()
             .flat_map(|service| service.groups.iter().map(move |group| (service, group)));
@@ -185,7 +185,7 @@ fn lost(scenario: &Scenario, loss: &Loss) -> (String, Vec<Selector>) {
     if !scenario.edges.iter().all(is_lost) {
         return (loss.name.clone(), vec![loss.whom.clone()]);
     }
-    let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+    let services = scenario.services();
     let of_region = services.iter().flat_map(|service| {
         let groups = service.groups.iter().filter(|group| Some(&group.region) == region);
         groups.map(|group| Selector {

@@ -43,7 +43,7 @@ pub(super) fn places(sizes: &Sizes) -> Vec<(usize, usize)> {
 pub(super) fn without_drained(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     for fleet in &mut scenario.edges {
-        for service in &mut Arc::make_mut(fleet).services {
+        for service in Arc::make_mut(fleet).services.iter_mut() {
             let groups = service.groups.iter_mut();
             groups.for_each(|group| group.servers.retain(|server| server.weight > 0));
         }

@@ -130,7 +130,7 @@ pub(super) struct Busiest {
 
 impl Busiest {
     fn new(scenario: &Scenario) -> Self {
-        let services = scenario.edges.first().map_or(&[][..], |fleet| &fleet.services);
+        let services = scenario.services();
         let groups = || services.iter().map(|service| service.groups.len());
         Self {
             recent: groups().map(|groups| vec![VecDeque::new(); groups]).collect(),

@@ -92,7 +92,12 @@ impl Fleet {
         let service =
             Service { policy, groups: vec![group], ejection: None, ..Service::named("web") };
         let (forwarding, listeners) = (fleet::forwarding::Forwarding::default(), Vec::new());
-        fleet::Fleet { edge: Edge::within("near"), forwarding, listeners, services: vec![service] }
+        fleet::Fleet {
+            edge: Edge::within("near"),
+            forwarding,
+            listeners,
+            services: vec![service].into(),
+        }
     }
 }
 

@@ -85,7 +85,7 @@ impl Site {
         let service = Service { groups, when_full, ejection: None, ..Service::named("web") };
         let edge = Edge::within(&format!("edge-{edge}"));
         let (forwarding, listeners) = (Forwarding::default(), Vec::new());
-        Fleet { edge, forwarding, listeners, services: vec![service] }
+        Fleet { edge, forwarding, listeners, services: vec![service].into() }
     }
 
     /// What comes in at an edge in each period.

@@ -123,6 +123,9 @@ impl Controller {
     /// On a defect of the controller.
     pub fn check_invariants(&self) {
         self.server_table.check_invariants(&self.fleet);
+        for due in self.timers.iter() {
+            assert!(self.has(due), "{due:?} is of something that is there");
+        }
         assert_eq!(self.plans.len(), self.fleet.services.len(), "a plan for each service");
         for (service, kept) in self.plans.iter().enumerate() {
             let (of, known) =
@@ -130,6 +133,21 @@ impl Controller {
             let anew = planner::service_plan(of, &known.state, &self.status(service));
             let waits = self.server_table.servers(service).any(ServerEntry::awaits_first_check);
             assert_eq!(outline(kept, waits), outline(&anew, waits), "plan of {}", of.name);
+        }
+    }
+
+    /// Whether that is there for which a timer is set.
+    fn has(&self, due: Due) -> bool {
+        let services = self.server_table.services();
+        match due {
+            Due::Return(id) | Due::HearAgain(id) | Due::JoinTimeout(id) | Due::Check(id) => {
+                self.server_table.get(id).is_some()
+            }
+            Due::Regain(service, group) | Due::Watch(service, group) => {
+                services.get(service).is_some_and(|it| group < it.groups.len())
+            }
+            Due::Step(service) | Due::Manage(service) => service < services.len(),
+            Due::Cut => true,
         }
     }
 }

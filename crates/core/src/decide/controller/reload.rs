@@ -1,87 +1,100 @@
 //! Another configuration comes into force: who is new, who stays, who leaves.
 
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, string::ToString, sync::Arc, vec::Vec};
 
 use super::{Controller, Due, planless};
 use crate::{
     decide::{
-        ledger::{ServerId, ServiceTransition},
+        ledger::{Ledger, ServerId, ServiceChange},
         management::next_look,
-        server_table::{Checks, Origin},
+        server_table::{Checks, Origins},
         service_plans::ServicePlans,
     },
-    fleet::{Fleet, PolicyKind, Service},
+    fleet::{Fleet, Listener, PolicyKind, Service},
     health::ejection::RETURN_HOLD,
     time::{Duration, Instant},
 };
 
 impl Controller {
-    /// Puts `fleet` in force. Services that are as they were keep their plans.
+    /// Puts `fleet` in force. Services that are as they were keep their plans; where all are at
+    /// their places, nothing is done for them.
     pub(super) fn reload(&mut self, now: Instant, fleet: &Arc<Fleet>) {
         let before = core::mem::replace(&mut self.fleet, fleet.clone());
         self.ledger.reclaim();
         let origins = self.server_table.enlist(now, (&before, fleet), &mut self.ledger);
-        let news = fleet.services.iter().zip(&origins);
-        let news =
-            news.map(|(service, origin)| (&*service.name, (service, origin.same().is_some())));
-        let news: BTreeMap<&str, (&Service, bool)> = news.collect();
-        let fate = |name: &str| match news.get(name) {
-            Some((_, true)) => ServiceTransition::Same,
-            Some((service, false)) => ServiceTransition::Changed(service),
-            None => ServiceTransition::Gone,
-        };
-        let by_name = before.services.iter().map(|service| (&*service.name, service)).collect();
-        self.draining.settle(now, &by_name, fate, &self.ledger);
-        self.ledger.limiters.settle(now, fleet);
-        self.ledger.retain(fate);
+        let changes = changes((&before, fleet), &origins, &self.ledger);
+        self.draining.settle(now, &changes, &self.ledger);
+        if !have_same_routes(&before, fleet) {
+            self.ledger.limiters.settle(now, fleet);
+        }
+        self.ledger.retain(&changes);
         let managed = |server| {
             let place = self.server_table.place(server)?;
             Some(fleet.services[place.service].policy == PolicyKind::Managed)
         };
         self.management.retain(|server| managed(server) == Some(true));
         self.reschedule(now, &before, &origins);
-        let none = planless();
-        let plans = origins.iter().map(|origin| origin.same().and_then(|at| self.plans.get(at)));
-        self.plans = plans.map(|plan| plan.unwrap_or(&none).clone()).collect::<ServicePlans>();
-        let touched = (0..origins.len()).filter(|at| origins[*at].same().is_none());
-        self.touched.extend(touched);
+        if !origins.in_place {
+            let none = planless();
+            let plans = origins.of.iter().map(|it| it.same().and_then(|at| self.plans.get(at)));
+            self.plans = plans.map(|plan| plan.unwrap_or(&none).clone()).collect::<ServicePlans>();
+        }
+        self.touched.extend(origins.changed());
         self.configuration += 1;
         self.reloaded = true;
     }
 
     /// Re-creates the timers that are keyed by index, and those of servers in changed services;
     /// drops those of servers that left.
-    fn reschedule(&mut self, now: Instant, before: &Fleet, origins: &[Origin]) {
-        let mut dues = self.index_dues(now, origins);
+    fn reschedule(&mut self, now: Instant, before: &Fleet, origins: &Origins) {
+        let mut dues = self.index_dues(now, before, origins);
         dues.extend(self.server_dues(now, origins));
         let server_table = &self.server_table;
-        self.timers.retain(|due| match due {
+        let stays = |due| match due {
             Due::Check(id) => server_table.get(id).is_some_and(|it| it.checks == Checks::Waiting),
             Due::Return(id) | Due::HearAgain(id) | Due::JoinTimeout(id) => {
                 server_table.get(id).is_some()
             }
             Due::Regain(..) | Due::Step(_) | Due::Watch(..) | Due::Manage(_) | Due::Cut => false,
-        });
+        };
+        if origins.in_place {
+            let kinds = [Due::Check, Due::Return, Due::HearAgain, Due::JoinTimeout];
+            let of_servers = origins.were.iter().flat_map(|id| kinds.map(|kind| kind(*id)));
+            of_servers.filter(|due| !stays(*due)).for_each(|due| self.timers.set(due, None));
+        } else {
+            self.timers.retain(stays);
+        }
         for (due, at) in dues {
             self.timers.set(due, at);
         }
         self.begin_checks(now, before, origins);
     }
 
-    /// When what is keyed by index is due.
-    fn index_dues(&self, now: Instant, origins: &[Origin]) -> Vec<(Due, Option<Instant>)> {
+    /// When what is keyed by index is due, as far as that may be another time than before.
+    fn index_dues(
+        &self,
+        now: Instant,
+        before: &Fleet,
+        origins: &Origins,
+    ) -> Vec<(Due, Option<Instant>)> {
         let mut dues = Vec::new();
-        let services = self.fleet.services.iter().zip(self.server_table.services()).zip(origins);
-        for (s, ((service, known), origin)) in services.enumerate() {
+        let services = self.fleet.services.iter().zip(self.server_table.services());
+        for (s, ((service, known), origin)) in services.zip(&origins.of).enumerate() {
+            if origins.in_place && origin.same().is_some() {
+                continue;
+            }
             let was_at = origin.was_at();
             let look = next_look(now, service);
             let look_before = was_at.and_then(|at| self.timers.get(Due::Manage(at)));
             dues.push((Due::Manage(s), look.map(|at| look_before.unwrap_or(at).min(at))));
             dues.push((Due::Step(s), was_at.and_then(|at| self.timers.get(Due::Step(at)))));
-            for (g, group) in known.groups.iter().enumerate() {
-                let well_since = group.standing.well_since;
+            let were = was_at.map_or(0, |at| before.services[at].groups.len());
+            for g in 0..known.groups.len().max(were) {
+                let group = known.groups.get(g);
+                let well_since = group.and_then(|group| group.standing.well_since);
                 dues.push((Due::Regain(s, g), well_since.map(|since| since + RETURN_HOLD)));
-                dues.push((Due::Watch(s, g), group.watch.as_ref().and_then(|watch| watch.due())));
+                let watch = group.and_then(|group| group.watch.as_ref());
+                dues.push((Due::Watch(s, g), watch.and_then(|watch| watch.due())));
             }
         }
         dues.push((Due::Cut, self.draining.next_deadline()));
@@ -89,9 +102,8 @@ impl Controller {
     }
 
     /// When servers in changed services return, and have joined their group.
-    fn server_dues(&self, now: Instant, origins: &[Origin]) -> Vec<(Due, Option<Instant>)> {
-        let changed = (0..origins.len()).filter(|at| origins[*at].same().is_none());
-        let servers = || changed.clone().flat_map(|at| self.server_table.servers(at));
+    fn server_dues(&self, now: Instant, origins: &Origins) -> Vec<(Due, Option<Instant>)> {
+        let servers = || origins.changed().flat_map(|at| self.server_table.servers(at));
         let returns = servers().map(|entry| (Due::Return(entry.id()), entry.returns_at()));
         let joined_at = |due| self.timers.get(due).unwrap_or(now + JOIN_TIMEOUT);
         let joins = servers().map(|entry| {
@@ -104,11 +116,11 @@ impl Controller {
     /// Has servers checked that were not until now or not like this: few at once, many in the
     /// course of an interval. Where only the times of checks are others, none waits longer than by
     /// these.
-    fn begin_checks(&mut self, now: Instant, before: &Fleet, origins: &[Origin]) {
+    fn begin_checks(&mut self, now: Instant, before: &Fleet, origins: &Origins) {
         let (mut new, mut sooner) = (Vec::new(), Vec::new());
-        for (at, origin) in origins.iter().enumerate().filter(|(_, it)| it.same().is_none()) {
+        for at in origins.changed() {
             let Some(check) = &self.fleet.services[at].health else { continue };
-            let was = origin.was_at().and_then(|at| before.services[at].health.as_ref());
+            let was = origins.of[at].was_at().and_then(|at| before.services[at].health.as_ref());
             let asks_the_same = was.is_some_and(|was| was.probe == check.probe);
             for entry in self.server_table.servers(at).filter(|it| it.checks == Checks::Waiting) {
                 let id = entry.id();
@@ -128,6 +140,42 @@ impl Controller {
             self.timers.set(Due::Check(id), Some(at));
         }
     }
+}
+
+/// The services of the second fleet that are new or another than in the first, and those that the
+/// `ledger` knows and that are gone.
+fn changes<'a>(
+    (before, fleet): (&'a Fleet, &'a Fleet),
+    origins: &Origins,
+    ledger: &Ledger,
+) -> Vec<ServiceChange<'a>> {
+    let changes = origins.changed().map(|at| {
+        let after = &fleet.services[at];
+        let before = origins.of[at].was_at().map(|at| &before.services[at]);
+        ServiceChange { name: (&*after.name).into(), before, after: Some(after) }
+    });
+    // Every service of the fleet is in the ledger: if there are no more, none is gone.
+    if ledger.service_count() == fleet.services.len() {
+        return changes.collect();
+    }
+    let by_name = |of: &'a Fleet| of.services.iter().map(|it| (&*it.name, it)).collect();
+    let (before, after): (BTreeMap<&str, &Service>, BTreeMap<&str, &Service>) =
+        (by_name(before), by_name(fleet));
+    let gone = ledger.services().filter(|name| !after.contains_key(name)).map(|name| {
+        let before = before.get(name).copied();
+        ServiceChange { name: name.to_string().into(), before, after: None }
+    });
+    changes.chain(gone).collect()
+}
+
+/// Whether the listeners of both have the same routes in common.
+fn have_same_routes(before: &Fleet, fleet: &Fleet) -> bool {
+    let (before, after) = (&before.listeners, &fleet.listeners);
+    let mut pairs = before.iter().zip(after);
+    let is_same = |(one, other): (&Listener, &Listener)| {
+        one.bind == other.bind && one.routes.is_same_as(&other.routes)
+    };
+    before.len() == after.len() && pairs.all(is_same)
 }
 
 /// The next turn of a server in an interval that all servers share: the turns of numbers that
