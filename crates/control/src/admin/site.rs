@@ -86,7 +86,11 @@ struct Kept {
     file: Arc<Fleet>,
     names: NameServers,
     lists: Lists,
+    /// The fleet of the file and its lists.
+    listed: Arc<Fleet>,
     overrides: Overrides,
+    /// What follows from both.
+    in_force: Arc<Fleet>,
     /// What was changed while the file is being read again.
     meanwhile: Option<Vec<Override>>,
     /// A process that is to follow has been given what holds.
@@ -94,16 +98,32 @@ struct Kept {
 }
 
 impl Kept {
-    /// The fleet of the file and its lists.
-    fn listed(&self) -> Arc<Fleet> {
-        discovery::listed(&self.lists, &self.file)
+    /// Nothing is changed over this file with these lists yet.
+    fn new((file, names): Intent, lists: Lists) -> Self {
+        let listed = discovery::listed(&lists, &file);
+        let (overrides, in_force) = (Overrides::default(), listed.clone());
+        let (meanwhile, is_handed_over) = (None, false);
+        Self { file, names, lists, listed, overrides, in_force, meanwhile, is_handed_over }
     }
 
-    /// The fleet in force.
-    fn whole(&self) -> Arc<Fleet> {
-        let listed = self.listed();
-        let is_as_listed = self.overrides.iter().next().is_none();
-        if is_as_listed { listed } else { Arc::new(self.overrides.applied_to(&listed)) }
+    /// Takes in that lists have changed.
+    fn relist(&mut self) {
+        self.listed = discovery::listed(&self.lists, &self.file);
+        self.apply_all();
+    }
+
+    /// Makes every change anew.
+    fn apply_all(&mut self) {
+        let is_as_listed = self.overrides.is_empty();
+        let changed = || Arc::new(self.overrides.applied_to(&self.listed));
+        self.in_force = if is_as_listed { self.listed.clone() } else { changed() };
+    }
+
+    /// Makes the changes of one service anew.
+    fn apply(&mut self, service: &str) {
+        let is_as_listed = self.overrides.is_empty();
+        let changed = || self.overrides.applied_to_service(service, &self.listed, &self.in_force);
+        self.in_force = if is_as_listed { self.listed.clone() } else { Arc::new(changed()) };
     }
 }
 
@@ -112,7 +132,7 @@ impl LiveConfiguration {
     /// wrong with it.
     pub fn new(
         engine: impl Engine,
-        ((file, names), lists): (Intent, Lists),
+        (intent, lists): (Intent, Lists),
         load: impl Fn() -> Result<Intent, String> + Send + Sync + 'static,
     ) -> Self {
         Self {
@@ -120,14 +140,7 @@ impl LiveConfiguration {
             load: Box::new(load),
             clock: Clock::start(),
             reading: Mutex::default(),
-            kept: Mutex::new(Kept {
-                file,
-                names,
-                lists,
-                overrides: Overrides::default(),
-                meanwhile: None,
-                is_handed_over: false,
-            }),
+            kept: Mutex::new(Kept::new(intent, lists)),
             reloaded: watch::Sender::default(),
         }
     }
@@ -165,12 +178,13 @@ impl LiveConfiguration {
         }
         let mut next = read?;
         next.lists.catch_up(&kept.lists);
-        let listed = next.listed();
+        next.relist();
         // Whoever made them has been told that they hold.
         for change in meanwhile.iter().flatten() {
-            keep(&mut next.overrides, &listed, change);
+            keep(&mut next.overrides, &next.listed, change);
         }
-        self.engine.reload(next.whole())?;
+        next.apply_all();
+        self.engine.reload(next.in_force.clone())?;
         *kept = next;
         self.reloaded.send_replace(());
         done();
@@ -182,9 +196,7 @@ impl LiveConfiguration {
         let (file, names) = load()?;
         let before = self.kept().lists.clone();
         let lists = discovery::begin_again(before, &file, &names, self.clock.now());
-        let lists = lists.map_err(|error| error.to_string())?;
-        let (overrides, is_handed_over) = (Overrides::default(), false);
-        Ok(Kept { file, names, lists, overrides, meanwhile: None, is_handed_over })
+        Ok(Kept::new((file, names), lists.map_err(|error| error.to_string())?))
     }
 
     /// The names to ask for now, and whom.
@@ -209,7 +221,8 @@ impl LiveConfiguration {
         let kept = &mut *self.kept();
         let (lists, terms) = (&mut kept.lists, &kept.names.terms);
         if discovery::answered(lists, self.clock.now(), source, answer, terms) {
-            self.engine.amend(kept.whole());
+            kept.relist();
+            self.engine.amend(kept.in_force.clone());
         }
     }
 
@@ -222,7 +235,8 @@ impl LiveConfiguration {
         let answers = discovery::read_files(sources);
         let mut kept = self.kept();
         if discovery::reread(&mut kept.lists, answers, self.clock.now()) {
-            self.engine.amend(kept.whole());
+            kept.relist();
+            self.engine.amend(kept.in_force.clone());
         }
     }
 
@@ -240,7 +254,7 @@ impl LiveConfiguration {
     pub fn renew(&self) -> Result<(), String> {
         let _turn = lock(&self.reading);
         let kept = self.kept();
-        self.engine.reload(kept.whole())
+        self.engine.reload(kept.in_force.clone())
     }
 
     /// Repeats the changes made in the previous process. A change to something no longer in the
@@ -250,11 +264,11 @@ impl LiveConfiguration {
             return;
         }
         let kept = &mut *self.kept();
-        let listed = kept.listed();
         for change in changes {
-            keep(&mut kept.overrides, &listed, change);
+            keep(&mut kept.overrides, &kept.listed, change);
         }
-        self.engine.amend(kept.whole());
+        kept.apply_all();
+        self.engine.amend(kept.in_force.clone());
     }
 
     /// What the file says.
@@ -305,16 +319,16 @@ impl LiveConfiguration {
 
     /// Changes something until the next reload.
     pub(crate) fn change(&self, change: Override) -> Result<(), ChangeError> {
-        let mut kept = self.kept();
+        let kept = &mut *self.kept();
         if kept.is_handed_over {
             return Err(ChangeError::HandedOver);
         }
-        let listed = kept.listed();
-        kept.overrides.set(&listed, change.clone())?;
+        kept.overrides.set(&kept.listed, change.clone())?;
+        kept.apply(&change.service);
         if let Some(meanwhile) = &mut kept.meanwhile {
             meanwhile.push(change);
         }
-        self.engine.amend(kept.whole());
+        self.engine.amend(kept.in_force.clone());
         Ok(())
     }
 
