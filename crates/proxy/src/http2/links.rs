@@ -73,6 +73,9 @@ impl Links {
     /// Lets the links to servers other than these end with their last streams.
     pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
         let mut servers = self.servers.borrow_mut();
+        if servers.iter().all(|it| it.links.is_empty()) {
+            return;
+        }
         let mut stays = vec![false; servers.len()];
         staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));
         for (leaving, _) in servers.iter_mut().zip(stays).filter(|(_, stays)| !stays) {

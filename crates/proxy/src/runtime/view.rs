@@ -5,7 +5,7 @@
 
 use std::{
     borrow::Cow,
-    cell::RefCell,
+    cell::{LazyCell, RefCell},
     collections::{BTreeSet, HashMap},
     net::SocketAddr,
     rc::Rc,
@@ -391,13 +391,23 @@ impl View {
 
     /// Servers to which connections of `before` are not to be used any more.
     pub(crate) fn outdated(&self, before: &Self) -> Outdated {
-        let names = before.services.iter().enumerate();
-        let known: HashMap<&[u8], usize> = names.map(|(at, it)| (&*it.name, at)).collect();
+        let names = before.services.iter().enumerate().map(|(at, it)| (&*it.name, at));
+        let known = LazyCell::new(|| names.collect::<HashMap<&[u8], usize>>());
+        let place = |index: usize, name: &[u8]| match before.services.get(index) {
+            Some(here) if *here.name == *name => Some(index),
+            _ => known.get(name).copied(),
+        };
+        let is_kept = |index: usize, service: &Rc<ServiceContext>| {
+            before.services.get(index).is_some_and(|before| Rc::ptr_eq(before, service))
+        };
         let keep_alive = |view: &Self, at: usize| view.plan.fleet.services[at].timeouts.keep_alive;
         let is_same_head = self.longest_head() == before.longest_head();
         let mut outdated = Outdated::default();
         for (index, service) in self.services.iter().enumerate() {
-            let Some(&at) = known.get(&*service.name) else { continue };
+            if is_same_head && is_kept(index, service) {
+                continue;
+            }
+            let Some(at) = place(index, &service.name) else { continue };
             let is_alike =
                 Dialing::are_alike(before.services[at].tls.as_ref(), service.tls.as_ref());
             let stays = is_same_head && keep_alive(self, index) == keep_alive(before, at);

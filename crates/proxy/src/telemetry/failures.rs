@@ -106,6 +106,9 @@ impl FailuresOfAll {
     /// Forgets all servers but these.
     pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
         let mut failures = self.lock();
+        if failures.last.is_empty() {
+            return;
+        }
         let staying = staying.filter_map(|id| failures.last.remove_entry(&id)).collect();
         failures.last = staying;
     }

@@ -295,6 +295,9 @@ impl Pools {
 
     /// Closes what is kept to servers other than these, whose numbers may soon be given to others.
     pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
+        if self.known.borrow().is_empty() {
+            return;
+        }
         let mut pools = self.pools.borrow_mut();
         let mut stays = vec![false; pools.len()];
         staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));

@@ -89,12 +89,12 @@ fn warm_of_group(settings: &Service, group: &GroupPlan) -> impl Iterator<Item = 
 pub(crate) fn prewarmed(fleet: &Fleet) -> Vec<usize> {
     let listeners = fleet.listeners.iter().filter(|listener| listener.protocol.is_http());
     let reached = listeners.flat_map(|it| it.routes.services().chain([it.service]));
-    let reached: BTreeSet<usize> = reached.collect();
     let wants = |index: &usize| {
         let settings = &fleet.services[*index];
         settings.prewarm > 0 && settings.send_proxy.is_none()
     };
-    reached.into_iter().filter(wants).collect()
+    let reached: BTreeSet<usize> = reached.filter(wants).collect();
+    reached.into_iter().collect()
 }
 
 /// Opens what the present plan wants to be ready and is not.
