@@ -81,7 +81,7 @@ pub enum CopyResult {
     Full,
     /// The body was longer than may be copied.
     TooLarge,
-    /// The body did not come to its end.
+    /// The body did not come to its end, or a drain began, which waits for no copies.
     Cut,
 }
 

@@ -485,7 +485,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn commit(&mut self, head: &ResponseHead, ends_with_connection: bool) {
         self.committed = Some(if ends_with_connection { Next::Reset } else { Next::Close });
         self.exchange.record.status = head.status();
-        self.exchange.timer.arm(self.exchange.listener_context.timeouts.idle);
+        let limit = match self.exchange.request.is_mirrored() {
+            true => shorter(self.timeouts.idle, COPY_BODY_MAX),
+            false => self.exchange.listener_context.timeouts.idle,
+        };
+        self.exchange.timer.arm(limit);
     }
 
     /// Carries the body to the client, and what is left of the request's to the server.
@@ -517,7 +521,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     ) -> Poll<Result<(), Reason>> {
         let moved = self.upload.bytes;
         self.poll_upload(cx)?;
-        let Exchange { worker, client, timer, listener_context, record, driver, .. } =
+        let Exchange { worker, client, timer, listener_context, request, record, driver, .. } =
             &mut *self.exchange;
         let (server, written) = (&mut self.connection.peer, download.written());
         let polled = download.poll(cx, &worker.buffers, server, &mut client.socket);
@@ -533,6 +537,13 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
             Poll::Pending if client.socket.poll_reset(cx).is_ready() => {
                 return Poll::Ready(Err(Reason::ClientGone));
+            }
+            // Its limit is for the whole body, which may be an endless stream of events.
+            Poll::Pending if request.is_mirrored() => {
+                return match timer.has_expired() {
+                    true => Poll::Ready(Err(Reason::ClientGone)),
+                    false => Poll::Pending,
+                };
             }
             Poll::Pending => {}
         }
@@ -578,6 +589,9 @@ fn counted_status(head: &ResponseHead, bytes: &[u8]) -> u16 {
     let is_grpc = field("content-type").is_some_and(|it| it.starts_with(b"application/grpc"));
     field("grpc-status").filter(|_| is_grpc).map_or(200, grpc::counted_status)
 }
+
+/// The longest time for the body of a response that nobody waits for.
+const COPY_BODY_MAX: Duration = Duration::from_secs(10);
 
 /// What is read of a response that will be large: its head. The rest need not come into memory.
 const HEAD_BYTES: usize = 4 << 10;

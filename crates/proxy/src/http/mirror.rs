@@ -88,8 +88,11 @@ impl Copy {
         Some(self)
     }
 
-    /// Sends it, whole as it is now.
+    /// Sends it, whole as it is now, unless a drain has begun.
     pub(crate) fn send(self: Box<Self>, worker: &Rc<Worker>, listener: &Arc<ListenerHandle>) {
+        if worker.is_leaving(listener) {
+            return;
+        }
         let (worker, listener) = (worker.clone(), listener.clone());
         spawn_local(async move { self.run(&worker, &listener).await });
     }
@@ -105,7 +108,9 @@ impl Copy {
         let mut exchange = Exchange::new(at, (&mut nobody, &timer), Box::new(request));
         exchange.run_unless_cut().await;
         fate.result = match exchange.record.ending {
-            Some(Ending::Complete) => CopyResult::Answered,
+            // There is no client: the rest of a long response was given up.
+            Some(Ending::Complete | Ending::ClientGone) => CopyResult::Answered,
+            None | Some(Ending::Drained) => CopyResult::Cut,
             Some(ending) if ending.fault() == Fault::Capacity => CopyResult::Full,
             _ => CopyResult::Failed,
         };

@@ -325,6 +325,11 @@ impl Request {
         }
     }
 
+    /// Whether it is a copy whose response nobody waits for, not even the cache.
+    pub(crate) const fn is_mirrored(&self) -> bool {
+        self.is_copy && self.fetch.is_none()
+    }
+
     /// Whether it may be sent again although a server may have seen it (RFC 9110, 9.2.2), as long
     /// as nothing of the body has been read that is not at hand any more.
     pub(crate) fn is_repeatable(&self) -> bool {

@@ -6,12 +6,14 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::mpsc::{Receiver, channel},
     thread,
+    time::{Duration as StdDuration, Instant},
 };
 
 use loadline_core::{
     fleet::{AccessLog, Fleet, LogTarget},
     rules::{Action, CopyResult, Mirror, PathChange, Rule, Split, Template},
     state::ServiceCounter,
+    time::Duration,
     units::{Bytes, Ratio},
 };
 
@@ -42,6 +44,26 @@ fn shadow(end: &'static str, answers: bool) -> (SocketAddr, Receiver<String>) {
                     fail(&mut stream, answers);
                 }
             });
+        }
+    });
+    (address, told)
+}
+
+/// A server that answers each request with a stream of events, and tells when that is closed.
+fn endless() -> (SocketAddr, Receiver<()>) {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            if until(&mut stream, "\r\n\r\n").is_some() && stream.write_all(HEAD).is_ok() {
+                while stream.write_all(b"data: x\n\n").is_ok() {
+                    thread::sleep(StdDuration::from_millis(20));
+                }
+                // The test may be over.
+                let _ = tell.send(());
+            }
         }
     });
     (address, told)
@@ -154,6 +176,35 @@ fn a_service_that_hangs_holds_its_copies_and_nobody_else() {
     assert!(proxy.get("/").ends_with("zero"), "one copy is under way");
     assert_eq!(proxy.copies(CopyResult::Full), 1);
     assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn a_copy_whose_response_never_ends_gives_its_place_back() {
+    let (address, ended) = endless();
+    let proxy = Proxy::beside(vec![mirrored(0, 1)], address, |fleet| {
+        fleet.services[1].timeouts.idle = Duration::from_millis(300);
+    });
+    for count in 0..2 {
+        assert!(proxy.get("/").ends_with("zero"));
+        assert_eq!(proxy.copies_after(CopyResult::Answered, count), count + 1);
+        ended.recv_timeout(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn a_stop_waits_for_no_copy() {
+    let (silent, told) = shadow("\r\n\r\n", false);
+    let (streaming, _ended) = endless();
+    for address in [silent, streaming] {
+        let proxy = Proxy::beside(vec![mirrored(0, 9)], address, |_| ());
+        assert!(proxy.get("/").ends_with("zero"));
+        if address == silent {
+            told.recv_timeout(PATIENCE).unwrap();
+        }
+        let start = Instant::now();
+        proxy.stop();
+        assert!(start.elapsed() < StdDuration::from_secs(3), "{:?}", start.elapsed());
+    }
 }
 
 #[test]

@@ -10,17 +10,20 @@ impl Exchange<'_> {
     /// Answers the request, until its listener cuts what is left.
     pub(crate) async fn run_unless_cut(&mut self) -> Next {
         let (worker, listener) = (self.worker, self.listener);
+        let is_mirrored = self.request.is_mirrored();
+        // A drain waits for clients, and a copy has none.
+        let is_cut = || listener.is_cut() || (is_mirrored && worker.is_leaving(listener));
         let answered = {
             let (mut answered, mut has_begun) = (pin!(self.run()), false);
             poll_fn(|cx| {
                 // Before anything else: a connection that many share is cut as well, and that is
                 // not its client's doing.
-                let is_cut = worker.is_stopped() || listener.is_cut();
-                if mem::replace(&mut has_begun, true) && is_cut {
+                let is_over = worker.is_stopped() || is_cut();
+                if mem::replace(&mut has_begun, true) && is_over {
                     return Poll::Ready(None);
                 }
                 match answered.as_mut().poll(cx) {
-                    Poll::Pending if listener.is_cut() => Poll::Ready(None),
+                    Poll::Pending if is_cut() => Poll::Ready(None),
                     answered => answered.map(Some),
                 }
             })
