@@ -188,6 +188,7 @@ fn listener(
     listener.http_version = given.http_version.get().map(|word| word.0.0);
     set(&given.http3, |on| on, &mut listener.http3);
     warn_of_http3(given, &listener, problems);
+    tls::refuse_early_data(given, &listener, problems);
     warn_of_suites(given, &listener, problems);
     set(&given.quic_congestion, |word| &word.0.0, &mut listener.quic_congestion);
     listener.http2 = http2(given.http2.get());

@@ -1,7 +1,7 @@
 //! TLS: which files, what is asked of the other side.
 
 use loadline_core::fleet::{
-    Certificate, ClientCheck, ListenerTls, Protocol, ServerTls, TlsTerms, TlsVersion,
+    Certificate, ClientCheck, Listener, ListenerTls, Protocol, ServerTls, TlsTerms, TlsVersion,
 };
 use loadline_spanned::{At, Key, Problems, Span, Text};
 
@@ -71,7 +71,6 @@ fn towards_clients(
         let help = "name the file of those who sign clients' certificates".to_owned();
         problems.error(&required.span, message, "never used", help);
     }
-    refuse_early_data(file, protocol, problems);
     let subject_header = subject_header(file, protocol, problems);
     let required = file.client_required.get().copied().unwrap_or(true);
     let clients = file.client_authorities.get().map(|path| path.0.0.clone());
@@ -87,10 +86,21 @@ fn towards_clients(
 }
 
 /// Refuses settings that early data is not possible with.
-fn refuse_early_data(file: &file::ListenerTls, protocol: Protocol, problems: &mut Problems) {
+pub(super) fn refuse_early_data(
+    given: &file::Listener,
+    listener: &Listener,
+    problems: &mut Problems,
+) {
+    let Some(file) = given.tls.get().filter(|_| listener.tls.is_some()) else { return };
     let Some(early) = file.early_data.at().filter(|at| at.value) else { return };
-    let (message, help) = if protocol != Protocol::Https {
-        ("`early_data` on a listener without HTTP/3", "say protocol = \"https\"")
+    let without = "`early_data` on a listener without HTTP/3";
+    let (message, help) = if listener.protocol != Protocol::Https {
+        (without, "say protocol = \"https\"")
+    } else if !listener.serves_http3() {
+        (
+            without,
+            "leave it out, or `http3`, `http_version` and `accept_proxy`, which exclude HTTP/3",
+        )
     } else if file.client_authorities.at().is_some() {
         ("`early_data` with `client_authorities`", "who a client is, is known after the handshake")
     } else if file.resumption.get() == Some(&false) {

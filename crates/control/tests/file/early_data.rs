@@ -19,6 +19,20 @@ fn it_is_off_unless_it_is_switched_on() {
 }
 
 #[test]
+fn it_is_refused_where_the_listener_speaks_no_http3() {
+    for key in ["http3 = false", "http_version = \"2\"", "accept_proxy = true"] {
+        let with = |tls: &str| {
+            let text = file("https", tls);
+            parse("tls.toml", &text.replace("protocol =", &format!("{key}\nprotocol =")))
+        };
+        assert!(with("").is_ok(), "{key}");
+        let errors = with(", early_data = true").expect_err(key);
+        let message = errors.errors()[0].message();
+        assert_eq!(message, "`early_data` on a listener without HTTP/3", "{key}");
+    }
+}
+
+#[test]
 fn what_it_does_not_go_with_is_said_at_its_place() {
     for (protocol, with, message) in [
         ("https", ", client_authorities = \"ca.pem\"", "with `client_authorities`"),
