@@ -138,7 +138,9 @@ async fn probe_once(
 impl ProbeError {
     /// The same in the words of the access log, where those know it.
     fn during(self, phase: Phase) -> Self {
-        let Self::Connection(error) = self else { return self };
+        let (Self::Connection(error) | Self::Script(ScriptError::Connection(error))) = self else {
+            return self;
+        };
         Self::Connection(match of_io(&error).during(phase) {
             Reason::SystemError => error,
             reason => io::Error::other(reason),
@@ -618,8 +620,8 @@ mod tests {
         let failed = probe(address, &PLAIN, &check).await.unwrap_err();
         assert!(matches!(failed, ProbeError::Script(ScriptError::Mismatch(_))), "{failed}");
         answering.await.unwrap();
-        let refused = probe(address, &PLAIN, &check).await;
-        assert!(matches!(refused, Err(ProbeError::Script(ScriptError::Connection(_)))));
+        let refused = probe(address, &PLAIN, &check).await.unwrap_err();
+        assert_eq!(refused.to_string(), "connection refused", "as of any other check");
     }
 
     #[tokio::test]
