@@ -135,8 +135,35 @@ fn failed(code: &[u8], message: &[u8]) -> Refusal {
     let number = core::str::from_utf8(code).ok().and_then(|code| code.parse::<usize>().ok());
     let name = number.and_then(|number| CODES.get(number));
     let code = name.map_or_else(|| shown(code), |name| format!("{} {name}", shown(code)));
-    let said = if message.is_empty() { String::new() } else { format!(": {}", shown(message)) };
+    let said = match message {
+        [] => String::new(),
+        message => format!(": {}", shown(&unescaped(message))),
+    };
     Refusal::Failed(code, said)
+}
+
+/// The text of a `grpc-message`, in which bytes that a header cannot have stand as `%` and two
+/// digits.
+#[must_use]
+pub fn unescaped(mut message: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(message.len());
+    while let [first, after @ ..] = message {
+        let escaped = match message {
+            [b'%', high, low, rest @ ..] => digit(*high).zip(digit(*low)).map(|it| (it, rest)),
+            _ => None,
+        };
+        let (byte, rest) = match escaped {
+            Some(((high, low), rest)) => (high << 4 | low, rest),
+            None => (*first, after),
+        };
+        text.push(byte);
+        message = rest;
+    }
+    text
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
 /// The one message of a body.
@@ -289,6 +316,12 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_read_as_it_was_written() {
+        let read = unescaped(b"50%25 of \"a%0Ab\" %zz %+1 %");
+        assert_eq!(read, b"50% of \"a\nb\" %zz %+1 %");
+    }
+
+    #[test]
     fn a_call_that_did_not_go_well_is_told_with_its_code() {
         let serving = went_well(b"\0\0\0\0\x02\x08\x01");
         let with = |code: &'static [u8], grpc_message: &'static [u8]| {
@@ -298,6 +331,8 @@ mod tests {
         assert_eq!(with(b"5", b"unknown service"), "gRPC status 5 NOT_FOUND: unknown service");
         assert_eq!(with(b"99", b"a\nb"), "gRPC status 99: a\\nb");
         assert_eq!(with(b"", b""), "gRPC status ");
+        let told = "gRPC status 14 UNAVAILABLE: 50% of it\\n\\x1b[m";
+        assert_eq!(with(b"14", b"50%25 of it%0A%1b[m"), told);
         let long = with(b"14", &[b'x'; 1_000]);
         assert!(long.len() < 120, "{long}");
         assert_eq!(

@@ -9,6 +9,7 @@ use h2::{
     client::{ResponseFuture, SendRequest},
 };
 use http::{HeaderMap, HeaderValue, Request, header::CONTENT_TYPE};
+use loadline_core::health::grpc::unescaped;
 use prost::Message;
 
 use super::EtcdError;
@@ -144,7 +145,8 @@ impl<R: Message + Default> Stream<R> {
         if code == 0 {
             return Ok(());
         }
-        let message = unescaped(text("grpc-message").unwrap_or_default());
+        let message = unescaped(text("grpc-message").unwrap_or_default().as_bytes());
+        let message = String::from_utf8_lossy(&message).into_owned();
         Err(EtcdError::Status { endpoint: self.endpoint.clone(), code, message })
     }
 
@@ -162,38 +164,8 @@ fn framed(message: &impl Message) -> Bytes {
     frame.freeze()
 }
 
-/// Text in which bytes that a header cannot have stand as `%` and two digits.
-fn unescaped(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match byte.filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Bytes before a message: compression and length.
 const PREFIX: usize = 5;
 
 /// More than etcd takes or gives at once with its own limits, and little enough to be held.
 const MESSAGE_MAX: usize = 64 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_message_of_a_status_is_read_as_it_was_written() {
-        assert_eq!(unescaped("50%25 of \"a%0Ab\" %zz %"), "50% of \"a\nb\" %zz %");
-    }
-}
