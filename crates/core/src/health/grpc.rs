@@ -331,8 +331,8 @@ mod tests {
         assert_eq!(with(b"5", b"unknown service"), "gRPC status 5 NOT_FOUND: unknown service");
         assert_eq!(with(b"99", b"a\nb"), "gRPC status 99: a\\nb");
         assert_eq!(with(b"", b""), "gRPC status ");
-        let told = "gRPC status 14 UNAVAILABLE: 50% of it\\n\\x1b[m";
-        assert_eq!(with(b"14", b"50%25 of it%0A%1b[m"), told);
+        let decoded = "gRPC status 14 UNAVAILABLE: 50% of it\\n\\x1b[m";
+        assert_eq!(with(b"14", b"50%25 of it%0A%1b[m"), decoded);
         let long = with(b"14", &[b'x'; 1_000]);
         assert!(long.len() < 120, "{long}");
         assert_eq!(

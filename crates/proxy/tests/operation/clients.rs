@@ -38,11 +38,15 @@ fn start(fleet: Fleet) -> (Runtime, SocketAddr) {
     (proxy, address)
 }
 
-/// A connection that has been served and stays; nothing if it was refused. Ends of connections are
-/// noticed a little later than they happen.
+/// A connection that has been served and stays; nothing if it was refused, or reset by a listener
+/// that a reload has just taken away. Ends of connections are noticed a little later than they
+/// happen.
 fn served(address: SocketAddr) -> Option<Client> {
     let mut client = Client::to(address);
     client.send(REQUEST);
+    if client.is_reset() {
+        return None;
+    }
     client.answer().0.starts_with("http/1.1 200 ").then_some(client)
 }
 

@@ -104,6 +104,11 @@ impl Client {
         (head, String::from_utf8(body).unwrap())
     }
 
+    /// Waits for something to come; true if the connection is reset instead.
+    pub(crate) fn is_reset(&mut self) -> bool {
+        self.0.fill_buf().is_err()
+    }
+
     /// Who answers a request on this connection.
     pub(crate) fn ask(&mut self) -> String {
         self.send(REQUEST);
