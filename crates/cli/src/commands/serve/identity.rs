@@ -67,8 +67,8 @@ impl Identity {
         Ok(Some(Self { name, uid: user.uid, gid, is_group_named: process.group.is_some() }))
     }
 
-    /// Whether it will not be able to make files in a directory that this process can make them in,
-    /// by the mode of that. Where it has an access control list, that decides, and nothing is known.
+    /// Whether the mode of a directory, in which this process can make files, forbids it to make
+    /// any there. Where there is an access control list, that decides, and nothing is known.
     pub(crate) fn is_kept_out_of(&self, directory: &Path) -> bool {
         let Ok(about) = fs::metadata(directory) else { return false };
         if self.uid.is_root() || self.uid == geteuid() {
