@@ -9,7 +9,7 @@ use std::{
 };
 
 use loadline_core::{
-    fleet::{AccessLog, LogFormat, LogTarget, Tracing},
+    fleet::{AccessLog, Fleet, LogFormat, LogTarget, Tracing},
     rules::{Action, Conditions, Mirror, Path, Routes, Rule, Split},
     units::{Bytes, Ratio},
 };
@@ -74,13 +74,19 @@ fn with_parent(flags: &str) -> Vec<u8> {
     ))
 }
 
-#[test]
-fn a_request_is_a_child_of_who_asks_and_its_server_is_told_of_the_span_that_asks_it() {
-    let (server, collector) = (Keeping::new(), Collector::answering(&[]));
+/// A fleet before this server whose access log is JSON, and that log.
+fn logged(collector: &Collector, server: &Keeping) -> (tempfile::NamedTempFile, Fleet) {
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut fleet = collector.fleet(&[server.server.address], 0);
     let target = LogTarget::File(log.path().display().to_string());
     fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+    (log, fleet)
+}
+
+#[test]
+fn a_request_is_a_child_of_who_asks_and_its_server_is_told_of_the_span_that_asks_it() {
+    let (server, collector) = (Keeping::new(), Collector::answering(&[]));
+    let (log, fleet) = logged(&collector, &server);
     let proxy = Proxy::of(fleet);
     proxy.ask(&with_parent("01"));
     proxy.runtime.stop(SHORT);
@@ -101,10 +107,7 @@ fn a_request_is_a_child_of_who_asks_and_its_server_is_told_of_the_span_that_asks
 #[test]
 fn the_line_of_a_mirrored_copy_has_the_trace_and_its_server_is_told_of_the_span_of_the_request() {
     let (server, collector) = (Keeping::new(), Collector::answering(&[]));
-    let log = tempfile::NamedTempFile::new().unwrap();
-    let mut fleet = collector.fleet(&[server.server.address], 0);
-    let target = LogTarget::File(log.path().display().to_string());
-    fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+    let (log, mut fleet) = logged(&collector, &server);
     let mirror =
         Mirror { service: 0, share: Ratio::ONE, body_max: Bytes::new(0), in_flight_max: 9 };
     let all = Conditions { paths: vec![Path::prefix("/").unwrap()], ..Conditions::default() };
