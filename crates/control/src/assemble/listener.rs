@@ -15,8 +15,8 @@ use loadline_core::{
 use loadline_spanned::{At, Named, Problems, Span, Text};
 
 use super::{
-    acme, authentication, frontend, maps::Maps, pages, routes, set, sources::Sources, stream, tls,
-    unused,
+    acme, authentication, frontend, maps::Maps, pages, routes, set, shared_routes::SharedRoutes,
+    sources::Sources, stream, tls, unused,
 };
 use crate::{
     file::{self, File, Forward, Spoken},
@@ -24,8 +24,8 @@ use crate::{
     value::{address::overlap, label::Name},
 };
 
-/// The services that listeners and routes may name, the maps of which routes have variables, and
-/// the lists of networks that routes name.
+/// The services that listeners and routes may name, the maps of which routes have variables, the
+/// lists of networks that routes name, and the routes that listeners share.
 pub(super) struct Services<'a> {
     file: &'a At<File>,
     list: &'a [Service],
@@ -33,6 +33,7 @@ pub(super) struct Services<'a> {
     indices: BTreeMap<&'a str, usize>,
     pub(super) maps: Maps,
     pub(super) sources: Sources,
+    pub(super) shared_routes: SharedRoutes,
 }
 
 impl<'a> Services<'a> {
@@ -40,8 +41,8 @@ impl<'a> Services<'a> {
         let names: Vec<&str> = services.iter().map(|service| &*service.name).collect();
         let indices = names.iter().copied().zip(0..).collect();
         let maps = Maps::new(file, problems);
-        let sources = Sources::default();
-        Self { file, list: services, names, indices, maps, sources }
+        let (sources, shared_routes) = (Sources::default(), SharedRoutes::default());
+        Self { file, list: services, names, indices, maps, sources, shared_routes }
     }
 
     /// The index of the service with the name at `span`; an error where there is none.

@@ -40,13 +40,14 @@ pub(super) fn routes(
         problems.error(&given.span, message, "never used", help);
     }
     let list = given.value.list();
-    let rules = list.iter().map(|route| rule(route, listener, services, problems));
-    let mut rules: Vec<Rule> = rules.collect();
     for route in list {
         warn_of_headers(&route.value, listener, problems);
     }
-    rules.extend(listener.routes_only.then(|| not_found(listener)));
-    Routes::new(rules)
+    services.shared_routes.of(list, listener, || {
+        let rules = list.iter().map(|route| rule(route, listener, services, problems));
+        let not_found = listener.routes_only.then(|| not_found(listener));
+        Routes::new(rules.chain(not_found).collect())
+    })
 }
 
 /// Warns of routes that are never taken. `linted` has where the lists begin of which that has been

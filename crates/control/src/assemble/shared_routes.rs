@@ -1,13 +1,56 @@
-//! Routes with a name: put into the listeners that name them.
+//! Routes with a name: put into the listeners that name them, and compiled once for all of these.
 
-use std::collections::BTreeSet;
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
+use loadline_core::{
+    fleet::Listener,
+    rules::{Authentication, Routes},
+};
 use loadline_spanned::{At, Named, Problems};
 
 use crate::{
-    file::{File, ListenerRoutes},
+    file::{File, ListenerRoutes, Route},
     suggest,
 };
+
+/// The routes of listeners by their lists, each compiled once for all listeners of which nothing
+/// else goes into it.
+#[derive(Default)]
+pub(super) struct SharedRoutes(RefCell<BTreeMap<*const At<Route>, Vec<Compiled>>>);
+
+/// A list, with what of a listener goes into its routes.
+struct Compiled {
+    authentication: Option<Authentication>,
+    routes_only: bool,
+    routes: Routes,
+}
+
+impl SharedRoutes {
+    /// The routes of a listener with this list, which `compile` makes of it where no listener
+    /// before has the same.
+    pub(super) fn of(
+        &self,
+        list: &[At<Route>],
+        listener: &Listener,
+        compile: impl FnOnce() -> Routes,
+    ) -> Routes {
+        let mut lists = self.0.borrow_mut();
+        let known = lists.entry(list.as_ptr()).or_default();
+        let is_same = |it: &&Compiled| {
+            it.routes_only == listener.routes_only && it.authentication == listener.authentication
+        };
+        if let Some(same) = known.iter().find(is_same) {
+            return same.routes.for_another_listener();
+        }
+        let (routes_only, authentication) = (listener.routes_only, listener.authentication.clone());
+        let routes = compile();
+        known.push(Compiled { authentication, routes_only, routes: routes.clone() });
+        routes
+    }
+}
 
 /// Puts the routes of `[routes]` where listeners name them. Warns about those that none names.
 pub(crate) fn share_routes(file: &mut At<File>, problems: &mut Problems) {

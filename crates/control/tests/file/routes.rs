@@ -1,5 +1,7 @@
 //! Routes: what the file says becomes the rules, in words and with its mistakes at their places.
 
+use std::ptr;
+
 use loadline_control::{describe, parse};
 use loadline_core::rules::{Authentication, QueryKey};
 
@@ -444,6 +446,31 @@ fn every_address_and_every_listener_that_names_routes_has_them() {
     }
     let words = describe(&loaded.fleet);
     assert_eq!(words.matches("1. path /api/: api\n").count(), 3, "{words}");
+}
+
+#[test]
+fn a_list_of_routes_that_listeners_share_is_once_in_memory() {
+    let tables = |text: &str| {
+        let listeners = parse("shared.toml", text).unwrap().fleet.listeners;
+        let [one, same, other] = listeners.as_slice() else { panic!("{listeners:?}") };
+        assert!(ptr::eq(one.routes.rules(), same.routes.rules()), "addresses of a listener");
+        (ptr::eq(one.routes.rules(), other.routes.rules()), other.routes.rules().len())
+    };
+    assert_eq!(tables(SHARED), (true, 2));
+    let with = |keys: &str| {
+        let text = SHARED.replace("bind = \":8081\"\nservice = \"web\"\n", keys);
+        assert_ne!(text, SHARED);
+        text
+    };
+    let others = with("bind = \":8081\"\nservice = \"api\"\nmax_body = \"1MiB\"\n");
+    assert_eq!(tables(&others), (true, 2), "what is no part of the routes");
+    let alone = with("bind = \":8081\"\n");
+    assert_eq!(tables(&alone), (false, 3), "404 for what matches none");
+    let users = format!("basic_auth = {{ users = {{ ann = \"{HASH}\" }} }}\n");
+    let protected = with(&format!("bind = \":8081\"\nservice = \"web\"\n{users}"));
+    assert_eq!(tables(&protected), (false, 2), "users of one of them");
+    let both = protected.replacen("service = \"web\"\n", &format!("service = \"web\"\n{users}"), 1);
+    assert_eq!(tables(&both), (true, 2), "the same users");
 }
 
 #[test]

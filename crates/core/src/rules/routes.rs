@@ -1,6 +1,7 @@
 //! The rules of a listener, compiled, with the copies that live as long as they do.
 
 use alloc::{sync::Arc, vec::Vec};
+use core::ptr;
 
 use super::{
     Action, Authentication, Copies, Headers, Matched, Request, Rule, Shadowed, Share, Table, lint,
@@ -12,8 +13,9 @@ pub struct Routes(Option<Arc<Compiled>>);
 
 #[derive(Debug)]
 struct Compiled {
-    table: Table,
-    /// In the order of the rules of the file.
+    /// Several listeners may have it.
+    table: Arc<Table>,
+    /// In the order of the rules of the file; empty where none is mirrored.
     copies: Vec<Option<Arc<Copies>>>,
     has_caches: bool,
 }
@@ -25,9 +27,27 @@ impl Routes {
         if rules.is_empty() {
             return Self::default();
         }
-        let copies = rules.iter().map(|rule| rule.mirror.as_ref().map(Copies::new)).collect();
+        let has_mirrors = rules.iter().any(|rule| rule.mirror.is_some());
+        let mirrors = rules.iter().filter(|_| has_mirrors).map(|rule| rule.mirror.as_ref());
+        let copies = mirrors.map(|mirror| mirror.map(Copies::new)).collect();
         let has_caches = rules.iter().any(|rule| rule.cache.is_some());
-        Self(Some(Arc::new(Compiled { table: Table::compile(rules), copies, has_caches })))
+        let table = Arc::new(Table::compile(rules));
+        Self(Some(Arc::new(Compiled { table, copies, has_caches })))
+    }
+
+    /// The same rules for another listener, in memory too. Each listener has copies under way of
+    /// its own.
+    #[must_use]
+    pub fn for_another_listener(&self) -> Self {
+        Self(self.0.as_ref().map(|compiled| {
+            let copies = compiled.copies.iter();
+            let anew = |copies: &Arc<Copies>| Copies::new(&copies.mirror);
+            Arc::new(Compiled {
+                table: compiled.table.clone(),
+                copies: copies.map(|copies| copies.as_ref().map(anew)).collect(),
+                has_caches: compiled.has_caches,
+            })
+        }))
     }
 
     /// Whether these are the same rules as `others`, not only equal ones.
@@ -98,6 +118,38 @@ impl Routes {
 
 impl PartialEq for Routes {
     fn eq(&self, other: &Self) -> bool {
-        self.rules() == other.rules()
+        ptr::eq(self.rules(), other.rules()) || self.rules() == other.rules()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+    use crate::{
+        rules::{Conditions, Mirror, Split},
+        units::{Bytes, Ratio},
+    };
+
+    #[test]
+    fn listeners_with_the_same_routes_have_them_once_in_memory_and_copies_of_their_own() {
+        let mirror =
+            Mirror { service: 1, share: Ratio::ONE, body_max: Bytes::new(10), in_flight_max: 1 };
+        let rule = Rule::new(Conditions::default(), Action::Service(Split::all(0)));
+        let one = Routes::new(vec![rule.clone(), Rule { mirror: Some(mirror), ..rule }]);
+        let other = one.for_another_listener();
+        assert!(ptr::eq(one.rules(), other.rules()));
+        assert_eq!(one, other);
+        assert!(other.copies(0).is_none());
+        let (one, other) = (one.copies(1).unwrap(), other.copies(1).unwrap());
+        let _first = one.enter().unwrap();
+        assert!(one.enter().is_none());
+        assert!(other.enter().is_some());
+    }
+
+    #[test]
+    fn a_listener_without_routes_shares_none() {
+        assert!(Routes::default().for_another_listener().is_empty());
     }
 }
