@@ -102,7 +102,7 @@ pub struct Rule {
 }
 
 /// What must hold of a request; a condition that is empty holds of any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conditions {
     /// The host is one of these.
     pub hosts: Vec<Host>,

@@ -1,7 +1,7 @@
 //! Many networks at once, as lists of allowed and denied clients have them.
 
 use alloc::{sync::Arc, vec::Vec};
-use core::net::IpAddr;
+use core::{cmp::Ordering, net::IpAddr};
 
 use super::Network;
 
@@ -48,6 +48,21 @@ impl Networks {
     #[must_use]
     pub fn listed(&self) -> &[Network] {
         &self.0.listed
+    }
+}
+
+impl PartialOrd for Networks {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Networks {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ordering::Equal;
+        }
+        self.listed().cmp(other.listed())
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use core::{fmt, net::IpAddr, str::FromStr};
+use core::{cmp::Ordering, fmt, net::IpAddr, str::FromStr};
 
 use regex::bytes::{Captures, RegexBuilder};
 use regex_syntax::{
@@ -19,7 +19,7 @@ use super::{
 };
 
 /// A host, or all below a domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Host {
     /// This one, in lower case.
     Exact(String),
@@ -28,7 +28,7 @@ pub enum Host {
 }
 
 /// A path, in its normal form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Path {
     /// This path.
     Exact(String),
@@ -40,7 +40,7 @@ pub enum Path {
 }
 
 /// A value of a field.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Text {
     /// This one.
     Exact(String),
@@ -51,7 +51,7 @@ pub enum Text {
 }
 
 /// A header, a query parameter or a cookie that must be there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Field {
     /// Name of the header, parameter or cookie.
     pub name: String,
@@ -60,7 +60,7 @@ pub struct Field {
 }
 
 /// A range of addresses, as in `10.0.0.0/8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Network {
     address: IpAddr,
     length: u8,
@@ -423,6 +423,18 @@ impl PartialEq for Regex {
 }
 
 impl Eq for Regex {}
+
+impl PartialOrd for Regex {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Regex {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
 
 impl fmt::Debug for Regex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
