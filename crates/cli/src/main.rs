@@ -1,4 +1,4 @@
-//! The binary `loadline`: one command each for the jobs of the house.
+//! The binary `loadline`: one command for each task.
 #![forbid(unsafe_code)]
 
 mod commands;

@@ -1,4 +1,4 @@
-//! The nouns: an edge, regions, listeners, services, groups and servers, as the file says them.
+//! The fleet, as the file describes it: edge, regions, listeners, services, groups and servers.
 //!
 //! A [`Fleet`] is plain data that has been checked: indices are in range, names are unique,
 //! every quantity is in its range. Whoever builds one (the configuration, a test, a simulation)

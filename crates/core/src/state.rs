@@ -1,4 +1,4 @@
-//! What a running edge does, as plain data for whoever shows it: metrics, API, dashboard.
+//! The state of a running edge as plain data, for metrics, API and dashboard.
 //!
 //! A [`State`] is filled in three steps. [`State::of_edge`] and [`State::of_services`] read a plan
 //! and its ledger: groups in the order they are filled, what each may be given now and what it has.

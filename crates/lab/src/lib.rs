@@ -1,8 +1,16 @@
-//! Test servers that compute, wait and answer.
+//! The lab: hosts in network namespaces, a wide-area network between them, test servers, studies.
 //!
-//! A [`Worker`] is an HTTP server whose capacity is known exactly, so that what a balancer makes
-//! of it can be judged: so many virtual cores with a fixed service time, one queue, or no limit
-//! and a fixed wait. It works on after its caller has gone, as real servers do.
+//! | | |
+//! |---|---|
+//! | [`host`] | a host: namespaces, limits, programs that run in it |
+//! | [`topology`] | which hosts there are, and what connects them |
+//! | [`wan`] | the router: delays, losses and rates between hosts |
+//! | [`study`] | a study from its file to its verdicts |
+//! | [`Worker`] | a test server |
+//!
+//! A [`Worker`] is an HTTP server whose capacity is known exactly, so that a balancer in front of it
+//! can be judged: a number of virtual cores with a fixed service time and one queue, or a fixed
+//! wait without a limit. It works on after its client has gone, as real servers do.
 // unsafe: calls of the kernel for which no library has a safe function (`wan::kernel`).
 #![deny(unsafe_code)]
 

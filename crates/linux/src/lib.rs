@@ -1,5 +1,4 @@
-//! What Linux tells and does, for all who ask it: clocks, timers without slack, files in memory,
-//! connections, `/proc`, netlink.
+//! Linux: clocks, timers without slack, files in memory, connections, `/proc`, netlink.
 // unsafe: a file in memory is mapped and a connection is asked, for which no library has a safe
 // function (`arena`, `socket`), and a processor is given an address (`prefetch`).
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What is measured and what it says: records, objectives, statistics, bottlenecks and formulas.
+//! Measurements and their evaluation: records, objectives, statistics, bottlenecks and formulas.
 //!
 //! The tools write a [`record`]; [`objective`] judges it, [`bottleneck`] says which resource held
 //! it back, [`statistics`] how sure its figures are, and [`formula`] what is expected of them.

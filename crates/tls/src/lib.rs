@@ -1,4 +1,4 @@
-//! The certificate of a server, verified alike by all who speak TLS as clients.
+//! Verification of the certificate of a server, for every crate that is a TLS client.
 //!
 //! A [`Verifier`] decides as rustls does, except that the certificate of a server may be that of
 //! an authority (CA:TRUE, as `openssl req -x509` makes it) if it is trusted itself.

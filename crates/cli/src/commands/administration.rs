@@ -151,7 +151,7 @@ fn is_socket(name: &str) -> bool {
 }
 
 fn unreached(place: &str) -> String {
-    format!("no administration at {place}: is there an [admin] table in the file it runs with?")
+    format!("no admin interface at {place}: is there an [admin] table in the file it runs with?")
 }
 
 /// What a response holds.
@@ -165,7 +165,7 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
         .feed_data(&answer[length..], |piece| body.extend_from_slice(piece))?;
     let told = String::from_utf8_lossy(&body);
     ensure!(head.status() == 200, "it answered {}: {}", head.status(), told.trim());
-    serde_json::from_slice(&body).context("this is no administration of loadline")
+    serde_json::from_slice(&body).context("this is no admin interface of loadline")
 }
 
 /// The port of an address without one.

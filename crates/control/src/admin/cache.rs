@@ -1,4 +1,4 @@
-//! The cache in the API: what is stored, and what is to be taken out.
+//! The cache in the API: its contents, and purges.
 
 use std::sync::Arc;
 

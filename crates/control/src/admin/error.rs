@@ -1,4 +1,4 @@
-//! Why the administration did not start.
+//! Why the admin interface did not start.
 
 use std::{io, path::PathBuf};
 

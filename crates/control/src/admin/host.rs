@@ -1,5 +1,5 @@
-//! Against DNS rebinding: a page from elsewhere must not read the administration through the
-//! browser of somebody who may.
+//! Protection against DNS rebinding: a page of another site must not read the admin interface
+//! through the browser of somebody who may.
 //!
 //! Such a page needs a name of its own that resolves to our address, and the browser then sends
 //! that name as `Host`. So on an address only hosts are served that no stranger can point at us:

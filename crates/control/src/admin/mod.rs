@@ -1,4 +1,4 @@
-//! Administration: metrics, health of the process, JSON API and dashboard, on an address apart.
+//! The admin interface: metrics, health of the process, JSON API and dashboard.
 //!
 //! It runs on one thread of its own, never on one that carries traffic, and sees the proxy as an
 //! [`Engine`]: a state to read, a fleet to put in force. Once a second it takes the state into a

@@ -1,4 +1,4 @@
-//! What machines ask again and again: metrics, and whether the process lives and is ready.
+//! Endpoints for monitoring: `/metrics`, `/healthz`, `/readyz`.
 
 use std::{sync::Arc, time::Duration};
 

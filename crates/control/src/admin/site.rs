@@ -1,4 +1,4 @@
-//! The proxy as the administration sees it, and what was changed over its file.
+//! The proxy as the admin interface sees it, and the changes at run time.
 
 use std::{
     fmt,

@@ -1,4 +1,4 @@
-//! The socket of the administration: of TCP, or of a path that its owner alone may use.
+//! The socket of the admin interface: TCP, or a Unix socket that only its owner may use.
 //!
 //! A connection on which no request comes for a while is closed, so that those who leave without a
 //! word take no descriptors for ever; who leaves so in the middle of a request is found out by

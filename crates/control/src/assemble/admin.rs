@@ -1,4 +1,5 @@
-//! The administration: where it listens, and whether everybody can.
+//! The admin interface: a warning unless its address is of the loopback, conflicts of the address,
+//! token, host names.
 
 use std::path::Path;
 
@@ -20,7 +21,7 @@ pub(crate) fn admin(
 ) -> Option<Settings> {
     let given = given.at()?;
     let Some(place) = given.value.bind.at() else {
-        let message = "an administration without `bind`".to_owned();
+        let message = "the admin interface without `bind`".to_owned();
         let help = "say where: bind = \"127.0.0.1:9090\"".to_owned();
         problems.absent(&given.span, &given.span, message, help);
         return None;

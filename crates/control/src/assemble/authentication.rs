@@ -1,4 +1,4 @@
-//! Who may ask: what a listener says of it, and what a route says instead.
+//! Authentication: that of a listener, and that of a route instead.
 
 use std::sync::Arc;
 

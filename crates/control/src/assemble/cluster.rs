@@ -1,4 +1,4 @@
-//! Edges that share a store: where it is, and who this edge is to it.
+//! The cluster: its store, and the name of this edge in it.
 
 use loadline_core::{cluster::WhenAway, time::Duration, units::Ratio};
 use loadline_spanned::{At, Key, Problems, Span};

@@ -1,4 +1,4 @@
-//! Groups whose servers are found out, and who is asked for names.
+//! Groups with discovered servers, and the name servers for them.
 
 use loadline_core::{
     decide::discovery::AnswerValidity,

@@ -1,4 +1,4 @@
-//! Listeners whose packets are forwarded: what must be there, and what makes no sense there.
+//! Listeners with packet forwarding: required keys, and keys that they cannot have.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

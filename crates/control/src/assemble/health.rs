@@ -1,4 +1,4 @@
-//! Active checks: what is asked, how often, how many responses count.
+//! Health checks: request, interval, and how many results change the state.
 
 use loadline_core::{
     fleet::{HealthCheck, HttpVersion, Probe},

@@ -1,4 +1,4 @@
-//! HSTS: what answers over TLS say of coming in clear, and who else must not say it.
+//! HSTS: the header of the responses of a listener, which a route may not set a second time.
 
 use loadline_core::{
     fleet::{Hsts, Protocol},

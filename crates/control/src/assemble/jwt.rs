@@ -1,4 +1,4 @@
-//! Tokens of JWT: what has to be right of them, and the keys in a file.
+//! JWT: conditions for tokens, and the keys in a file.
 
 use std::{net::IpAddr, path::Path, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How the policy `managed` makes weights.
+//! The manager of the policy `managed`.
 
 use loadline_core::{
     decide::manager::{DEFAULT, Manager},

@@ -1,4 +1,4 @@
-//! The process itself: as whom it runs, where it tells its id and is told to make way.
+//! The process: user and group, process id file, control socket.
 
 use loadline_spanned::{Key, Problems};
 

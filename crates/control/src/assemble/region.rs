@@ -1,4 +1,4 @@
-//! Which regions there are, which one is here, and how far the others are.
+//! Regions: that of the edge, and the distances to the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Balancers that stand by for each other.
+//! Standby balancers.
 
 use std::net::SocketAddr;
 

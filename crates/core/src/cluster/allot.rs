@@ -1,4 +1,4 @@
-//! From demands and distances to shares: one pure function, the same whatever the order of edges.
+//! Computes shares from demands and distances: a pure function, whatever the order of edges.
 //!
 //! 1. *How much each is served.* Class after class, the highest first, so that no edge is given
 //!    less than another but where it wants less (max-min fairness).

@@ -1,4 +1,4 @@
-//! How much clients want of a service, from what is counted.
+//! Estimates the demand of clients for a service from counters.
 //!
 //! The mean of what has come since demand changed last, and of the last seconds at most
 //! (exponential). Demand has changed where the last periods, be they few or many, are more than

@@ -1,4 +1,4 @@
-//! What an edge counts, as sharing wants to hear of it.
+//! Reads the counters of shared groups, for the reports of an edge.
 
 use alloc::{string::String, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! A part of a group's capacity.
+//! A share of a group's capacity.
 
 use core::ops;
 

@@ -1,4 +1,4 @@
-//! Averages that forget: of latency, of its peaks, of the rate of arrivals.
+//! Decaying averages: of latency, of its peaks, of the rate of arrivals.
 //!
 //! Updates are relaxed and may lose one against another under contention; an average does not
 //! mind, and a lock would cost more than it is worth.

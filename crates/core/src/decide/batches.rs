@@ -1,4 +1,4 @@
-//! How many requests come together: the mean size of batches, and the burst that they need.
+//! Measures how many requests arrive together, and the burst that such batches need.
 //!
 //! A request belongs to the batch of the one before it when it comes within an eighth of the time
 //! in which its budget earns a request. Where arrivals vary `I` times as much as single random

@@ -1,5 +1,5 @@
-//! Every group and server of a service as the file has them, whether or not they may be given
-//! requests: for whoever shows how they are, or sends packets to them.
+//! All groups and servers of a service in the order of the file, those without traffic included:
+//! for metrics, the API and packet forwarding.
 
 use alloc::{boxed::Box, sync::Arc};
 

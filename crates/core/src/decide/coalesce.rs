@@ -1,4 +1,4 @@
-//! Which of many equal events are told: the first, then one each period for all since.
+//! Coalesces equal events: reports the first, then one for each period, with the number since.
 //!
 //! A server that fails every request is worth a line in the log, not one for each request.
 

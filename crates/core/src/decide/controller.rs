@@ -1,4 +1,4 @@
-//! The slow half: hears what happens, decides what follows, publishes plans.
+//! The slow half: takes inputs, keeps the state of all servers, publishes plans.
 //!
 //! One owner calls it. After each [`Controller::handle`] the owner drains [`Controller::poll`],
 //! and calls `handle` again at [`Controller::next_deadline`] at the latest, with

@@ -1,4 +1,4 @@
-//! Lists of servers that change while loadline runs: which of them are in force, and since when.
+//! Discovered lists of servers: which list of each group is in force, and since when.
 //!
 //! `fleet in force = overrides(lists(fleet of the file))`. A list is *unknown* until its first good
 //! answer, *fresh* after one, and *stale* while what has come since was not good: a file that is

@@ -1,4 +1,4 @@
-//! Every way a proxied request can end: its name, whose fault it is, what the client was told.
+//! Every way a request can end: its name, whose fault it is, the status that the client gets.
 //!
 //! The counterpart of HAProxy's termination states. Each request ends in exactly one of these;
 //! each has a counter, and its name stands in the access log line.

@@ -1,4 +1,4 @@
-//! What must be counted exactly, shared by all workers and kept across plans.
+//! Counters that must be exact, shared by all workers and kept across plans.
 //!
 //! A reload or a health change builds a new [`Plan`](crate::decide::plan::Plan) on the same states,
 //! so it resets no in-flight count, no rate budget, no latency average and no round-robin position.

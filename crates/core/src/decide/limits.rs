@@ -1,4 +1,4 @@
-//! What a group or a server may be given now, and what of that is taken.
+//! The current limits of a group or a server, and what of them is used.
 
 use crate::{
     decide::{

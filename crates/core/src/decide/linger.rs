@@ -1,4 +1,4 @@
-//! How much of what a client still sends is read and thrown away once it has its response.
+//! How much of a request is still read and discarded after its response.
 //!
 //! A client may be told something before it has sent all of its request: 403, 413, 429, a redirect.
 //! Many read that only when they have sent everything, and a reset that comes while they send takes

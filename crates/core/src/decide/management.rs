@@ -1,5 +1,5 @@
-//! What the [`manager`](crate::decide::manager) knows of the servers it manages, and when it looks
-//! again.
+//! The servers of the policy `managed`: what their [`manager`](crate::decide::manager) measures,
+//! and when.
 //!
 //! Servers of services with the policy `managed` are looked at every interval; a look that changes
 //! their weights by more than the sensitivity asks for a plan.

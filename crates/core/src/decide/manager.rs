@@ -1,4 +1,5 @@
-//! Weights made from what servers have to do and how they answer, as IBM's manager makes them.
+//! Weights of the policy `managed`, from load and latency of servers, as IBM's manager computes
+//! them.
 //!
 //! Each measure is a cost of a server, divided by its weight in the file, so that a server of
 //! twice the weight may have twice as much of it. Counts have one added for a server of mean

@@ -1,4 +1,4 @@
-//! What is decided: which group and server a request goes to, who waits, what is sent again.
+//! Decisions: the group and the server of a request, waiting, retries.
 //!
 //! The slow half is the [`controller`], which publishes a [`plan`]; the fast half decides one
 //! request on the plan and the [`ledger`], and the [`request`] machine the whole way of it.

@@ -1,4 +1,4 @@
-//! What the controller publishes and every request is decided by: immutable, shared, lock-free.
+//! The plan that the controller publishes and every request is decided by: immutable, lock-free.
 //!
 //! A [`Plan`] holds, for each service, its groups in the order they are filled: those at or above
 //! their failover threshold by distance, then those below it. Whoever is down, drained or ejected

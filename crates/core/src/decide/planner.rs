@@ -1,4 +1,4 @@
-//! From what is configured and how the servers of a service do to its [`ServicePlan`]. Pure: no
+//! Makes a [`ServicePlan`] of the configuration and the state of the servers of a service. Pure: no
 //! state of its own.
 
 use alloc::{boxed::Box, sync::Arc, vec::Vec};

@@ -1,4 +1,4 @@
-//! The probe pool of Prequal: what a few servers have said of their load lately.
+//! The probe pool of Prequal: the latest load reports of a few servers.
 //!
 //! A probe is answered with the requests in flight at a server, from all edges, and with its
 //! latency at about that many. The pool keeps the last answers of up to 16 servers:

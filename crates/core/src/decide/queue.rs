@@ -1,4 +1,4 @@
-//! The wait queue of a service: who is first, who gives way when it is full, who asks and when.
+//! The wait queue of a service: its order, who is displaced when it is full, who tries again when.
 //!
 //! A higher class is always before a lower one; within a class it is first come, first served. A
 //! newcomer that finds no place takes that of a waiter of a lower class: of the lowest class there

@@ -1,4 +1,4 @@
-//! How long a server takes beside the others of its group, with as much to do.
+//! The latency of a server relative to the others of its group with as many requests in flight.
 //!
 //! The group keeps the median latency by the number of requests that were ahead of one, `L[n]`; no
 //! server is faster with more to do, so what is typical for `n` is the least of `L[n]`, `L[n + 1]`

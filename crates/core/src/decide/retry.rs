@@ -1,4 +1,4 @@
-//! A budget for retries, so that a failing service is not buried under its own repetitions.
+//! The retry budget of a service, so that retries do not overload a failing service.
 //!
 //! Two buckets: every request adds its share (20 %) to the first, which holds at most a hundred
 //! retries; a retry takes one out of it or, when it is empty, out of the rate budget `min_rate`

@@ -1,4 +1,4 @@
-//! `Retry-After`: when whoever is refused may come back.
+//! `Retry-After` of a refused request.
 //!
 //! What waits leaves the queue at the rate at which requests end, `mu`, as it is measured: places
 //! over the time a permit is held, or the `max_rate` of groups or servers where that is less. With

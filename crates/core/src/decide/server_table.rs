@@ -1,4 +1,4 @@
-//! Every server, with the state of its checks and its errors, by service and group.
+//! The table of all servers, with the state of their checks and errors, by service and group.
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::net::SocketAddr;

@@ -1,5 +1,5 @@
-//! The plans of all services, most of which one [`Plan`](crate::decide::plan::Plan) has in common
-//! with the one before.
+//! The plans of all services. Consecutive [`Plan`](crate::decide::plan::Plan)s share those that did
+//! not change.
 //!
 //! They are kept in pages, so that a plan in which one service is another copies that page and the
 //! list of pages: of 10,000 services about 200 pointers, not 10,000.

@@ -1,4 +1,4 @@
-//! What a response of an object store means that is not an object.
+//! The meaning of a response of an object store that is not an object.
 //!
 //! Stores tell in XML what is wrong, in an element `Code` (S3 API reference, "Error responses";
 //! Azure Storage, "Status and error codes").

@@ -1,4 +1,4 @@
-//! The access log: where its lines go, how they are written, which there are.
+//! The access log: its destination, its format, and which requests it has.
 
 use alloc::{string::String, vec::Vec};
 use core::{fmt, net::SocketAddr};

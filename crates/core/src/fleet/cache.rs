@@ -1,4 +1,4 @@
-//! What the cache of an edge may hold.
+//! Limits of the cache of an edge.
 
 use alloc::string::String;
 

@@ -1,4 +1,4 @@
-//! What a group or a server may be given.
+//! The configured limits of a group or a server.
 
 use crate::units::{Rate, Ratio};
 

@@ -1,4 +1,4 @@
-//! Groups whose servers are found out rather than written.
+//! Groups whose servers are discovered.
 
 use alloc::string::String;
 use core::{

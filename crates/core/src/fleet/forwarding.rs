@@ -1,4 +1,4 @@
-//! Packet forwarding beside the proxy: which packets, by what, and where.
+//! Packet forwarding: method, addresses and limits of its tables.
 
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
 use core::{

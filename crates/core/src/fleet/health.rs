@@ -1,4 +1,4 @@
-//! How it is found out whether servers can be given requests.
+//! Health checks of a service.
 
 use alloc::string::String;
 

@@ -1,4 +1,4 @@
-//! Versions of HTTP, and what clients may do with the second.
+//! Versions of HTTP, and limits of HTTP/2 connections.
 
 use crate::units::{Bytes, Rate};
 

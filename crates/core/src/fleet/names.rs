@@ -1,4 +1,4 @@
-//! Which service a TLS connection is for, by the server name its client asks for.
+//! Services by server name (SNI), for `tls-passthrough`.
 //!
 //! An exact name goes before a wildcard, a longer wildcard before a shorter one. `*.example.com`
 //! stands for every name below `example.com`, at any depth, and not for `example.com` itself.

@@ -1,4 +1,4 @@
-//! Pages that clients get instead of a line of text, where something has failed or in maintenance.
+//! Error pages and maintenance pages.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::net::IpAddr;

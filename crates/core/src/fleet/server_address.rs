@@ -1,4 +1,4 @@
-//! Where servers are: at an IP address and a port, or at a Unix socket of this machine.
+//! The address of a server: IP address and port, or a Unix socket.
 //!
 //! A server is known everywhere by a [`SocketAddr`], which is compared, copied and put into tables.
 //! A Unix socket has one, too: in the prefix that discards whatever is sent there (`100::/64`, RFC

@@ -1,4 +1,4 @@
-//! Balancers that stand by for each other.
+//! Standby balancers of packet forwarding.
 
 use alloc::{string::String, vec::Vec};
 use core::net::SocketAddr;

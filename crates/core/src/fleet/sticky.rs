@@ -1,4 +1,4 @@
-//! Sessions that stay with a server, and how much requests matter.
+//! Session persistence, and priority classes.
 
 use alloc::string::String;
 use core::fmt;

@@ -1,5 +1,5 @@
-//! What takes the place of a server where its responses are objects: files of this machine, or a
-//! bucket of an object store.
+//! Stores that answer instead of servers: a directory of this machine, or a bucket of an object
+//! store.
 
 use alloc::{
     string::{String, ToString as _},

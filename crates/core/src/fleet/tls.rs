@@ -1,4 +1,4 @@
-//! TLS as the file says it: certificates, versions, what is asked of the other side.
+//! TLS settings towards clients and servers.
 //!
 //! Paths stand for PEM files; the proxy reads them, and refuses a file that it cannot use as a
 //! whole.

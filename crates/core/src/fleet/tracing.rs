@@ -1,4 +1,4 @@
-//! Tracing: where spans go, and which requests have some.
+//! Tracing: the collector of spans, and the share of requests that is sampled.
 
 use alloc::string::String;
 

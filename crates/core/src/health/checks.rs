@@ -1,4 +1,4 @@
-//! Whether a server is healthy, by its checks alone.
+//! The health of a server by its checks alone: `rise`, `fall`.
 //!
 //! ```text
 //!             passed                    failed, `fall` in a row

@@ -1,4 +1,4 @@
-//! Servers that are given nothing more: until when what is under way with them may go on.
+//! Draining servers: the deadline of what is still in flight with them.
 //!
 //! A server *stays* while the fleet has it with a weight and its group with a scaler above zero.
 //! Otherwise it *drains*: it is given nothing, what is under way goes on, and connections that are

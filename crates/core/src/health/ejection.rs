@@ -1,4 +1,4 @@
-//! Passive ejection: real requests fail, the server is taken out for a while.
+//! Outlier ejection (passive): a server whose requests fail is ejected for some time.
 //!
 //! ```text
 //! In --errors in a row--> Out until now + time * 2^n --time over, no doubt--> In, on trial

@@ -1,4 +1,4 @@
-//! Which servers are up: by checks, by how they answer, by whether they answer at all.
+//! Which servers may take traffic: by checks, by failures, by silence.
 
 pub mod advisor;
 pub mod checks;

@@ -1,4 +1,4 @@
-//! Which server of a group answers with more 5xx than the others at the same time, beyond chance.
+//! Finds the server of a group that answers with more 5xx than the others, beyond chance.
 //!
 //! Of each server its responses are counted, and those that were 5xx. A server is an outlier where,
 //! over any of the spans that are remembered, its share exceeds that of the others by more than

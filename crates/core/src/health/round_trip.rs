@@ -1,4 +1,4 @@
-//! How far a server is: the least of the round trips that its last checks measured.
+//! The distance of a server: the least of the round trips that its last checks measured.
 //!
 //! What happens to a packet on its way only ever adds to its time: a queue, a busy host, a SYN that
 //! is lost and sent again a second later. So the least of a few measurements says how long the way

@@ -1,5 +1,5 @@
-//! Checks that the edges of a region share: each server is checked by one of them, and by a second
-//! before it is given up for all.
+//! Health checks that the edges of a region divide: one edge checks a server, a second one confirms
+//! that it is down.
 //!
 //! Who checks is drawn by rendezvous hashing (Thaler and Ravishankar, 1998) over the edges that are
 //! there, so that nobody has to tell, and an edge that comes or goes moves its own servers alone.

@@ -1,4 +1,4 @@
-//! A server that hangs: it takes requests and answers none.
+//! Detects a server that hangs: it takes requests and answers none.
 //!
 //! Checks find that out after seconds. The requests themselves know earlier: one that has waited
 //! for `P = max(floor, 10 * mean latency, 2 * longest latency of late)`, while its server answered

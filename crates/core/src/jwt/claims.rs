@@ -1,4 +1,4 @@
-//! What a token says of its bearer.
+//! The claims of a token.
 
 use alloc::{string::String, vec::Vec};
 

@@ -1,4 +1,4 @@
-//! JSON Web Tokens (RFC 7519): which bearers are let in, and what the others are told.
+//! JSON Web Tokens (RFC 7519): which are accepted, and the response to all others.
 //!
 //! ```text
 //! token --signature, by a key that fits--> times, issuer, audience --> required claims --> in

@@ -1,4 +1,4 @@
-//! What a rule does with a request.
+//! The action of a rule.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 

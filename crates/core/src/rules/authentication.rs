@@ -1,4 +1,4 @@
-//! How somebody who asks shows who it is.
+//! The kinds of authentication of a rule: basic, JWT, forward.
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 

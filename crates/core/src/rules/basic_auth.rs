@@ -1,4 +1,4 @@
-//! Basic authentication (RFC 7617): who may ask, and what others are told.
+//! Basic authentication (RFC 7617): the users of a rule, and the response to all others.
 //!
 //! Passwords are kept as hashes that are slow to compute. What is computed is said here - which
 //! hash, for whom - and done elsewhere. For a name that nobody has a hash is computed as well, so

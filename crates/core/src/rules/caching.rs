@@ -1,5 +1,4 @@
-//! Caching: by what responses to the requests of a rule are told apart, and when a stale one is
-//! served.
+//! The cache of a rule: the key of responses, and when a stale one is served.
 //!
 //! What may be stored and for how long is for the response to say ([`crate::cache`]); here is what
 //! an operator adds to that.

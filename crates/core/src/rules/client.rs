@@ -1,4 +1,4 @@
-//! Whose request it is: the address of a client behind proxies that are trusted.
+//! The client's address behind trusted proxies.
 //!
 //! Each proxy on the way appends the address it was reached from, to `X-Forwarded-For` or to
 //! `Forwarded` (RFC 7239). What the last one appended is trusted if that one is trusted, what the

@@ -1,4 +1,4 @@
-//! How many connections each client has, so that none has more than its share of a listener's.
+//! Connections by client, for `max_connections_per_client`.
 //!
 //! A client is known for as long as it has a connection: the table is never longer than there are
 //! connections.

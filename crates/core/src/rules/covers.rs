@@ -1,5 +1,5 @@
-//! Whether one condition holds wherever another does. A yes is certain, a no is not: what regular
-//! expressions have in common is not worked out.
+//! Whether one condition holds wherever another does. A yes is certain, a no is not: regular
+//! expressions are not compared.
 
 use super::{Conditions, Field, Host, Networks, Path, Text, pattern::is_under};
 

@@ -1,4 +1,4 @@
-//! Headers that a proxy alone writes.
+//! Headers of framing and of the connection, which only the proxy writes.
 
 /// Whether a header says where a message ends, or is about its connection (RFC 9110, 7.6.1): no
 /// route changes it, and no response of an authentication service gives it to servers.

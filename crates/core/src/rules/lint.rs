@@ -1,4 +1,4 @@
-//! Finds rules that can never decide, because one that is asked earlier matches all they match.
+//! Finds rules that never match, since an earlier rule matches all their requests.
 //!
 //! What is told is certain. Not everything is told: rules that only several others together leave
 //! nothing to, expressions that match no more than a different one, and in a long table rules that

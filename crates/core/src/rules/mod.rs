@@ -1,4 +1,4 @@
-//! Content rules: what is done with a request, by what is in it.
+//! Content rules: the action and the changes of a request, by its host, path, headers and client.
 //!
 //! A [`Rule`] has [`Conditions`], all of which must hold, and says what to do then. The first rule
 //! that matches decides: the highest [`Rule::priority`] first, equal ones in the order of the file.

@@ -1,4 +1,4 @@
-//! Many networks at once, as lists of allowed and denied clients have them.
+//! A set of many networks, for lists of allowed and denied clients.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::{cmp::Ordering, net::IpAddr};

@@ -1,4 +1,4 @@
-//! The one form in which rules see a host or a path, however it was written.
+//! The normal form of hosts and paths, in which rules compare them.
 //!
 //! A rule that denies `/admin` must also deny `/%61dmin`, `//admin` and `/x/../admin`, because the
 //! server behind may read all of them as the same. So percent-encoding is undone (once, `%2F` too),

@@ -1,4 +1,4 @@
-//! Redirects, and who is led elsewhere by them.
+//! Redirects, and the requests for which they are none, since they would lead to the same URL.
 
 use alloc::{string::String, vec::Vec};
 

@@ -1,4 +1,4 @@
-//! The rules of a listener, compiled so that few of them are looked at for a request.
+//! The rules of a listener, compiled, so that a request is compared with few of them.
 //!
 //! A rule is entered under each of its hosts and there under each of its paths. What is found on
 //! the way from the root of the tree to the request's path are lists in the order of priority; in

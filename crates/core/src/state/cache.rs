@@ -1,4 +1,4 @@
-//! What the cache of an edge holds, and what is to be taken out of it.
+//! Contents of the cache of an edge, and purges.
 
 use alloc::{format, string::String, vec::Vec};
 

@@ -1,4 +1,4 @@
-//! What an edge knows of the others that share its store.
+//! The cluster as an edge sees it.
 
 use alloc::{collections::BTreeMap, format, string::String, vec::Vec};
 

@@ -1,4 +1,4 @@
-//! What is counted of a service, each stated once: its name in the API, its metric, its meaning.
+//! The counters of a service: each with its name in the API, its metric and its meaning.
 //!
 //! The proxy counts in an array of these; the API, the metrics, `docs/openapi.json` and the table
 //! of `docs/operation.md` are made of this list.

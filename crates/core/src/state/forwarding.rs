@@ -1,4 +1,4 @@
-//! What packet forwarding does, as plain data.
+//! Counters of packet forwarding, as plain data.
 
 use alloc::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! What the client connections of a listener do, as plain data.
+//! Client connections of a listener, as plain data.
 
 use alloc::{
     collections::BTreeMap,

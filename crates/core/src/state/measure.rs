@@ -1,4 +1,4 @@
-//! Rates: what two states differ by, over the time between them.
+//! Rates: the difference of two states, divided by the time between them.
 //!
 //! `rate = (count now - count before) / seconds`. A count that is less than before began anew (its
 //! server left and came back) and is taken as it stands. A quantile is found by its rank in the

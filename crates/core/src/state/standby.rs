@@ -1,4 +1,4 @@
-//! What a balancer and those that stand by for it tell each other.
+//! Replication between active and standby balancer, as plain data.
 
 use alloc::{string::String, vec::Vec};
 

@@ -1,4 +1,4 @@
-//! What a service does, in words: where its traffic goes, why, and how far it is from the line.
+//! The sentence about a service: where its traffic goes, why, and how far it is from its load line.
 
 use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 

@@ -1,4 +1,4 @@
-//! What is due when: each thing once, the earliest first.
+//! A queue of timers: each key once, the earliest first.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 

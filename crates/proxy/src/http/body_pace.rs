@@ -1,4 +1,4 @@
-//! How long a client may still take over the body of its request.
+//! The time that a client still has for the body of its request (`body_rate`).
 //!
 //! The rule is that of Apache's `mod_reqtimeout`: a body may take `head + bytes / body_rate`, so
 //! that whoever sends a byte a second is cut although each byte restarts `idle`. Counted is only

@@ -1,5 +1,5 @@
-//! What moves a request machine: the plan in force, the wait queue of its service, and whoever
-//! hears what it reports.
+//! Drives a request machine: gives it the plan in force, waits in the queue for it, and passes on
+//! what it reports.
 
 use std::{future::poll_fn, net::SocketAddr, sync::Arc};
 

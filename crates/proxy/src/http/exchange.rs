@@ -1,5 +1,5 @@
-//! One request: what its machine ([`loadline_core::decide::request`]) says is done, and what comes
-//! of it is told and recorded.
+//! One request from its head to its end: carries out the actions of its machine
+//! ([`loadline_core::decide::request`]), and records the result.
 
 mod cached;
 mod coded;

@@ -1,4 +1,4 @@
-//! How one attempt of a request failed, and what its client may still be told.
+//! The failure of one attempt, and which response the client may still get.
 
 use loadline_core::decide::{
     reason::Reason,

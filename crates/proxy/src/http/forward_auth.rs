@@ -1,4 +1,4 @@
-//! Forward authentication: asks a service who may come in.
+//! Forward authentication: asks a service whether a request may pass.
 //!
 //! What asks is an exchange like any other, with its permit, its queue and its retries; its client
 //! is memory. Whoever waits for it drops it when it leaves.

@@ -1,4 +1,4 @@
-//! How many proxies an OPTIONS or a TRACE may still pass (RFC 9110, 7.6.2).
+//! `Max-Forwards` of OPTIONS and TRACE (RFC 9110, 7.6.2).
 
 use loadline_core::rules::{HeaderEdits, Template};
 use loadline_http1::{Known, Method, RequestHead};

@@ -1,4 +1,4 @@
-//! Copies of requests for a service whose responses nobody waits for.
+//! Mirroring: copies of requests to another service, whose responses are discarded.
 //!
 //! States of a copy: *begun* (the head is there, and the body is copied as it passes), *sent* (an
 //! exchange of its own, with [`Socket::NOBODY`] for a client). The request it was made of goes on

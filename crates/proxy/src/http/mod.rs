@@ -1,4 +1,4 @@
-//! One client connection that speaks HTTP, and each of its requests from head to end.
+//! HTTP: client connections, and each of their requests from head to end.
 //!
 //! | | |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Passwords of basic authentication, checked away from the workers: a check is slow by design.
+//! Checks passwords of basic authentication on threads of their own: a check is slow by design.
 //!
 //! ```text
 //! request --known lately? yes--> goes on              (one hash of SHA-256, on the worker)

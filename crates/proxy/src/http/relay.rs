@@ -1,4 +1,4 @@
-//! One direction of a body: from a peer, past its reader, to the other peer.
+//! Relays a body in one direction: from a peer, through its body reader, to the other peer.
 //!
 //! Backpressure is that nothing is read while something is waiting to be written. A buffer is held
 //! only while bytes are in it. The two directions of an exchange, and of a tunnel, are polled by

@@ -1,4 +1,4 @@
-//! A response that a rule gives, without a server being asked.
+//! The response of a rule, without a server: a redirect, a fixed response, a denial.
 
 use loadline_core::{
     decide::{ending::Ending, reason::Reason},

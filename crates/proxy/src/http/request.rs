@@ -1,4 +1,5 @@
-//! A request as the exchange needs it: what to send, what is still to come, and what was asked.
+//! A request as the exchange needs it: the head to send, the body to come, what the client asked
+//! for.
 //!
 //! Everything is taken from the head at once, so that neither the head's table nor the client's
 //! bytes are kept while a server thinks.

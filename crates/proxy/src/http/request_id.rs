@@ -1,4 +1,4 @@
-//! The id of a request: what logs and servers know it by.
+//! The id of a request, in logs and for servers.
 
 use std::cell::OnceCell;
 

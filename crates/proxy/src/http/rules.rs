@@ -1,4 +1,4 @@
-//! What the rules of a listener make of a request: who answers it, and what is changed on the way.
+//! Applies the rules of a listener to a request: the action, and changes of the request.
 //!
 //! Everything is decided while the head is at hand. A request that a rule answers goes through its
 //! exchange like any other, so that it is counted and logged, but never to a server.

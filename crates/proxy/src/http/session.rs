@@ -1,4 +1,4 @@
-//! One client connection: reads requests one after another and has each answered.
+//! One client connection: reads requests one after another, and answers each.
 //!
 //! A connection that waits for its next request holds its socket, the lines about its client and
 //! nothing else: no buffer, no parser, no plan. States: *idle* (nothing of a request has come;

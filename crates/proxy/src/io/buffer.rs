@@ -1,4 +1,4 @@
-//! Memory for bytes on their way, borrowed by a connection only while it has some.
+//! Buffers, which a connection borrows only while it has bytes to hold.
 //!
 //! An idle connection owns no buffer. The lists are last in, first out, so that at any load the
 //! few buffers in use are the ones in the processor's cache. They are zeroed when made and never

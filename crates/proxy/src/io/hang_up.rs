@@ -1,4 +1,4 @@
-//! Tells when a connection breaks from which nothing more is read.
+//! Notices that a connection breaks while nothing is read from it.
 //!
 //! A peer that has closed its side, as it may, leaves a socket that is readable for ever: whether
 //! the peer is still there shows when something is written, or by the kernel's word that the

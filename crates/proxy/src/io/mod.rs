@@ -1,4 +1,4 @@
-//! Bytes: where they come from, where they go, and where they are meanwhile.
+//! Bytes: sockets, buffers, pipes.
 //!
 //! | | |
 //! |---|---|

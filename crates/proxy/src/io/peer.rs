@@ -1,4 +1,4 @@
-//! One end of an exchange: its socket, and the bytes it sent that nobody has used yet.
+//! One end of an exchange: its socket, and the bytes that were received and not used yet.
 
 use std::{
     future::poll_fn,

@@ -1,4 +1,4 @@
-//! Where client connections come in.
+//! Binds the sockets of listeners and accepts client connections.
 //!
 //! Every worker has a socket of its own on each address (SO_REUSEPORT): the kernel shares
 //! connections out by their addresses, and no worker wakes for another's. TCP_DEFER_ACCEPT lets a

@@ -1,4 +1,4 @@
-//! The most that clients can make a proxy hold at a time, as its configuration limits it.
+//! Upper bounds of client connections, and of their memory, by the limits of the configuration.
 //!
 //! All of it is an upper bound: memory is taken when bytes come and given back when they have
 //! gone, so that a proxy in use holds far less.

@@ -1,4 +1,4 @@
-//! How many connections each client of a listener has, and what one gets that has too many.
+//! Connections by client address, and the response to a client with too many of them.
 //!
 //! The count is that of all workers. A connection that is one too many is closed as it comes: with
 //! 429 where the request is there to be read in clear, which takes no time; otherwise without a

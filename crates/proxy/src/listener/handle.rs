@@ -1,4 +1,4 @@
-//! A listener as all workers see it: which one of the file it is, its connections, and its end.
+//! A listener as all workers share it: its identity in the file, its connections, and its end.
 //!
 //! States: *open*; *closing* since a reload took the listener out (no further connections; those
 //! there are have one more request answered, or go on as they are, until a deadline); *cut* (what

@@ -1,4 +1,4 @@
-//! Listening sockets that were open before the process began.
+//! Listening sockets from a process manager, or from the process before an upgrade.
 //!
 //! They come from a process manager (systemd's socket activation) or from the process that this
 //! one follows. Because they are the same sockets, the connections that wait in them are not lost,

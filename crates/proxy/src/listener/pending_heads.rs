@@ -1,4 +1,4 @@
-//! Connections whose client has yet to send its first head, or the rest of one, by listener.
+//! Connections that have not sent their first or next header in full, by listener.
 //!
 //! A client that sends a byte a second holds a connection for as long as `head` allows, and opens
 //! another when it is cut: where a thousand of them fill a listener, a limit of time alone only

@@ -1,4 +1,4 @@
-//! The PROXY header in front of a connection, read off so that nobody behind has to know of it.
+//! Reads the PROXY header in front of a connection, before TLS and HTTP.
 //!
 //! The bytes are looked at before they are taken: what follows the header stays in the kernel, and
 //! the connection is handed on as if it had just been accepted from the client the header names.

@@ -1,4 +1,4 @@
-//! The header of the PROXY protocol: whose connection this is, said before anything else.
+//! The header of the PROXY protocol: parsed and written.
 //!
 //! Versions 1, a line of text, and 2, a binary header, as in HAProxy's `proxy-protocol.txt`
 //! (revision of 2020/03/05). Reading is strict: a header is never guessed, and what the document

@@ -1,4 +1,4 @@
-//! Every listener of the process: its sockets, who takes them in, and how a reload changes them.
+//! All listeners of the process: their sockets, which worker accepts from them, reloads.
 //!
 //! ```text
 //! listeners of a file --prepare--> Change (bound, silent) --commit--> sockets to the workers

@@ -1,4 +1,4 @@
-//! A second hold on a running proxy, for whoever watches or changes it from another thread.
+//! A handle to a running proxy, for threads that observe or change it.
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 

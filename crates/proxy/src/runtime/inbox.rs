@@ -1,5 +1,5 @@
-//! Where inputs wait for the thread of the controller: a queue that is bounded by the number of
-//! servers ([`Inputs`]), so that no flood of failures makes it grow.
+//! The queue of inputs for the controller's thread, bounded by the number of servers ([`Inputs`]),
+//! so that no flood of failures makes it grow.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

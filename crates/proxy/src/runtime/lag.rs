@@ -1,4 +1,4 @@
-//! How long events wait until a worker hears of them: the lag of its event loop.
+//! The lag of a worker's event loop: the time from an event to its handling.
 
 use std::{cell::Cell, rc::Rc, time};
 

@@ -1,4 +1,4 @@
-//! What the workers share: the plan, the queues, and where counts and inputs go.
+//! What the workers share: the plan, the wait queues, counters, the inbox of the controller.
 
 use std::{
     collections::BTreeMap,

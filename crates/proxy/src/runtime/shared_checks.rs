@@ -1,4 +1,4 @@
-//! Checks that other edges make in place of this one.
+//! Health checks that another edge of the region makes for this one.
 
 use std::{fmt::Debug, net::SocketAddr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What a running proxy does, told part by part: whoever asks holds no more of it than he needs.
+//! The state of a running proxy, read in parts, so that a reader never holds all of it at once.
 
 use std::{
     net::SocketAddr,

@@ -1,4 +1,4 @@
-//! Deadlines without a timer for each request.
+//! Deadlines of many connections, without a timer of the runtime for each request.
 //!
 //! Every connection owns one slot: its deadline, and how to wake its task. Arming a deadline is a
 //! store into an array; a sweep over the array every [`TICK`] finds what has passed, so a deadline

@@ -1,4 +1,4 @@
-//! A worker's view of one plan: the plan, and what the worker needs beside it, looked up once.
+//! A worker's view of one plan: the plan, and what the worker derives from it once.
 //!
 //! A request keeps its view from its head to its end, so that indices into the plan stay true
 //! whatever is published meanwhile.

@@ -1,4 +1,4 @@
-//! Lets the connections that are ready read one after another, then write one after another.
+//! Yields to the other connections of the worker: all that are ready read, then all write.
 //!
 //! Reading and writing are different paths through a large part of the kernel. Taken in turns,
 //! each evicts the other from the processor's caches. Taken in batches, a request costs about 3 %

@@ -1,5 +1,5 @@
-//! Client connections of which nothing is understood: TCP and TLS that is passed through, and
-//! connections that were upgraded to another protocol.
+//! Client connections that are relayed unread: TCP, TLS that is passed through, and connections
+//! that were upgraded to another protocol.
 //!
 //! | | |
 //! |---|---|

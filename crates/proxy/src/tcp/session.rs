@@ -1,4 +1,4 @@
-//! One client connection whose bytes mean nothing here: to a server and back until both are done.
+//! One client connection that is relayed unread: to one server, until both sides have ended.
 //!
 //! A server is chosen by the same plan as for a request. The connection is one request in flight
 //! for as long as it lasts, and takes one from the rate. States: *greeting* (the handshake of TLS,

@@ -1,4 +1,4 @@
-//! Bytes both ways between two peers that mean nothing here.
+//! Relays bytes both ways between two peers, unread.
 //!
 //! Each direction ends on its own: the end of what one side sends is passed on to the other, which
 //! may go on sending. A tunnel is over when both directions are, or when one breaks; but a server

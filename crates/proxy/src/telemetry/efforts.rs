@@ -1,4 +1,4 @@
-//! How hard each worker's compressor may try, for whoever reads it.
+//! The current effort of compression of each worker, for metrics.
 
 use std::sync::{
     Arc, Mutex, PoisonError,

@@ -1,4 +1,4 @@
-//! Why requests failed: counted, failures of the server that failed last, and warned of.
+//! Counts failures by reason, keeps the last one of each server, and warns of them.
 //!
 //! A warning is one line for each server and reason at once, and then one a minute. Workers count
 //! on their own and tell the others once a second: what fails by the thousand takes no lock.

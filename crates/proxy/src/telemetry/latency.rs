@@ -1,4 +1,4 @@
-//! How long requests took, counted in bins: a histogram that one worker writes and anybody reads.
+//! A histogram of request durations: one worker writes it, any thread reads it.
 //!
 //! The bins are fixed, so that every worker, service and process has the same and they can be
 //! added up: six to a decade, from a tenth of a millisecond, which is less than any exchange over

@@ -1,4 +1,4 @@
-//! What is counted of client connections, by listener.
+//! Counters of client connections, by listener.
 //!
 //! Each worker counts in cells of its own, as for services. A connection holds a `Meter` in its
 //! socket, so bytes are counted where they meet the kernel, whatever protocol they belong to, TLS

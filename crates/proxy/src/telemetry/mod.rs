@@ -1,4 +1,4 @@
-//! What operators are told: counters, latency, access log, spans, reasons of failures.
+//! Telemetry: counters, latency, access log, spans, reasons of failures.
 //!
 //! | | |
 //! |---|---|

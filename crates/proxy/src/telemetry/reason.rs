@@ -1,4 +1,4 @@
-//! From the errors of kernel, TLS, HTTP/1 and HTTP/2 to reasons.
+//! Maps errors of the kernel, TLS, HTTP/1 and HTTP/2 to reasons.
 
 use std::io;
 

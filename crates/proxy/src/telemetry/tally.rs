@@ -1,4 +1,4 @@
-//! Counters: how requests ended by service, and where the counters of all workers are added up.
+//! Counters of endings by service, and their sums over all workers.
 //!
 //! Each worker counts in cells of its own, which it alone writes: a relaxed load, an addition and
 //! a relaxed store, no locked instruction. Whoever wants the figures adds the workers up.

@@ -1,4 +1,4 @@
-//! What TLS has told of a client: the name it asked for, what both agreed on, who it proved to be.
+//! What TLS tells of a client: server name, version and cipher suite, certificate.
 
 use std::{borrow::Cow, fmt::Write as _};
 

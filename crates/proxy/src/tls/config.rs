@@ -1,4 +1,4 @@
-//! From files to the configurations that TLS connections are made with.
+//! Makes TLS configurations of certificate and key files.
 //!
 //! One configuration serves all workers: session tickets that one core issued are good on every
 //! other. Tickets are sealed with keys that rustls changes every six hours.

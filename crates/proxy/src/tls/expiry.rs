@@ -1,4 +1,4 @@
-//! Sessions of clients that have shown certificates: they end with these.
+//! Ends TLS sessions of clients when the certificates expire that these have shown.
 //!
 //! rustls verifies a certificate when a session begins, and resumes the session with what it was
 //! then. Here a session whose certificate has expired since is not found, so that the client is

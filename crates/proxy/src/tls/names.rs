@@ -1,4 +1,4 @@
-//! Which certificate a client is shown: that of the name it asks for.
+//! Selects the certificate of a listener by the server name (SNI).
 //!
 //! A certificate that was issued for the name goes before those of files, and an exact name before
 //! a wildcard, which stands for one label (RFC 9525, section 6.3). Whoever asks for no name, or for

@@ -1,4 +1,4 @@
-//! How long an OCSP response can be believed.
+//! The validity of an OCSP response.
 
 use x509_parser::{
     asn1_rs::{Any, Class, Tag},

@@ -1,4 +1,4 @@
-//! Telling a certificate of a server that vouches for itself apart.
+//! Recognizes a self-signed certificate of a server.
 
 use std::sync::Arc;
 

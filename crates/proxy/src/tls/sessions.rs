@@ -1,4 +1,4 @@
-//! Which TLS sessions of clients outlast a reload.
+//! Selects the TLS sessions of clients that outlast a reload.
 
 use std::{fs, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! TLS over a socket, seen from above as the socket itself.
+//! TLS over a socket, with the interface of a socket.
 //!
 //! rustls keeps the state and does no I/O. Reading pulls records from the socket until one has
 //! payload; writing seals what it is given and returns only when all of it is with the kernel, so

@@ -1,4 +1,4 @@
-//! How long certificates last.
+//! The validity of certificates.
 
 use loadline_core::state::Certificate;
 use rustls::pki_types::CertificateDer;

@@ -1,4 +1,4 @@
-//! A connection to a server that stands before anything of the client's is sent.
+//! Opens a connection to a server in full, before any byte of the client is sent over it.
 //!
 //! An exchange of HTTP writes at once and lets the kernel wait. Where bytes mean nothing nobody can
 //! tell later whether a server has acted on them, so the connection is waited for: until it stands,

@@ -1,4 +1,4 @@
-//! Connections to servers between two messages, kept for the next one.
+//! Idle connections to servers, kept for the next request.
 //!
 //! A worker keeps its own: that takes no lock, and to a server nearby another connection is open in
 //! no time. To a far one a handshake takes a round trip, and the slow start behind it several, so

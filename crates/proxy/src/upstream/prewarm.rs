@@ -1,4 +1,4 @@
-//! Connections to servers that stand before the first request needs them.
+//! Prewarming: connections to servers that are open before the first request needs them.
 //!
 //! A handshake with a server costs a round trip, with TLS two or three: nothing beside, and the
 //! most of what a user waits for where the server is far away. So each worker keeps `prewarm`

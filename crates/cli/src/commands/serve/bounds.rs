@@ -1,4 +1,5 @@
-//! Says at the start what clients can make the process hold, and whether it has descriptors for it.
+//! Prints at the start how many clients there can be and what memory they take, and checks
+//! descriptors.
 
 use loadline_core::fleet::Fleet;
 use loadline_proxy::listener::bounds::Bounds;

@@ -1,4 +1,4 @@
-//! The socket where upgrades are asked for.
+//! The control socket, for `loadline upgrade`.
 
 use std::{os::unix::net::UnixListener, path::Path, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What the file says that holds from the start of the process to its end.
+//! Settings that are fixed from the start of the process to its end.
 
 use loadline_control::{Process, admin::Settings, cluster};
 use loadline_core::fleet::Fleet;

@@ -1,4 +1,4 @@
-//! What one process passes on to the next that runs on the same sockets.
+//! What a process passes to its successor in an upgrade.
 //!
 //! The running process starts its successor and lets it inherit the descriptors of its sockets; a
 //! description of them is in a file without a name, whose number an environment variable tells. The

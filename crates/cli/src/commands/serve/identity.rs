@@ -1,4 +1,4 @@
-//! As whom the process goes on once it holds what only root may have.
+//! Changes to `edge.user` and `edge.group` once everything that needs root is open.
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,4 @@
-//! Tells systemd how it goes (sd_notify(3)), where it wants to know.
+//! Reports the state of the process to systemd (sd_notify(3)).
 
 use std::os::{
     linux::net::SocketAddrExt as _,

@@ -1,4 +1,4 @@
-//! The file that tells the id of the process.
+//! The file with the process id.
 
 use std::{
     fs::{self, Permissions},

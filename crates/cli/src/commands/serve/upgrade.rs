@@ -1,4 +1,4 @@
-//! An upgrade that was asked for, by a signal or at the control socket.
+//! An upgrade: by SIGUSR2 or at the control socket.
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! Inputs that the controller has not heard yet: a queue bounded by the number of their topics.
+//! Pending inputs of the controller: a queue bounded by the number of their topics.
 //!
 //! There is one of each kind for each server at most, and one configuration, so that
 //! `len <= 3 + 6 * servers + groups` however fast inputs come and however late the controller hears

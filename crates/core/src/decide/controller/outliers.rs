@@ -1,4 +1,4 @@
-//! Servers that answer with more 5xx than the others of their group are taken out.
+//! Ejects servers that answer with more 5xx than the others of their group.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! Plans of the services that were touched, and of all others as they were.
+//! Publishes a plan: rebuilds the services that were touched, and keeps the others.
 
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 

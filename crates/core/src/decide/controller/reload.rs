@@ -1,4 +1,4 @@
-//! Another configuration comes into force: who is new, who stays, who leaves.
+//! A reload: which services, groups and servers are new, stay or leave.
 
 use alloc::{collections::BTreeMap, string::ToString, sync::Arc, vec::Vec};
 

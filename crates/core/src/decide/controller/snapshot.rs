@@ -1,4 +1,4 @@
-//! A controller that goes on from where another stands, for trying out what would happen.
+//! A copy of a controller, to try what would happen from its state on.
 
 use alloc::{collections::VecDeque, vec::Vec};
 

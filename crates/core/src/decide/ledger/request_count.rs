@@ -1,4 +1,4 @@
-//! A count of requests that never goes down for whoever reads it.
+//! A counter of requests that no reader ever sees go down.
 
 use core::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! What is counted of a server.
+//! The counters of one server.
 
 use alloc::sync::Arc;
 use core::{

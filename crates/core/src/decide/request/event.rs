@@ -1,4 +1,4 @@
-//! What can happen to a request, and what is to be done about it.
+//! The events and the actions of a request machine.
 
 use crate::{
     decide::{

@@ -1,4 +1,4 @@
-//! An attempt that failed, or that its server leaves without a response.
+//! A failed attempt, or one that its server leaves without a response: retried or not.
 
 use alloc::boxed::Box;
 use core::mem;

@@ -1,4 +1,4 @@
-//! A request for which there is no room now.
+//! A request that finds every group full.
 
 use crate::{
     decide::{

@@ -1,4 +1,4 @@
-//! One server, with the state of its checks and its errors.
+//! The entry of one server: the state of its checks and its errors.
 
 use alloc::{
     boxed::Box,

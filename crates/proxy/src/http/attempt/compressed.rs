@@ -1,4 +1,4 @@
-//! A response that is compressed on its way to the client.
+//! Sends a response compressed.
 
 use loadline_core::{
     compress::{Algorithm, Offer, Treatment},

@@ -1,4 +1,5 @@
-//! What goes before the body of a response to its client, and what is true after it.
+//! The head of a response on its way to the client: conditions, hidden headers, changes of rules,
+//! and the state of both connections after it.
 
 use loadline_core::{
     cache::{Condition, Fields, Response, is_for_the_cache, range_counts},

@@ -1,5 +1,4 @@
-//! The page that a bucket has for objects that are not there: asked for once in some seconds, by a
-//! request that was answered with a 404, and told with that status.
+//! The `error_page` of a bucket: fetched at most once in ten seconds, and sent with the status 404.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A response that goes to the cache and to whoever reads it there, instead of to a client.
+//! Receives a response into the cache instead of sending it to a client.
 
 use bytes::{Bytes, BytesMut};
 use loadline_core::{

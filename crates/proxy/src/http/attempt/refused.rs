@@ -1,5 +1,5 @@
-//! A response of a bucket that is no object: what the store says of it decides
-//! ([`loadline_core::decide::store_response`]), and the client gets a response of our own.
+//! A response of a bucket that is no object: its code decides
+//! ([`loadline_core::decide::store_response`]) which response the client gets from loadline.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The switch of a connection to another protocol.
+//! Switches a connection to another protocol (Upgrade, CONNECT).
 
 use std::{future::poll_fn, mem, task::Poll};
 

@@ -1,5 +1,4 @@
-//! What the cache does with a request: answers it, has it wait for a fetch, or lets it go on as
-//! one without a cache.
+//! The cache in an exchange: it answers, has the request wait for a fetch, or lets it pass.
 
 use std::{future::poll_fn, sync::Arc, task::Poll};
 

@@ -1,4 +1,4 @@
-//! A stored response for a client that accepts it compressed.
+//! Answers from the compressed form of a stored response.
 
 use bytes::Bytes;
 use loadline_core::{

@@ -1,4 +1,4 @@
-//! A request that is still on its way when the time for a drain is over.
+//! Cuts a request that is in flight at the end of a drain.
 
 use std::{future::poll_fn, mem, pin::pin, task::Poll};
 

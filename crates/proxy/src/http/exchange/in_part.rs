@@ -1,5 +1,5 @@
-//! A request for which a part of a response is stored, or whose own range servers are asked for
-//! since the whole cannot be stored.
+//! Answers from a stored part of a response, or sends the range of a request to servers because the
+//! whole cannot be stored.
 
 use std::sync::Arc;
 

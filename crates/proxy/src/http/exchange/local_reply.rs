@@ -1,4 +1,4 @@
-//! Responses of our own: to a request that has failed, and those of rules.
+//! Responses of loadline itself: to a failed request, and those of rules.
 
 use loadline_core::{
     decide::{

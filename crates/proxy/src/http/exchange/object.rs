@@ -1,5 +1,4 @@
-//! A request whose server is a store of objects: what that is asked instead of the request, or who
-//! responds for it.
+//! A request to a store: signed for a bucket, or answered from a file.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What has to be known of a request before anybody is asked.
+//! Authentication and ACME challenges: what an exchange waits for before a server is chosen.
 
 use std::{
     future::poll_fn,

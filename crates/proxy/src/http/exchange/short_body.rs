@@ -1,4 +1,4 @@
-//! A short body that comes behind its head.
+//! Reads a short body before a server is chosen, so that the request can be retried.
 //!
 //! Many clients write the two one after the other. A request can be sent again only if it is at
 //! hand whole, so what is missing is waited for, but not for long.

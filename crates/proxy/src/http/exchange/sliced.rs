@@ -1,5 +1,5 @@
-//! A body in slices on its way to a client: each is taken from memory, read from disk or fetched
-//! when the client comes to it, and the next one is begun meanwhile.
+//! Sends a body in slices: each is taken from memory, read from disk or fetched when the client
+//! comes to it, and the next one is begun meanwhile.
 //!
 //! All are of the content whose strong tag the first one has. Where a server sends a slice of
 //! other content, the response breaks off, and what is stored for the URL is forgotten.

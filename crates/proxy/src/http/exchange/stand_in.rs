@@ -1,6 +1,6 @@
-//! A request that passes the cache although something is stored for it, such as a `HEAD` for what
-//! is stale: where servers fail, or have no room for it, what is stored stands in for their
-//! response as it does for a `GET`.
+//! A request that bypasses the cache although something is stored for it, such as a `HEAD` for a
+//! stale response: if servers fail or have no room, the stored response is the answer, as it is for
+//! a `GET`.
 
 use std::sync::Arc;
 

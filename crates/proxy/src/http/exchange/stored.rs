@@ -1,4 +1,4 @@
-//! A response of the cache on its way to a client.
+//! Sends a stored response to a client.
 
 use std::{
     future::poll_fn,

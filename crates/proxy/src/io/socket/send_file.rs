@@ -1,4 +1,4 @@
-//! Bytes of a file in memory on their way to a client, without a copy.
+//! Sends bytes of a file in memory to a client without a copy.
 
 use std::{
     io,

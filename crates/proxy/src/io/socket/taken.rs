@@ -1,4 +1,4 @@
-//! A client of our own: takes what it is sent, and keeps it where it is waited for.
+//! A client inside the process, which collects what is sent to it.
 
 use std::{io, mem};
 

@@ -1,4 +1,4 @@
-//! A TCP connection, raw at first and watched from the first call on that would block.
+//! A TCP connection, which is registered with the runtime at the first call that would block.
 
 use std::{
     io::{self, IoSlice, Read, Write},

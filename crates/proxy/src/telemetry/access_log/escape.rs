@@ -1,4 +1,4 @@
-//! What clients send, made harmless: no line of a log can be ended or forged by it.
+//! Escapes what clients send, so that nobody can end or forge a line of the log.
 //!
 //! Everything written is printable ASCII. Between quotes of the text formats what is not becomes
 //! `\xNN`; in JSON it becomes `\uNNNN`, and what is not UTF-8 the replacement character.

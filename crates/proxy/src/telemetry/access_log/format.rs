@@ -1,4 +1,4 @@
-//! Lines as text, in one of three formats.
+//! Formats a line of the access log: `text`, `combined` or `json`.
 //!
 //! ```text
 //! text      2026-11-21T04:00:00.123Z 10.0.0.9:41234 GET "/a?b" HTTP/2.0 200 1324

@@ -1,4 +1,4 @@
-//! One line for each request, when switched on: what `format` says, to where `sink` writes.
+//! The access log: a line for each request. `format` writes it, `sink` takes it.
 //!
 //! Workers write into a buffer of their own and hand it over when it is full or a tick has passed.
 //! One thread takes the buffers and writes them. The channel between them is bounded: if the disk

@@ -1,4 +1,4 @@
-//! Where lines go: the standard output, a file, or a syslog collector.
+//! Destinations of the access log: standard output, a file, or a syslog collector.
 //!
 //! Used by the thread of the log alone, so it may wait. A collector is sent one datagram a line:
 //! over UDP (RFC 5426) in the format of RFC 5424, and over a Unix socket as syslog(3) writes it,

@@ -1,4 +1,4 @@
-//! Points in time as text. Lines of one second share theirs, which is written once.
+//! Timestamps as text. Lines of one second share theirs, which is formatted once.
 
 use std::io::Write as _;
 

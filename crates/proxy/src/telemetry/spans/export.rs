@@ -1,4 +1,4 @@
-//! Batches to the collector: OTLP over HTTP, in protobuf.
+//! Exports batches of spans to the collector: OTLP over HTTP, in protobuf.
 //!
 //! States: *collecting* (a tick at a time, so that batches are large and nobody is woken),
 //! *sending*, *waiting* (the collector is away or has no time: the batch is sent again, after a

@@ -1,4 +1,4 @@
-//! One request in its trace: its ids, the headers that carry them, what was asked and tried.
+//! The trace of one request: its ids, the headers that carry them, its attempts.
 //!
 //! What is needed for a span alone is only kept where the request is sampled. Of the request that
 //! is method, path, host and `User-Agent`: no query and no other header, for they hold secrets.
