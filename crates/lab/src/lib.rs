@@ -8,8 +8,8 @@
 //! | [`study`] | a study from its file to its verdicts |
 //! | [`Worker`] | a test server |
 //!
-//! A [`Worker`] is an HTTP server whose capacity is known exactly, so that a balancer in front of it
-//! can be judged: a number of virtual cores with a fixed service time and one queue, or a fixed
+//! A [`Worker`] is an HTTP server whose capacity is known exactly, so that a balancer in front of
+//! it can be judged: a number of virtual cores with a fixed service time and one queue, or a fixed
 //! wait without a limit. It works on after its client has gone, as real servers do.
 // unsafe: calls of the kernel for which no library has a safe function (`wan::kernel`).
 #![deny(unsafe_code)]

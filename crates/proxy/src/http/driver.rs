@@ -90,7 +90,7 @@ impl Driver {
 
     /// Waits for room until the request is sent or has failed; notes for how long, also where the
     /// wait is cut.
-    pub(crate) async fn settle(
+    pub(crate) async fn wait_for_room(
         &mut self,
         worker: &Worker,
         client: &mut Peer,
@@ -105,7 +105,7 @@ impl Driver {
                     Event::Room(self.route.service_context().queue.displace(self.class))
                 }
                 Action::Join { place, until } => {
-                    match self.wait(worker, client, place, until).await {
+                    match self.wait_in_queue(worker, client, place, until).await {
                         Ok(action) => return action,
                         Err(event) => event,
                     }
@@ -117,7 +117,7 @@ impl Driver {
     }
 
     /// Waits in the queue until there is room, or until something else happens.
-    async fn wait(
+    async fn wait_in_queue(
         &mut self,
         worker: &Worker,
         client: &mut Peer,
@@ -129,20 +129,24 @@ impl Driver {
         let queue = self.route.service_context().queue.clone();
         let waiter = queue.join(self.class, place);
         let until = worker.shared.clock.to_tokio(until);
-        let moved_up = tokio::select! {
+        let asked = tokio::select! {
             biased;
-            moved_up = self.move_up(worker, &waiter) => moved_up,
+            asked = self.ask_for_room(worker, &waiter) => asked,
             () = poll_fn(|cx| client.socket.poll_closed(cx)) => return Err(Event::ClientGone),
             () = sleep_until(until) => return Err(Event::Overdue),
         };
-        moved_up.map_err(|Displaced| {
+        asked.map_err(|Displaced| {
             self.route.service_context().cells.add(ServiceCounter::Displaced, 1);
             Event::Displaced
         })
     }
 
     /// Asks for room whenever it is to, until there is.
-    async fn move_up(&mut self, worker: &Worker, waiter: &Waiter<'_>) -> Result<Action, Displaced> {
+    async fn ask_for_room(
+        &mut self,
+        worker: &Worker,
+        waiter: &Waiter<'_>,
+    ) -> Result<Action, Displaced> {
         let clock = worker.shared.clock;
         loop {
             waiter.may_ask(clock).await?;

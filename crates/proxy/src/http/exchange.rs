@@ -217,7 +217,8 @@ impl<'a> Exchange<'a> {
             if let Action::Displace | Action::Join { .. } = action {
                 // In memory of its own: few requests wait, and all would have room for it.
                 let Self { driver, worker, client, record, .. } = self;
-                action = Box::pin(driver.settle(worker, client, &mut record.times, action)).await;
+                action =
+                    Box::pin(driver.wait_for_room(worker, client, &mut record.times, action)).await;
             }
             let (Action::Send, Some(place)) = (action, self.driver.place()) else {
                 self.note_unsent();
@@ -314,10 +315,10 @@ impl<'a> Exchange<'a> {
     /// turns out that the server had closed it. Where it fails, what is done next.
     async fn attempt(&mut self, place: &Place) -> Result<(Ending, Next), Action> {
         let settings = self.driver.route.settings();
-        let (is_shared, introduces) =
+        let (is_shared, proxy_version) =
             (settings.http_version == HttpVersion::Http2, settings.send_proxy);
         let store = self.driver.route.store(place).cloned();
-        let (mut takes_kept, mut may_renew) = (!is_shared && introduces.is_none(), true);
+        let (mut takes_kept, mut may_renew) = (!is_shared && proxy_version.is_none(), true);
         let mut then = None;
         // One place in the code, so that one place in memory, carries whichever it is.
         loop {
@@ -329,7 +330,7 @@ impl<'a> Exchange<'a> {
                 },
             };
             let known = (store.as_ref(), signed.as_ref());
-            let opened = match (self.known(known, place, &mut takes_kept), introduces) {
+            let opened = match (self.known(known, place, &mut takes_kept), proxy_version) {
                 (Some(connection), _) => Ok(connection),
                 (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),
                 (None, None) => self.open(place),
@@ -556,7 +557,7 @@ impl<'a> Exchange<'a> {
             version: self.client.socket.http_version(self.request.version),
             status: self.record.status,
             bytes: if self.client.socket.is_nobody() { 0 } else { self.record.bytes },
-            service: if self.request.is_nobodys { "-" } else { &settings.name },
+            service: if self.request.has_no_service { "-" } else { &settings.name },
             server: self.record.server.map(|(group, address)| (name(group), address)),
             ending,
             reason: reason.unwrap_or_default(),

@@ -69,7 +69,7 @@ pub(crate) struct Request {
     /// Index among the services of the plan.
     pub(crate) service: usize,
     /// Whether no service was asked for: `service` is used only to count it.
-    pub(crate) is_nobodys: bool,
+    pub(crate) has_no_service: bool,
     /// The response, where a rule gives it.
     pub(crate) reply: Option<Box<Reply>>,
     /// What is wrong with what came of it, where it is to be refused.
@@ -190,7 +190,7 @@ impl Request {
             authenticates_connection: head.authenticates_connection(),
             private: None,
             service: routed.service,
-            is_nobodys: routed.is_nobodys,
+            has_no_service: routed.has_no_service,
             asked_path: routed.asked_path(&view.services[routed.service], (head, bytes)),
             asked: asked(worker, (head, bytes), (from.scheme, &id, &routed.user)),
             reply: routed.reply,

@@ -43,7 +43,7 @@ pub(crate) struct Routed {
     /// Index among the services of the plan.
     pub(crate) service: usize,
     /// Whether no service was asked for: `service` is used only to count it.
-    pub(crate) is_nobodys: bool,
+    pub(crate) has_no_service: bool,
     /// The response, where no server is asked.
     pub(crate) reply: Option<Box<Reply>>,
     /// What has to be right before anything is done.
@@ -113,8 +113,8 @@ pub(crate) fn route(
     (head, bytes): (&RequestHead, &[u8]),
     (from, id): (From<'_>, &RequestId<'_>),
 ) -> Routed {
-    let (service, is_nobodys) = (listener_context.service, listener_context.routes_only);
-    let unruled = Routed { service, is_nobodys, ..Routed::default() };
+    let (service, has_no_service) = (listener_context.service, listener_context.routes_only);
+    let unruled = Routed { service, has_no_service, ..Routed::default() };
     let challenges = &worker.shared.challenges;
     if let Some(reply) = challenges.answer(head.path(bytes)) {
         return Routed { reply: Some(Box::new(reply)), ..unruled };
@@ -166,7 +166,7 @@ pub(crate) fn route(
     let ruled = Routed { check, hidden, ..ruled };
     let routed = match matched {
         Some(matched) => act(worker, listener_context, (matched, &seen, shared), ruled),
-        None if is_nobodys => {
+        None if has_no_service => {
             let response = DirectResponse { status: 404, headers: Vec::new(), body: String::new() };
             Routed { reply: Some(Box::new(Reply::fixed(&response, &seen))), ..ruled }
         }
@@ -198,7 +198,7 @@ fn act(
             let changes = Changes::of(&listener_context.routes, matched, (seen, shared));
             let copies = copies(worker, &listener_context.routes, matched);
             let class = matched.rule.class;
-            Routed { service, is_nobodys: false, changes, class, copies, ..ruled }
+            Routed { service, has_no_service: false, changes, class, copies, ..ruled }
         }
     }
 }

@@ -226,7 +226,7 @@ impl Session {
         spawn_local(async move {
             session.timer.bind_here().await;
             if let Err(error) = session.agree().await {
-                return session.note_no_tls(&error);
+                return session.note_failed_handshake(&error);
             }
             session.note_tls();
             let next = session.run().await;
@@ -294,7 +294,7 @@ impl Session {
 
     /// Counts and logs a client with which TLS is not agreed on; not one that has said nothing, as
     /// browsers, health checks and scanners do.
-    fn note_no_tls(&self, error: &io::Error) {
+    fn note_failed_handshake(&self, error: &io::Error) {
         if self.timer.is_displaced() {
             return self.record(DISPLACED, 0);
         }

@@ -256,8 +256,8 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Con
     spawn_local(async move {
         let (stream, ends) = match read_proxy_header((&worker, &pass.listener), stream, limit).await
         {
-            Ok(read_proxy_header) => read_proxy_header,
-            Err(error) => return turn_away(&worker, &pass.listener, client, &error),
+            Ok(read) => read,
+            Err(error) => return reject_proxy_header(&worker, &pass.listener, client, &error),
         };
         let view = worker.view_at(&pass.listener);
         let Some(listener) = view.listener(&pass.listener) else { return };
@@ -291,7 +291,7 @@ fn hand_on(
 
 /// Counts and logs a connection with a bad PROXY header; one without any bytes is ignored. Closed
 /// without a response: it is not known what the client understands.
-fn turn_away(
+fn reject_proxy_header(
     worker: &Worker,
     handle: &ListenerHandle,
     client: SocketAddr,
@@ -299,7 +299,7 @@ fn turn_away(
 ) {
     tracing::debug!(%client, %error, "no PROXY header");
     if let Some(ending) = error.ending() {
-        count(worker, handle, |cells| &cells.unintroduced);
+        count(worker, handle, |cells| &cells.bad_proxy_headers);
         end_unread_because((worker, handle), client, ending, &error.reason());
     }
 }

@@ -100,7 +100,7 @@ fn tell(listener: &mut state::Listener, tally: &ListenerTally) {
     listener.accepted = tally.accepted;
     let reasons = [
         ("accept-failed", tally.unaccepted),
-        ("proxy-header", tally.unintroduced),
+        ("proxy-header", tally.bad_proxy_headers),
         ("client-limit", tally.over_client_limit),
         ("max-connections", tally.full),
     ];

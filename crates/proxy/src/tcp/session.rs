@@ -258,7 +258,7 @@ impl StreamSession {
             if let Action::Displace | Action::Join { .. } = action {
                 let Self { worker, client, record, .. } = self;
                 let Record { driver, times, .. } = record;
-                action = driver.settle(worker, client, times, action).await;
+                action = driver.wait_for_room(worker, client, times, action).await;
             }
             let (Action::Send, Some(place)) = (action, self.record.driver.place()) else {
                 self.record.note_unsent();

@@ -21,7 +21,7 @@ pub struct ListenerTally {
     /// Connections that could not be taken in, mostly for want of file descriptors.
     pub unaccepted: u64,
     /// Connections that ended for want of a good PROXY header.
-    pub unintroduced: u64,
+    pub bad_proxy_headers: u64,
     /// Connections of QUIC that were refused because there were as many as there may be.
     pub full: u64,
     /// Connections that were closed because their client had as many as it may.
@@ -52,7 +52,7 @@ pub(crate) struct ListenerCells {
     closed: Count,
     pub(crate) held: Count,
     pub(crate) unaccepted: Count,
-    pub(crate) unintroduced: Count,
+    pub(crate) bad_proxy_headers: Count,
     pub(crate) full: Count,
     pub(crate) over_client_limit: Count,
     handshakes: Count,
@@ -70,7 +70,7 @@ impl Summed for ListenerCells {
         sum.accepted += self.accepted.get();
         sum.held += self.held.get();
         sum.unaccepted += self.unaccepted.get();
-        sum.unintroduced += self.unintroduced.get();
+        sum.bad_proxy_headers += self.bad_proxy_headers.get();
         sum.full += self.full.get();
         sum.over_client_limit += self.over_client_limit.get();
         sum.handshakes += self.handshakes.get();

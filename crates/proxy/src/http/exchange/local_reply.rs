@@ -124,7 +124,7 @@ impl Exchange<'_> {
     /// The page for a status: that of the service, or else that of the listener.
     pub(crate) fn page(&self, status: u16) -> Option<&Page> {
         let accept = &self.request.accept;
-        let service = Some(self.driver.route.settings()).filter(|_| !self.request.is_nobodys);
+        let service = Some(self.driver.route.settings()).filter(|_| !self.request.has_no_service);
         let of_service = service.and_then(|service| service.error_pages.find(status, accept));
         of_service.or_else(|| self.listener_context.error_pages.find(status, accept))
     }
