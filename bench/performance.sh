@@ -13,7 +13,7 @@ output=$1
 
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 cat <<EOF
-# What it costs
+# Performance: what a request costs
 
 Made by \`make performance\` on $(date -u -r "$output" +%Y-%m-%d): $(nproc) cores of ${processor:-an unnamed processor}, kernel
 $(uname -r), loopback. The proxy has one core, the load and the servers the other. Rounds are

@@ -440,7 +440,8 @@ pub(crate) struct Ejection {
     pub(crate) share_max: Key<Share<0, { 100 * PERCENT }>>,
     /// Time after which a waiting request counts as an error if its server has responded to none
     /// meanwhile; ten times the usual latency or twice the longest recent one, if that is more.
-    /// Requests that are safe to retry leave a server ejected for it. 0s switches it off.
+    /// When the server is ejected for it, waiting requests that are safe to retry go to other
+    /// servers. 0s switches it off.
     #[schemars(extend("default" = "500ms"))]
     pub(crate) silence: Key<TimeOrOff>,
     /// How far the share of 5xx in a server's responses may exceed that of the rest of its group,
@@ -511,9 +512,9 @@ pub(crate) struct Group {
     pub(crate) capacity: Key<Text<Word<Found>>>,
     /// Maximum rate of requests of the group as a whole. No limit if omitted.
     pub(crate) max_rate: Key<PositiveRate>,
-    /// Requests that may come at once on top of an even `max_rate`; with 1, each one that waits
-    /// costs 1 to 2 ms of it. Default: 12, or `max_rate` over 100 ms if more; for batches up to
-    /// 128.
+    /// Requests that may come at once on top of an even `max_rate`. Default: 12, or `max_rate` over
+    /// 100 ms if that is more; up to 128 while requests come in batches. With 1, each wait in the
+    /// queue wastes 1 to 2 ms of `max_rate`.
     pub(crate) burst: Key<Burst>,
     /// Maximum number of requests in flight of the group as a whole. No limit if omitted.
     pub(crate) max_in_flight: Key<InFlight>,

@@ -3,9 +3,9 @@
 //! Time, random draws and observations are arguments, so everything here is tested without
 //! waiting and runs the same in the proxy and in a simulation.
 //!
-//! The slow half is the [`controller`](decide::controller): it hears of configuration, health
-//! checks and errors and publishes an immutable [`Plan`](decide::plan::Plan). The fast half is
-//! [`ServicePlan::pick`](decide::plan::ServicePlan::pick): it decides one request on the plan and
+//! The slow half is the [`controller`](decide::controller): it takes configuration, results of
+//! health checks and errors, and publishes an immutable [`Plan`](decide::plan::Plan). The fast half
+//! is [`ServicePlan::pick`](decide::plan::ServicePlan::pick): it decides one request on the plan and
 //! the [`ledger`](decide::ledger), the atomics that outlive any plan.
 #![no_std]
 #![forbid(unsafe_code)]

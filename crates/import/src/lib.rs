@@ -1,4 +1,4 @@
-//! Configurations of HAProxy, nginx and Caddy as files of loadline.
+//! Converts configurations of HAProxy, nginx and Caddy into files of loadline.
 //!
 //! ```text
 //! text --lex--> lines --meaning--> Configuration --write--> our file
@@ -6,8 +6,8 @@
 //!                 |                    +-- remarks: what was not carried over, where it belongs
 //!                 +-- what cannot be read: errors with their places
 //! ```
-//! Rules that are asked one after another (`steps`) become routes of which the first match decides.
-//! Where a route cannot say something, it is left out and remarked, never guessed.
+//! Rules that are evaluated one after another (`steps`) become routes, of which the first match
+//! decides. What a route cannot express becomes a comment; nothing is guessed.
 #![forbid(unsafe_code)]
 
 mod caddy;

@@ -3,9 +3,9 @@
 //!
 //! A [`Datapath`] loads the program, fills its tables and attaches it to an interface. Packets to a
 //! service are then forwarded by the kernel, before its network stack, by one of three
-//! [methods](loadline_core::fleet::forwarding::Method); the rest goes to the kernel as if nobody
-//! had looked. Which server a flow belongs to is decided by [`ring`], what a standby is told by
-//! [`replication`], both without a packet.
+//! [methods](loadline_core::fleet::forwarding::Method); all other packets go to the kernel's stack
+//! unchanged. [`ring`] decides which server a flow belongs to, [`replication`] what a standby gets;
+//! both without I/O.
 //!
 //! Every packet ends in one [`Verdict`], which is counted. The program is compiled by `build.rs`;
 //! where clang was missing, [`Datapath::load`] says so.

@@ -1,7 +1,7 @@
 //! Measurements and their evaluation: records, objectives, statistics, bottlenecks and formulas.
 //!
-//! The tools write a [`record`]; [`objective`] judges it, [`bottleneck`] says which resource held
-//! it back, [`statistics`] how sure its figures are, and [`formula`] what is expected of them.
+//! A tool writes a [`record`]. [`objective`] judges it, [`bottleneck`] names the resource that ran
+//! out first, [`statistics`] gives confidence intervals, and [`formula`] computes what to expect.
 #![forbid(unsafe_code)]
 
 pub mod bottleneck;

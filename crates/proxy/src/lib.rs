@@ -1,23 +1,23 @@
 //! The proxy engine: listeners, sessions, server connections, health probes.
 //!
 //! One thread per core, each with its own listeners, its own server connections and its own
-//! single-threaded runtime; they share the plan and the ledger of the core, and nothing else that
-//! is touched by every request. The HTTP/1 codec works on the socket itself.
+//! single-threaded runtime. Every request touches only two things that they share: the plan and
+//! the ledger of `core`. The HTTP/1 codec works on the socket itself.
 //!
-//! | the way of a request | |
+//! | module, in the order in which a request passes it | |
 //! |---|---|
-//! | [`listener`] | takes client connections in; how a reload changes the listeners |
-//! | [`tls`] | agrees on TLS with clients and servers |
-//! | `http` | a client connection of HTTP/1: request after request, each as its machine says |
-//! | `http2` | a client connection of HTTP/2: its streams, each as a session of one request |
-//! | `http3` | a client connection of HTTP/3: its streams, in the same way |
-//! | `tcp` | a client connection of which nothing is understood, from end to end |
-//! | `cache` | responses that are kept, and fetches that many wait for |
-//! | `upstream` | connections to servers: opened, pooled, opened in advance |
-//! | `store` | stores of objects, which take the place of servers |
-//! | `io` | bytes: sockets, buffers, pipes |
+//! | [`listener`] | accepts client connections; reloads of listeners |
+//! | [`tls`] | TLS with clients and servers |
+//! | `http` | a client connection of HTTP/1, and the exchange of each request |
+//! | `http2` | a client connection of HTTP/2: each stream is a session of one request |
+//! | `http3` | a client connection of HTTP/3, in the same way |
+//! | `tcp` | a client connection that is relayed unread |
+//! | `cache` | the response cache, and fetches that several requests share |
+//! | `upstream` | connections to servers: opened, pooled, prewarmed |
+//! | `store` | files and object stores instead of servers |
+//! | `io` | sockets, buffers, pipes |
 //! | [`telemetry`] | counters, latency, access log, spans, reasons of failures |
-//! | [`runtime`] | threads, timers, the plan as workers see it, the controller, health checks |
+//! | [`runtime`] | threads, timers, views of the plan, the controller's thread, health checks |
 
 // unsafe: three calls about listeners for which no library has a safe function
 // (`listener::syscalls`).

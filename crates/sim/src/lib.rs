@@ -1,8 +1,8 @@
-//! A discrete-event simulator on the code that decides.
+//! A discrete-event simulator that drives the decisions of `core`.
 //!
 //! Edges are the controller, plan, ledger, wait queue and request machine of `core`, unchanged;
-//! only time, clients, ways and servers are simulated. The same scenario and seed give the same
-//! run, to the byte.
+//! only time, clients, the network and servers are simulated. The same scenario and seed give the
+//! same run, to the byte.
 //!
 //! ```text
 //! Scenario --> Simulation --event--> edges (core) <--> stations

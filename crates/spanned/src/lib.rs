@@ -6,8 +6,8 @@
 //!                  +----------- Problems -------+--settle--> warnings, or FileErrors
 //! ```
 //! A file type is made of [`At`], [`Key`] and [`Named`], which know where they stand; its values
-//! of [`Text`], which says what would have been right. What is wrong is collected in [`Problems`],
-//! so that one look at a file tells all of it.
+//! of [`Text`], whose errors say what would be right. All errors of a file are collected in
+//! [`Problems`] and reported together.
 #![forbid(unsafe_code)]
 
 mod deserialize;

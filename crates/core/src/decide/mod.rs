@@ -1,7 +1,8 @@
 //! Decisions: the group and the server of a request, waiting, retries.
 //!
 //! The slow half is the [`controller`], which publishes a [`plan`]; the fast half decides one
-//! request on the plan and the [`ledger`], and the [`request`] machine the whole way of it.
+//! request on the plan and the [`ledger`]. The [`request`] machine takes a request from its arrival
+//! to its ending.
 
 pub(crate) mod atomic;
 pub mod average;

@@ -2,21 +2,21 @@
 //!
 //! | | |
 //! |---|---|
-//! | `acme` | responses to an authority that verifies a name |
-//! | `session` | a client connection: request after request |
-//! | `rules`, `route` | which service a request is for, or which response it gets at once |
-//! | `reply` | a response that a rule gives |
-//! | `basic_auth`, `passwords`, `jwt` | who a request says it is from, and whether that is true |
-//! | `forward_auth` | whom a service lets in |
-//! | `max_forwards` | how many proxies a request may still pass |
-//! | `request`, `request_id` | a request as it will be sent, and what it is known by |
+//! | `acme` | answers to `http-01` challenges |
+//! | `session` | a client connection, request by request |
+//! | `rules`, `route` | the service of a request, or its response by a rule |
+//! | `reply` | the response of a rule |
+//! | `basic_auth`, `passwords`, `jwt` | basic and JWT authentication |
+//! | `forward_auth` | authentication by a service |
+//! | `max_forwards` | `Max-Forwards` |
+//! | `request`, `request_id` | a request as it will be sent, and its id |
 //! | `sticky` | sessions that a cookie keeps on one server |
-//! | `exchange` | one request: does what its machine (`core::decide::request`) says |
-//! | `driver` | hands the machine its plan, wait queue and clock |
-//! | `attempt`, `failure` | one request over one server connection, and how that failed |
-//! | `relay`, `body_pace` | one direction of a body, and how slow a client may be about its own |
-//! | `compress` | compresses responses on their way |
-//! | `mirror` | copies of requests for another service |
+//! | `exchange` | one request: carries out the actions of its machine (`core::decide::request`) |
+//! | `driver` | gives the machine the plan, the wait queue and the clock |
+//! | `attempt`, `failure` | one request over one server connection, and its failure |
+//! | `relay`, `body_pace` | a body in one direction, and the minimum rate of a client's |
+//! | `compress` | compression of responses |
+//! | `mirror` | mirroring: copies of requests for another service |
 
 pub(crate) mod acme;
 pub(crate) mod attempt;

@@ -1,9 +1,9 @@
 //! One request from its arrival to its one ending, without I/O.
 //!
-//! Whoever carries requests - HTTP/1, HTTP/2, TCP and TLS connections, copies, tests - tells the
-//! [`Machine`] what has happened and does what it answers. Which server is tried, who waits and for
-//! how long, what may be sent again, what a server is blamed for, and how it all ends is decided
-//! here, once for all of them.
+//! Drivers - HTTP/1, HTTP/2, HTTP/3, TCP and TLS connections, mirroring, the simulator, tests -
+//! report events to the [`Machine`] and carry out its actions. Decided here, once for all of them:
+//! which servers are tried, how long a request waits, what is retried, which failures count against
+//! a server, and the ending.
 //!
 //! ```text
 //! Arrived --> Asking --> Waiting --> Sent --ended--> Over
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A request is sent again if the server cannot have acted on it (nothing of it was sent), or if
-//! acting twice is the same as acting once (an idempotent method, the body at hand) - and in either
+//! acting twice is the same as acting once (an idempotent method, a buffered body) - and in either
 //! case only while nothing of a response has reached the client, the attempts of the service are
 //! not used up and its retry budget has something left.
 
