@@ -5,8 +5,8 @@
 //!
 //! The slow half is the [`controller`](decide::controller): it takes configuration, results of
 //! health checks and errors, and publishes an immutable [`Plan`](decide::plan::Plan). The fast half
-//! is [`ServicePlan::pick`](decide::plan::ServicePlan::pick): it decides one request on the plan and
-//! the [`ledger`](decide::ledger), the atomics that outlive any plan.
+//! is [`ServicePlan::pick`](decide::plan::ServicePlan::pick): it decides one request on the plan
+//! and the [`ledger`](decide::ledger), the atomics that outlive any plan.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -112,15 +112,15 @@ impl Authority {
         let mut known = self.account.lock().await;
         match failure {
             Failure::NoAccount => {
-                tracing::warn!(directory = self.issuer.directory, "acme: the account is gone");
+                tracing::warn!(directory = self.issuer.directory, "acme: unknown account");
                 if let Err(error) = self.folder.forget_account() {
-                    tracing::warn!(%error, "acme: the file of the account stays");
+                    tracing::warn!(%error, "acme: the file of the account cannot be removed");
                 }
                 // Another edge may have made another one meanwhile.
                 if let (Some(shared), Some(known)) = (&self.shared, &*known)
                     && let Err(error) = shared.forget_account(known.revision).await
                 {
-                    tracing::warn!(%error, "acme: the account stays in the store");
+                    tracing::warn!(%error, "acme: the account cannot be removed from the store");
                 }
             }
             // What its directory says may be another when it is back.

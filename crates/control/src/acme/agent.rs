@@ -155,7 +155,7 @@ impl Agent {
     fn track(&mut self, file: &str, name: String, authority: Arc<Authority>) {
         let held = authority.folder.certificate(&name).and_then(|pem| {
             let read = Issued::read(&pem, &name);
-            read.inspect_err(|fault| tracing::warn!(file, %fault, "acme: not usable")).ok()
+            read.inspect_err(|fault| tracing::warn!(file, %fault, "acme: bad certificate")).ok()
         });
         if held.is_some() {
             // Another process may have put it there since the listener began.
@@ -170,7 +170,7 @@ impl Agent {
 
     fn show(&self, file: &str) {
         if let Err(error) = self.front.show_issued(file) {
-            tracing::warn!(file, error, "acme: not shown");
+            tracing::warn!(file, error, "acme: clients do not get the certificate yet");
         }
     }
 
@@ -186,7 +186,7 @@ impl Agent {
         match tracked.take_in() {
             Ok(false) => {}
             Ok(true) => self.show(file),
-            Err(error) => tracing::warn!(file, %error, "acme: not kept"),
+            Err(error) => tracing::warn!(file, %error, "acme: certificate not kept on disk"),
         }
         self.tell(file);
     }
@@ -228,7 +228,7 @@ impl Agent {
             let pair = is_there.then(|| validation(&tracked.name, digest)).transpose();
             let shown = pair.map_err(|fault| fault.to_string());
             if let Err(error) = shown.and_then(|pair| self.front.validate_with(file, pair)) {
-                tracing::warn!(file, error, "acme: nothing is shown to the authority");
+                tracing::warn!(file, error, "acme: the challenge tls-alpn-01 cannot be answered");
             }
         }
     }

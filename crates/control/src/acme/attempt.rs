@@ -69,7 +69,7 @@ impl Attempt {
         tracing::warn!(name, failures, retry_in_s = wait_s, "acme: no certificate: {fault}");
         self.progress = Progress { failures, not_before_s: now_s() + wait_s, order };
         if let Err(error) = self.keep_progress(&self.progress).await {
-            tracing::warn!(name, %error, "acme: a restart will not know of this");
+            tracing::warn!(name, %error, "acme: the state of the order cannot be kept");
         }
         (Err(fault), self.progress)
     }
@@ -90,7 +90,7 @@ impl Attempt {
             match self.resume(&account, &kept).await {
                 // It has come to nothing while nobody looked after it: that is no failed attempt.
                 Err(fault) if fault.failure == Failure::Refused => {
-                    tracing::info!(name = self.name, %fault, "acme: another order is begun");
+                    tracing::info!(name = self.name, %fault, "acme: a new order is begun");
                     self.progress.order = None;
                 }
                 ended => return ended,
@@ -205,7 +205,7 @@ impl Attempt {
         folder.keep_certificate(&self.name, pem).map_err(Fault::local)?;
         self.front.show_issued(&self.file).map_err(Fault::local)?;
         if let Err(error) = folder.keep_progress(&self.name, &Progress::default()) {
-            tracing::warn!(self.name, %error, "acme: a restart will not know of this");
+            tracing::warn!(self.name, %error, "acme: the state of the order cannot be kept");
         }
         Ok(issued)
     }

@@ -77,7 +77,7 @@ impl Folder {
         let mut progress: Progress = match self.json(&format!("{name}.json")) {
             Ok(progress) => progress.unwrap_or_default(),
             Err(error) => {
-                tracing::warn!(name, %error, "acme: what was begun is lost");
+                tracing::warn!(name, %error, "acme: the unfinished order cannot be read");
                 Progress::default()
             }
         };

@@ -365,8 +365,8 @@ fn keep(overrides: &mut Overrides, listed: &Fleet, change: &Override) {
     let of_store = change.of_store(listed);
     let told = of_store.unwrap_or_else(|| change.to_string()).replace('\n', " ");
     match overrides.restore(listed, change.clone()) {
-        Ok(()) => tracing::info!(change = %told, "taken over"),
-        Err(error) => tracing::warn!(change = %told, %error, "not taken over"),
+        Ok(()) => tracing::info!(change = %told, "change kept"),
+        Err(error) => tracing::warn!(change = %told, %error, "change not kept"),
     }
 }
 

@@ -187,7 +187,7 @@ impl SocketPath {
             return;
         }
         if let Err(error) = fs::remove_file(&self.path) {
-            tracing::info!(%error, path = %self.path.display(), "the socket stays there");
+            tracing::info!(%error, path = %self.path.display(), "the socket cannot be removed");
         }
     }
 }

@@ -30,8 +30,8 @@ pub(crate) fn admin(
         AdminPlace::Address(address) => {
             if !address.ip().is_loopback() {
                 let message = format!("the admin interface can be reached at {}", address.ip());
-                let help = "it speaks in clear and shows everything: bind = \"127.0.0.1:9090\", or \
-                            see that only those who may can reach it";
+                let help = "it has no TLS, and no token for reading: bind = \"127.0.0.1:9090\", or \
+                            restrict access by a firewall";
                 problems.warning(&place.span, message, "not the loopback", help.to_owned());
             }
             if let Some(other) = listeners.iter().find(|it| overlap(it.bind, *address)) {

@@ -193,7 +193,7 @@ impl<C: Checking> SharedHealth<C> {
             let edge = name.strip_prefix("told/")?.to_owned();
             let read = serde_json::from_slice(&entry.value);
             let read = read.inspect_err(|error| {
-                tracing::warn!(edge, %error, "cluster: what an edge tells of servers is not read");
+                tracing::warn!(edge, %error, "cluster: checks of an edge cannot be read");
             });
             // It is there all the same, and its servers are checked by all.
             Some((edge, read.unwrap_or_default()))

@@ -107,7 +107,7 @@ impl View {
 }
 
 fn tell_of_end(fault: &ClusterFault) {
-    tracing::info!("cluster: well again, after: {}", fault.message);
+    tracing::info!("cluster: recovered from: {}", fault.message);
 }
 
 fn warn(kind: &str, message: &str, help: Option<&str>) {

@@ -288,7 +288,7 @@ fn take(
     match &outcome {
         Outcome::Changed(change) => tracing::info!(list = %source, %change, "servers"),
         Outcome::Kept { why, is_news: true } => {
-            tracing::warn!(list = %source, %why, "the list stays as it was");
+            tracing::warn!(list = %source, %why, "the list of servers is not updated");
         }
         Outcome::Same | Outcome::Kept { .. } => {}
     }

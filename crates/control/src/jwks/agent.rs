@@ -177,7 +177,7 @@ impl Followed {
             if count == 0 {
                 tracing::warn!(url, "jwt: all keys are withdrawn, no token is accepted");
             } else {
-                tracing::info!(url, keys = count, "jwt: other keys are in force");
+                tracing::info!(url, keys = count, "jwt: new keys are in force");
             }
             self.keys = Some(Arc::new(keys));
         } else if was_failing {

@@ -57,7 +57,7 @@ impl Tables {
         match turned {
             Ok(false) => {}
             Ok(true) => self.resume(now),
-            Err(error) => tracing::error!("the tables of the other balancer: {error}"),
+            Err(error) => tracing::error!("cannot take over the tables of the other: {error}"),
         }
     }
 

@@ -162,7 +162,7 @@ impl Tables {
             let Some(served) = self.services.remove(&forwarded) else { continue };
             self.service_numbers.give_back(&forwarded);
             if let Err(error) = self.datapath.remove_service(served.number) {
-                tracing::error!(service = %forwarded.service, "not taken out: {error}");
+                tracing::error!(service = %forwarded.service, "cannot be removed: {error}");
             }
         }
     }
@@ -228,7 +228,7 @@ impl Tables {
             }
             match self.datapath.set_server(*number, &server) {
                 Ok(()) => placed.written = Some(server),
-                Err(error) => tracing::error!(server = %name.address, "stays as it was: {error}"),
+                Err(error) => tracing::error!(server = %name.address, "cannot be changed: {error}"),
             }
         }
     }

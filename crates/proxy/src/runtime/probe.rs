@@ -116,7 +116,7 @@ pub(super) async fn probe(
         };
         if !mem::replace(&mut is_told, true) {
             let server = ServerAddress(address);
-            tracing::warn!(%server, "its check waits until one can be made: {error}");
+            tracing::warn!(%server, "the health check waits, it cannot be made now: {error}");
         }
         sleep(AGAIN).await;
     }

@@ -45,7 +45,7 @@ impl PidFile {
             return;
         }
         if let Err(error) = fs::remove_file(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "the process id stays there");
+            tracing::warn!(%error, path = %self.0.display(), "the file cannot be removed");
         }
     }
 }

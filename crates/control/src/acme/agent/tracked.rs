@@ -90,7 +90,7 @@ impl Tracked {
         let issued = it.stored.as_ref().and_then(|stored| {
             let window = |(start_s, end_s)| Window { start_s, end_s };
             let mut issued = Issued::read(&stored.pem, &self.name)
-                .inspect_err(|fault| tracing::warn!(self.name, %fault, "acme: not usable"))
+                .inspect_err(|fault| tracing::warn!(self.name, %fault, "acme: bad certificate"))
                 .ok()?;
             issued.lifetime.suggested = stored.suggested.map(window);
             Some(issued)

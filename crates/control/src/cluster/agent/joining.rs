@@ -125,7 +125,7 @@ impl Agent {
     pub(super) async fn leave(self, client: &Client) {
         let Some(lease) = self.lease else { return };
         if let Err(error) = client.revoke(lease.id).await {
-            tracing::warn!(%error, "cluster: not left, the lease ends by itself");
+            tracing::warn!(%error, "cluster: the lease cannot be revoked, it ends by itself");
         }
     }
 }
