@@ -14,6 +14,7 @@ pub mod forwarding;
 mod group;
 mod health;
 mod http2;
+mod listeners;
 mod names;
 mod pages;
 mod server_address;
@@ -48,6 +49,7 @@ pub use discovery::{Discovery, Family, ListPlace, Source};
 pub use group::Group;
 pub use health::{Ejection, HealthCheck, Probe};
 pub use http2::{Http2Limits, HttpVersion};
+pub use listeners::Listeners;
 pub use names::ServerNames;
 pub use pages::{ErrorPages, Maintenance, Page, Pages, Statuses};
 pub use server_address::{ServerAddress, ServerAddressError, socket_path};
@@ -64,7 +66,7 @@ pub struct Fleet {
     /// This process.
     pub edge: Edge,
     /// Where traffic comes in.
-    pub listeners: Vec<Listener>,
+    pub listeners: Listeners,
     /// Where packets come in that the kernel forwards.
     pub forwarding: Forwarding,
     /// Services that it goes to.
@@ -75,7 +77,8 @@ impl Fleet {
     /// What comes in at these listeners goes to these services; no packets are forwarded.
     #[must_use]
     pub fn of(edge: Edge, listeners: Vec<Listener>, services: Vec<Service>) -> Self {
-        Self { edge, listeners, forwarding: Forwarding::default(), services: services.into() }
+        let (listeners, services) = (listeners.into(), services.into());
+        Self { edge, listeners, forwarding: Forwarding::default(), services }
     }
 
     /// The second tier of the cache, if there is one and any route has a cache.

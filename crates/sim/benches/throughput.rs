@@ -8,7 +8,9 @@
 use std::{env, fs, io, net::SocketAddr, process::ExitCode, sync::Arc, time::Instant};
 
 use loadline_core::{
-    fleet::{Capacity, Class, Edge, Fleet, Group, Server, Service, forwarding::Forwarding},
+    fleet::{
+        Capacity, Class, Edge, Fleet, Group, Listeners, Server, Service, forwarding::Forwarding,
+    },
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -111,7 +113,7 @@ fn scenario(groups: u32, servers: u32, requests: f64) -> Scenario {
         |index: u32| Service { groups: vec![group(index)], ..Service::named(&format!("s{index}")) };
     let fleet = Fleet {
         edge: Edge::within("r0"),
-        listeners: Vec::new(),
+        listeners: Listeners::default(),
         forwarding: Forwarding::default(),
         services: (0..groups).map(service).collect(),
     };

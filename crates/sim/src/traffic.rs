@@ -161,7 +161,7 @@ fn without_cluster(file: &file::File, source: &Text) -> Option<FileErrors> {
 mod tests {
     use super::*;
     use loadline_core::{
-        fleet::{Capacity, Edge, Group, Server, Service, forwarding::Forwarding},
+        fleet::{Capacity, Edge, Group, Listeners, Server, Service, forwarding::Forwarding},
         units::Ratio,
     };
     use std::net::SocketAddr;
@@ -179,7 +179,7 @@ mod tests {
         let groups = vec![group("near", 1), group("far", 2)];
         let services = vec![Service { groups, ..Service::named("web") }].into();
         let (edge, forwarding) = (Edge::within("near"), Forwarding::default());
-        let fleet = Fleet { edge, forwarding, listeners: Vec::new(), services };
+        let fleet = Fleet { edge, forwarding, listeners: Listeners::default(), services };
         let regions = ["paris".to_owned()];
         Traffic::parse("traffic.toml", text, (&fleet, &regions), lasts).map_err(|errors| {
             let told = |error: &FileError| {

@@ -8,8 +8,8 @@ use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     fleet::{
-        Capacity, Class, Edge, Fleet, Group, HealthCheck, PolicyKind, Probe, Server, Service, Then,
-        WhenFull, forwarding::Forwarding,
+        Capacity, Class, Edge, Fleet, Group, HealthCheck, Listeners, PolicyKind, Probe, Server,
+        Service, Then, WhenFull, forwarding::Forwarding,
     },
     time::{Duration, Instant},
     units::{Rate, Ratio},
@@ -57,7 +57,7 @@ fn scenario(policy: PolicyKind) -> Scenario {
     };
     let fleet = |region: &str| {
         let (edge, forwarding, listeners) =
-            (Edge::within(region), Forwarding::default(), Vec::new());
+            (Edge::within(region), Forwarding::default(), Listeners::default());
         let services = vec![service("web", 3), service("api", 2)];
         Arc::new(Fleet { edge, forwarding, listeners, services: services.into() })
     };

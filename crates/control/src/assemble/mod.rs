@@ -73,7 +73,7 @@ pub(crate) fn assemble(
     let standby = l4.and_then(|l4| standby::standby(&l4.standby, &file.value.admin, problems));
     let forwarding = Forwarding { datapath, frontends, standby };
     let edge = edge(&file.value, &regions, problems);
-    Fleet { edge, listeners, forwarding, services: services.into() }
+    Fleet { edge, listeners: listeners.into(), forwarding, services: services.into() }
 }
 
 fn edge(file: &File, regions: &Regions, problems: &mut Problems) -> Edge {

@@ -138,7 +138,8 @@ mod tests {
         Fleet {
             edge: Edge::within("here"),
             forwarding: Forwarding::default(),
-            listeners: vec![Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) }],
+            listeners: vec![Listener { routes: Routes::new(rules), ..Listener::new(bind, 0) }]
+                .into(),
             services: Services::NONE,
         }
     }

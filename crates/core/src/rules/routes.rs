@@ -51,7 +51,8 @@ impl Routes {
     }
 
     /// Whether these are the same rules as `others`, not only equal ones.
-    pub(crate) fn is_same_as(&self, others: &Self) -> bool {
+    #[must_use]
+    pub fn is_same_as(&self, others: &Self) -> bool {
         match (&self.0, &others.0) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),

@@ -9,7 +9,8 @@ use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     fleet::{
-        Capacity, Class, Edge, Fleet, Group, PolicyKind, Server, Service, forwarding::Forwarding,
+        Capacity, Class, Edge, Fleet, Group, Listeners, PolicyKind, Server, Service,
+        forwarding::Forwarding,
     },
     time::Duration,
     units::{Rate, Ratio},
@@ -105,6 +106,6 @@ fn configuration(policy: PolicyKind) -> Fleet {
         discovery: None,
     };
     let service = Service { policy, groups: vec![group], ejection: None, ..Service::named("web") };
-    let (forwarding, listeners) = (Forwarding::default(), Vec::new());
+    let (forwarding, listeners) = (Forwarding::default(), Listeners::default());
     Fleet { edge: Edge::within("near"), forwarding, listeners, services: vec![service].into() }
 }

@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    fleet::{Capacity, Class, Edge, Fleet, Group, Server, Service, forwarding::Forwarding},
+    fleet::{
+        Capacity, Class, Edge, Fleet, Group, Listeners, Server, Service, forwarding::Forwarding,
+    },
     time::Duration,
     units::{Rate, Ratio},
 };
@@ -25,7 +27,7 @@ pub(crate) fn one_server(model: ServerModel, rate: Rate, requests: u64, seed: u6
     };
     let service = Service { groups: vec![group], ejection: None, ..Service::named("web") };
     let edge = Edge::within("near");
-    let (forwarding, listeners) = (Forwarding::default(), Vec::new());
+    let (forwarding, listeners) = (Forwarding::default(), Listeners::default());
     let fleet = Fleet { edge, forwarding, listeners, services: vec![service].into() };
     let lasts = Duration::from_secs(1).scale(requests as f64 / rate.as_per_sec_f64());
     let stages = Arc::new([Stage::constant(rate)]);

@@ -91,7 +91,8 @@ impl Fleet {
         };
         let service =
             Service { policy, groups: vec![group], ejection: None, ..Service::named("web") };
-        let (forwarding, listeners) = (fleet::forwarding::Forwarding::default(), Vec::new());
+        let (forwarding, listeners) =
+            (fleet::forwarding::Forwarding::default(), fleet::Listeners::default());
         fleet::Fleet {
             edge: Edge::within("near"),
             forwarding,

@@ -4,7 +4,8 @@ use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     fleet::{
-        Capacity, Class, Edge, Fleet, Group, Server, Service, WhenFull, forwarding::Forwarding,
+        Capacity, Class, Edge, Fleet, Group, Listeners, Server, Service, WhenFull,
+        forwarding::Forwarding,
     },
     time::Duration,
     units::{Rate, Ratio},
@@ -84,7 +85,7 @@ impl Site {
         let when_full = self.when_full;
         let service = Service { groups, when_full, ejection: None, ..Service::named("web") };
         let edge = Edge::within(&format!("edge-{edge}"));
-        let (forwarding, listeners) = (Forwarding::default(), Vec::new());
+        let (forwarding, listeners) = (Forwarding::default(), Listeners::default());
         Fleet { edge, forwarding, listeners, services: vec![service].into() }
     }
 

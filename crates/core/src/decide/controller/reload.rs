@@ -171,6 +171,9 @@ fn changes<'a>(
 /// Whether the listeners of both have the same routes in common.
 fn have_same_routes(before: &Fleet, fleet: &Fleet) -> bool {
     let (before, after) = (&before.listeners, &fleet.listeners);
+    if before.share(after) {
+        return true;
+    }
     let mut pairs = before.iter().zip(after);
     let is_same = |(one, other): (&Listener, &Listener)| {
         one.bind == other.bind && one.routes.is_same_as(&other.routes)
