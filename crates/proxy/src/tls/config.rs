@@ -364,7 +364,7 @@ impl Certificates {
 pub(super) struct SystemRoots(OnceCell<Arc<RootCertStore>>);
 
 impl SystemRoots {
-    fn get(&self) -> Result<Arc<RootCertStore>, TlsError> {
+    pub(super) fn get(&self) -> Result<Arc<RootCertStore>, TlsError> {
         if let Some(roots) = self.0.get() {
             return Ok(roots.clone());
         }

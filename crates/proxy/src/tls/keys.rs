@@ -23,7 +23,7 @@ use rustls::{
 use super::{
     config::{Certificates, SystemRoots, TlsError, for_clients, for_servers},
     issued::Issued,
-    sessions::{Basis, keep_sessions},
+    sessions::{Basis, Origin, keep_sessions},
     stream::Tls,
     validity::Validity,
 };
@@ -33,7 +33,7 @@ use super::{
 pub struct Keys {
     /// By the address a listener is bound to.
     listeners: BTreeMap<SocketAddr, Arc<ServerConfig>>,
-    /// What their sessions were agreed on by.
+    /// What they are made of.
     bases: BTreeMap<SocketAddr, Basis>,
     /// By the name of a service.
     services: BTreeMap<String, Dialing>,
@@ -53,6 +53,8 @@ pub(crate) struct Dialing {
     hosts: Arc<BTreeMap<SocketAddr, ServerName<'static>>>,
     /// Settings of these; the same after a reload that does not change them.
     settings: Arc<Settings>,
+    /// What was read for them; none where that is not known.
+    origin: Option<Arc<Origin>>,
 }
 
 /// What connections to the servers of a service are made by.
@@ -94,7 +96,7 @@ impl Keys {
         for listener in &fleet.listeners {
             let Some(tls) = &listener.tls else { continue };
             let issued = tls.acme.as_ref().map(|acme| keys.issued_for(acme, before));
-            let basis = Basis::of(tls);
+            let basis = Basis::of(tls, alpn(listener));
             match for_clients(tls, alpn(listener), issued.unwrap_or_default(), &certificates) {
                 Ok((mut config, validities)) => {
                     keys.resume(listener.bind, (&mut config, basis), before);
@@ -124,7 +126,8 @@ impl Keys {
         if faults.is_empty() { Ok(keys) } else { Err(faults) }
     }
 
-    /// Has a listener go on with its sessions of before, if they are still good.
+    /// Has a listener go on with its configuration of before, if nothing that it is made of is
+    /// another, or with its sessions, if they are still good.
     fn resume(
         &mut self,
         bind: SocketAddr,
@@ -132,10 +135,12 @@ impl Keys {
         before: &Self,
     ) {
         let Some(basis) = basis else { return };
-        if before.bases.get(&bind) == Some(&basis)
-            && let Some(known) = before.listeners.get(&bind)
-        {
-            keep_sessions(config, known);
+        if let Some((was, known)) = before.bases.get(&bind).zip(before.listeners.get(&bind)) {
+            if *was == basis {
+                config.clone_from(known);
+            } else if basis.has_sessions_of(was) {
+                keep_sessions(config, known);
+            }
         }
         self.bases.insert(bind, basis);
     }
@@ -221,6 +226,12 @@ impl Keys {
         self.listeners.get(&bind).cloned()
     }
 
+    /// Whether this is how connections to the servers of a service are made.
+    pub(crate) fn service_is(&self, name: &str, dialing: Option<&Dialing>) -> bool {
+        let known = self.services.get(name).zip(dialing);
+        known.is_some_and(|(known, dialing)| known.is_same_as(dialing))
+    }
+
     /// For connections to the servers of a service; none where they are in clear.
     pub(crate) fn service(&self, name: &str) -> Option<Dialing> {
         self.services.get(name).cloned()
@@ -278,11 +289,14 @@ impl Dialing {
                 return Err(TlsError::TwoNames { service: service.name.clone(), names });
             }
         }
+        let origin = Origin::of(tls, roots).map(Arc::new);
         let (config, validity) = for_servers(tls, protocols, roots)?;
         let settings = Settings { tls: tls.clone(), protocols };
         let known = before.map(|it| &it.settings).filter(|known| ***known == settings);
         let settings = known.cloned().unwrap_or_else(|| Arc::new(settings));
-        Ok(Some((Self { config, name, hosts: Arc::new(hosts), settings }, validity)))
+        let dialing = Self { config, name, hosts: Arc::new(hosts), settings, origin };
+        let known = before.filter(|known| known.is_made_as(&dialing));
+        Ok(Some((known.cloned().unwrap_or(dialing), validity)))
     }
 
     /// Begins TLS with the server at `address`.
@@ -293,6 +307,19 @@ impl Dialing {
         let (config, name) = self.to(address);
         let tls = Tls::client(config, name).map_err(io::Error::other)?;
         Ok(tls.made_by(&self.settings))
+    }
+
+    /// Whether both are the same in memory.
+    fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.config, &other.config) && Arc::ptr_eq(&self.hosts, &other.hosts)
+    }
+
+    /// Whether both are made of the same settings, files and names.
+    fn is_made_as(&self, other: &Self) -> bool {
+        let origins = self.origin.as_ref().zip(other.origin.as_ref());
+        Arc::ptr_eq(&self.settings, &other.settings)
+            && origins.is_some_and(|(one, other)| one == other)
+            && self.hosts == other.hosts
     }
 
     /// Whether a connection was made by the same settings.
@@ -310,7 +337,13 @@ impl Dialing {
     pub(crate) fn verified() -> Result<Self, TlsError> {
         let roots = SystemRoots::default();
         let (config, _) = for_servers(&ServerTls::default(), &["http/1.1"], &roots)?;
-        Ok(Self { config, name: None, hosts: Arc::default(), settings: Arc::default() })
+        Ok(Self::unnamed(config))
+    }
+
+    /// By this configuration alone, to servers known by their addresses.
+    fn unnamed(config: Arc<ClientConfig>) -> Self {
+        let (hosts, settings) = (Arc::default(), Arc::default());
+        Self { config, name: None, hosts, settings, origin: None }
     }
 
     /// The configuration alone.
@@ -328,7 +361,7 @@ impl Dialing {
             terms: TlsTerms::default(),
         };
         let (config, _) = for_servers(&tls, &[], &SystemRoots::default())?;
-        Ok(Self { config, name: None, hosts: Arc::default(), settings: Arc::default() })
+        Ok(Self::unnamed(config))
     }
 
     /// The configuration, and the name that the server at `address` has to prove.
