@@ -49,6 +49,12 @@ impl Plan {
         self.limiters.get(listener).cloned().unwrap_or_default()
     }
 
+    /// Whether both have the limits of all routes in common, not only equal ones.
+    #[must_use]
+    pub fn shares_limiters(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.limiters, &other.limiters)
+    }
+
     /// The servers that have been found to hang or were cut since the plan of this generation, so
     /// that whoever waits on them has to look; none where they were too many to tell.
     pub fn urgent_since(&self, generation: u64) -> Option<impl Iterator<Item = ServerId>> {

@@ -6,6 +6,7 @@
 //! another.
 
 use std::{
+    collections::HashMap,
     net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{
@@ -35,9 +36,12 @@ pub(crate) struct ListenerKey {
 impl ListenerKey {
     /// The keys of `listeners`, in their order.
     pub(crate) fn of(listeners: &[Listener]) -> impl Iterator<Item = Self> {
-        listeners.iter().enumerate().map(|(index, listener)| {
-            let before = listeners[..index].iter().filter(|other| other.bind == listener.bind);
-            Self { bind: listener.bind, nth: before.count() }
+        let mut counts: HashMap<SocketAddr, usize> = HashMap::new();
+        listeners.iter().map(move |listener| {
+            let count = counts.entry(listener.bind).or_default();
+            let nth = *count;
+            *count += 1;
+            Self { bind: listener.bind, nth }
         })
     }
 }

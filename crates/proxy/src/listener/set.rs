@@ -11,6 +11,7 @@
 //! Sockets can come with the process ([`Inherited`]), and can be passed on.
 
 use std::{
+    collections::HashSet,
     io,
     net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -167,8 +168,7 @@ impl Listeners {
         for (index, (listener, key)) in listeners.iter().zip(ListenerKey::of(listeners)).enumerate()
         {
             let mode = ListenerMode::of(listener);
-            let known = self.entries.iter().find(|entry| entry.listener.key == key);
-            let known = known.cloned();
+            let known = self.entry(index, key).cloned();
             if let Some(entry) = known.as_ref().filter(|entry| entry.mode.is_kept_by(&mode)) {
                 change.entries.push(Entry { mode, ..entry.clone() });
                 continue;
@@ -193,6 +193,13 @@ impl Listeners {
         }
         change.listen()?;
         Ok(change)
+    }
+
+    /// The entry of a listener, which is mostly where it was.
+    fn entry(&self, index: usize, key: ListenerKey) -> Option<&Entry> {
+        let is_it = |entry: &&Entry| entry.listener.key == key;
+        let here = self.entries.get(index).filter(is_it);
+        here.or_else(|| self.entries.iter().find(is_it))
     }
 
     /// The clients of a listener, shared with its earlier configurations.
@@ -281,8 +288,9 @@ impl Listeners {
             let is_accepting = closed.sockets.iter().any(|it| it.strong_count() > 0);
             is_accepting || closed.quic.strong_count() > 0
         });
+        let staying: HashSet<usize> = entries.iter().map(|entry| entry.listener.id()).collect();
         for gone in self.entries.drain(..) {
-            if entries.iter().any(|entry| Arc::ptr_eq(&entry.listener, &gone.listener)) {
+            if staying.contains(&gone.listener.id()) {
                 continue;
             }
             gone.listener.close(deadline);

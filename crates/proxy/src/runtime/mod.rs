@@ -6,7 +6,7 @@
 //! | `control`, `probe`, `inbox` | the thread of the controller, its health checks, its inputs |
 //! | `shared_checks` | checks that other edges make in place of this one |
 //! | `handle` | what others may ask of a running proxy |
-//! | [`shared`], `view` | the plan, and what a worker looks up once for each |
+//! | [`shared`], `view`, `service_contexts` | the plan, and what a worker looks up once for each |
 //! | `wait_queue` | where requests wait for capacity |
 //! | [`clock`], `date_line`, `timer`, `random`, `yield_once` | time, deadlines, draws, fairness |
 
@@ -19,6 +19,7 @@ pub(crate) mod inbox;
 mod lag;
 mod probe;
 pub(crate) mod random;
+mod service_contexts;
 pub mod shared;
 mod shared_checks;
 mod survey;

@@ -8,6 +8,7 @@ use std::{
     cell::{LazyCell, RefCell},
     collections::{BTreeSet, HashMap},
     net::SocketAddr,
+    ptr,
     rc::Rc,
     sync::Arc,
 };
@@ -18,8 +19,8 @@ use loadline_core::{
         plan::{Plan, ServicePlan},
     },
     fleet::{
-        ClientTimeouts, ErrorPages, Fleet, Forwarded, HashKey, Http2Limits, HttpVersion, Listener,
-        PolicyKind, QuicCongestion, Service, Sticky, Store, UnderscoreHeaders,
+        ClientTimeouts, ErrorPages, Forwarded, HashKey, Http2Limits, HttpVersion, Listener,
+        PolicyKind, QuicCongestion, Service, Services, Sticky, Store, UnderscoreHeaders,
     },
     rules::{
         Authentication, Network, RouteLimiters, Routes,
@@ -34,7 +35,7 @@ use crate::{
     http::sticky::Sessions,
     http3,
     listener::handle::{ListenerHandle, ListenerKey},
-    runtime::wait_queue::Queue,
+    runtime::{service_contexts::ServiceContexts, wait_queue::Queue},
     store::{Remote, Remotes},
     telemetry::{access_log::Came, meter::ListenerCells, tally::Cells},
     tls::{ClientTls, Dialing, Keys},
@@ -49,18 +50,22 @@ use crate::{
 pub(crate) struct View {
     pub(crate) plan: Arc<Plan>,
     /// In the order of the services of the plan.
-    pub(crate) services: Vec<Rc<ServiceContext>>,
+    pub(crate) services: ServiceContexts,
     /// What follows from the fleet alone.
     at: Rc<Contexts>,
 }
 
 /// What one worker knows of the listeners of a fleet.
 #[derive(Debug)]
-pub(crate) struct Contexts {
+struct Contexts {
     /// In the order of the listeners.
     keys: Vec<ListenerKey>,
     /// In the same order.
-    listeners: Vec<ListenerContext>,
+    listeners: Vec<Rc<ListenerContext>>,
+    /// The longest head that any of them takes, in bytes.
+    longest_head: usize,
+    /// What TLS was made with when these were.
+    made_with: Arc<Keys>,
     /// The services to whose servers connections are kept ready, by their indices.
     prewarmed: Vec<usize>,
     /// Whether servers of some service are told of clients by PROXY headers.
@@ -136,6 +141,16 @@ impl ServiceContext {
     /// Whether some of its servers are stores.
     pub(crate) const fn has_store(&self) -> bool {
         !self.stores.is_empty()
+    }
+
+    /// Whether a context that is made with these `keys`, of the same service with the same plan,
+    /// would say the same.
+    fn stays_with(&self, keys: &Keys, service: &Service) -> bool {
+        let is_reached = |(store, remote): &(Arc<Store>, Option<Arc<Remote>>)| {
+            remote.is_some() || store.place.bucket().is_none()
+        };
+        let has_tls = || keys.service_is(&service.name, self.tls.as_ref());
+        self.stores.iter().all(is_reached) && (service.tls.is_none() || has_tls())
     }
 
     /// How this store is reached; none for one on this machine.
@@ -239,6 +254,24 @@ impl ListenerContext {
         }
     }
 
+    /// Whether a context that is made with these `keys` of `listener` and its `limiters` would say
+    /// the same as this one, which was made of `before`.
+    fn stays_with(
+        &self,
+        keys: &Keys,
+        (before, listener): (&Listener, &Listener),
+        limiters: &RouteLimiters,
+    ) -> bool {
+        let is_unlimited = |limiters: &RouteLimiters| limiters.iter().all(Option::is_none);
+        let tls = listener.tls.as_ref().and_then(|_| keys.listener(listener.bind));
+        // Equal routes may count their limits and copies apart.
+        self.tls.as_ref().map(Arc::as_ptr) == tls.as_ref().map(Arc::as_ptr)
+            && self.routes.is_same_as(&listener.routes)
+            && (Arc::ptr_eq(&self.limiters, limiters)
+                || is_unlimited(&self.limiters) && is_unlimited(limiters))
+            && (ptr::eq(before, listener) || before == listener)
+    }
+
     /// The most client connections at a time.
     pub(crate) fn max_connections(&self) -> u32 {
         self.max_connections
@@ -330,44 +363,104 @@ impl ListenerContext {
 }
 
 impl Contexts {
-    /// Those of `fleet` with these listeners.
-    pub(crate) fn new(fleet: &Fleet, listeners: Vec<ListenerContext>) -> Self {
-        let keys = ListenerKey::of(&fleet.listeners).collect();
-        let introduces = fleet.services.iter().any(|service| service.send_proxy.is_some());
-        Self { keys, listeners, prewarmed: prewarmed(fleet), introduces }
+    /// Those of `plan`, made with these `keys`. What is the same as `before` is not made anew: all
+    /// of them, where no listener is another.
+    fn new(
+        plan: &Plan,
+        before: Option<&View>,
+        keys: &Arc<Keys>,
+        mut listener_context: impl FnMut(&Listener, RouteLimiters) -> ListenerContext,
+    ) -> Rc<Self> {
+        let fleet = &plan.fleet;
+        if let Some(same) = before.filter(|before| before.serves_at_as(plan, keys)) {
+            return same.at.clone();
+        }
+        let known = |index: usize, listener: &Listener, limiters: &RouteLimiters| {
+            let before = before?;
+            let context = before.at.listeners.get(index)?;
+            let pair = (before.plan.fleet.listeners.get(index)?, listener);
+            context.stays_with(keys, pair, limiters).then(|| context.clone())
+        };
+        let listeners = fleet.listeners.iter().enumerate().map(|(index, listener)| {
+            let limiters = plan.limiters(index);
+            let known = known(index, listener, &limiters);
+            known.unwrap_or_else(|| Rc::new(listener_context(listener, limiters)))
+        });
+        let listeners: Vec<_> = listeners.collect();
+        Rc::new(Self {
+            keys: ListenerKey::of(&fleet.listeners).collect(),
+            longest_head: listeners.iter().map(|it| it.limits.bytes).max().unwrap_or(0),
+            listeners,
+            made_with: keys.clone(),
+            prewarmed: prewarmed(fleet),
+            introduces: fleet.services.iter().any(|service| service.send_proxy.is_some()),
+        })
     }
 }
 
 impl View {
-    /// The view of `plan`. `service_context` makes the context of a
-    /// service, `places` what goes with listeners.
+    /// The view of `plan`, made with these `keys`. `service_context` makes the context of a
+    /// service, `listener_context` that of a listener.
     /// What is the same as `before` is not made anew: a plan is mostly another for one service.
     pub(crate) fn new(
         plan: Arc<Plan>,
         before: Option<&Self>,
+        keys: &Arc<Keys>,
         mut service_context: impl FnMut(&Service, Arc<ServicePlan>) -> ServiceContext,
-        places: impl FnOnce(&Plan) -> Contexts,
+        listener_context: impl FnMut(&Listener, RouteLimiters) -> ListenerContext,
     ) -> Rc<Self> {
         let known = before.filter(|before| before.plan.configuration == plan.configuration);
-        let at = known.map_or_else(|| Rc::new(places(&plan)), |known| known.at.clone());
-        let services = plan.fleet.services.iter().zip(plan.services.iter()).enumerate();
-        let services = services.map(|(index, (service, decided))| {
-            let desk_before = before.and_then(|before| before.services.get(index));
-            let stays = |service_context: &&Rc<ServiceContext>| {
-                // Another configuration may come with other keys.
-                Arc::ptr_eq(&service_context.plan, decided)
-                    && (known.is_some() || service.tls.is_none() && !service_context.has_store())
-            };
-            let desk_before = desk_before.filter(stays).cloned();
-            desk_before.unwrap_or_else(|| Rc::new(service_context(service, decided.clone())))
-        });
-        let services = services.collect();
+        let at = match known {
+            Some(known) => known.at.clone(),
+            None => Contexts::new(&plan, before, keys, listener_context),
+        };
+        // Another configuration may come with other keys.
+        let has_keys = |before: &Self| Arc::ptr_eq(&before.at.made_with, keys);
+        let has_keys = known.is_some() || before.is_some_and(has_keys);
+        let stays = |before: &Self, index: usize| {
+            let known = before.services.get(index).zip(plan.services.get(index));
+            known.is_some_and(|(context, decided)| {
+                Arc::ptr_eq(&context.plan, decided)
+                    && (has_keys || context.stays_with(keys, &plan.fleet.services[index]))
+            })
+        };
+        let mut make = |index: usize, decided: &Arc<ServicePlan>| {
+            Rc::new(service_context(&plan.fleet.services[index], decided.clone()))
+        };
+        let count = plan.services.len();
+        let Some(before) = before.filter(|before| before.services.len() == count) else {
+            let all = plan.services.iter().enumerate().map(|(index, decided)| {
+                let known = before.filter(|before| stays(before, index));
+                let known = known.and_then(|before| before.services.get(index)).cloned();
+                known.unwrap_or_else(|| make(index, decided))
+            });
+            let services = all.collect();
+            return Rc::new(Self { plan, services, at });
+        };
+        let others: Vec<usize> = match has_keys {
+            true => plan.services.changed_since(&before.plan.services).collect(),
+            false => (0..count).filter(|index| !stays(before, *index)).collect(),
+        };
+        let mut services = before.services.clone();
+        for index in others {
+            let Some(decided) = plan.services.get(index) else { continue };
+            services.set(index, make(index, decided));
+        }
         Rc::new(Self { plan, services, at })
+    }
+
+    /// Whether what goes with listeners is the same for `plan` and these `keys`.
+    fn serves_at_as(&self, plan: &Plan, keys: &Arc<Keys>) -> bool {
+        let (before, after) = (&self.plan.fleet, &plan.fleet);
+        Arc::ptr_eq(&self.at.made_with, keys)
+            && before.listeners.share(&after.listeners)
+            && self.plan.shares_limiters(plan)
+            && are_reached_alike(&before.services, &after.services)
     }
 
     /// What goes with the listener of `handle`, if the plan has it.
     pub(crate) fn listener_context(&self, handle: &ListenerHandle) -> Option<&ListenerContext> {
-        self.position(handle).map(|index| &self.at.listeners[index])
+        self.position(handle).map(|index| &*self.at.listeners[index])
     }
 
     /// The listener of `handle`, if the plan has it.
@@ -397,16 +490,15 @@ impl View {
             Some(here) if *here.name == *name => Some(index),
             _ => known.get(name).copied(),
         };
-        let is_kept = |index: usize, service: &Rc<ServiceContext>| {
-            before.services.get(index).is_some_and(|before| Rc::ptr_eq(before, service))
-        };
         let keep_alive = |view: &Self, at: usize| view.plan.fleet.services[at].timeouts.keep_alive;
         let is_same_head = self.longest_head() == before.longest_head();
+        let others: Vec<usize> = match is_same_head {
+            true => self.services.changed_since(&before.services).collect(),
+            false => (0..self.services.len()).collect(),
+        };
         let mut outdated = Outdated::default();
-        for (index, service) in self.services.iter().enumerate() {
-            if is_same_head && is_kept(index, service) {
-                continue;
-            }
+        for index in others {
+            let service = &self.services[index];
             let Some(at) = place(index, &service.name) else { continue };
             let is_alike =
                 Dialing::are_alike(before.services[at].tls.as_ref(), service.tls.as_ref());
@@ -435,13 +527,19 @@ impl View {
 
     /// The longest head a listener takes, in bytes.
     pub(crate) fn longest_head(&self) -> usize {
-        self.at
-            .listeners
-            .iter()
-            .map(|listener_context| listener_context.limits.bytes)
-            .max()
-            .unwrap_or(0)
+        self.at.longest_head
     }
+}
+
+/// Whether services with these settings are to be connected to before a request comes, and told
+/// of clients, as those of `before` are.
+fn are_reached_alike(before: &Services, after: &Services) -> bool {
+    let is_alike = |index: usize| {
+        let (was, is) = (&before[index], &after[index]);
+        (was.prewarm, was.send_proxy) == (is.prewarm, is.send_proxy)
+    };
+    before.len() == after.len()
+        && (0..after.len()).all(|index| after.share(index, before) || is_alike(index))
 }
 
 /// The stores among the servers of a service, each once.

@@ -15,6 +15,7 @@ use std::{
 use loadline_core::{
     decide::plan::{Plan, ServicePlan},
     fleet::{Listener, Service},
+    rules::RouteLimiters,
     time::{Duration, Instant},
 };
 use tokio::{
@@ -35,7 +36,7 @@ use crate::{
         random::Random,
         shared::{Lifecycle, PlanCache, Shared},
         timer::{TICK, Timer, Timers},
-        view::{Contexts, ListenerContext, ServiceContext, View},
+        view::{ListenerContext, ServiceContext, View},
     },
     telemetry::{access_log::LogBuffer, failures::Failures, meter::ListenerCells, tally::Cells},
     upstream::{pool::Pools, prewarm::keep_warm},
@@ -355,14 +356,10 @@ fn view(
         let cells = listeners.entry(bind).or_insert_with(|| shared.meters.enlist(&bind));
         cells.clone()
     };
-    let places = |plan: &Plan| {
-        let listener_context = |(index, listener): (usize, &Listener)| {
-            ListenerContext::new((listener, plan.limiters(index)), &keys, cells(listener.bind))
-        };
-        let listeners = plan.fleet.listeners.iter().enumerate().map(listener_context).collect();
-        Contexts::new(&plan.fleet, listeners)
+    let listener_context = |listener: &Listener, limiters: RouteLimiters| {
+        ListenerContext::new((listener, limiters), &keys, cells(listener.bind))
     };
-    View::new(plan, before, service_context, places)
+    View::new(plan, before, &keys, service_context, listener_context)
 }
 
 /// How long a client that has just connected may take for its first request when the proxy ends.
@@ -373,3 +370,6 @@ const GOODBYE: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Most rounds.
 const GOODBYES: u32 = 50;
+
+#[cfg(test)]
+mod tests;

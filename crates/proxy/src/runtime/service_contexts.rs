@@ -1,0 +1,66 @@
+//! What a worker knows of each service, most of which one view has in common with the one before:
+//! in pages, as their plans are ([`loadline_core::decide::service_plans`]).
+
+use std::{ops::Index, rc::Rc};
+
+use super::view::ServiceContext;
+
+/// In the order of the services of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceContexts {
+    /// All but the last have [`PAGE`] contexts.
+    pages: Vec<Rc<[Rc<ServiceContext>]>>,
+}
+
+impl ServiceContexts {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        let last = self.pages.last().map_or(0, |page| page.len());
+        self.pages.len().saturating_sub(1) * PAGE + last
+    }
+
+    /// The one at this index, if there is one.
+    pub(crate) fn get(&self, index: usize) -> Option<&Rc<ServiceContext>> {
+        self.pages.get(index / PAGE)?.get(index % PAGE)
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<ServiceContext>> {
+        self.pages.iter().flat_map(|page| page.iter())
+    }
+
+    /// Puts a context in the place of the one at this index.
+    pub(super) fn set(&mut self, index: usize, service_context: Rc<ServiceContext>) {
+        Rc::make_mut(&mut self.pages[index / PAGE])[index % PAGE] = service_context;
+    }
+
+    /// The indices of those that are not the same as `before`.
+    pub(super) fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = usize> {
+        let pages = self.pages.iter().enumerate().filter(move |(at, page)| {
+            before.pages.get(*at).is_none_or(|before| !Rc::ptr_eq(page, before))
+        });
+        let places = pages.flat_map(|(at, page)| (at * PAGE..).take(page.len()));
+        places.filter(move |place| match (self.get(*place), before.get(*place)) {
+            (Some(one), Some(other)) => !Rc::ptr_eq(one, other),
+            _ => true,
+        })
+    }
+}
+
+impl FromIterator<Rc<ServiceContext>> for ServiceContexts {
+    fn from_iter<T: IntoIterator<Item = Rc<ServiceContext>>>(service_contexts: T) -> Self {
+        let all: Vec<_> = service_contexts.into_iter().collect();
+        Self { pages: all.chunks(PAGE).map(Rc::from).collect() }
+    }
+}
+
+impl Index<usize> for ServiceContexts {
+    type Output = Rc<ServiceContext>;
+
+    fn index(&self, index: usize) -> &Rc<ServiceContext> {
+        &self.pages[index / PAGE][index % PAGE]
+    }
+}
+
+/// As many as plans have in a page.
+const PAGE: usize = 64;
