@@ -3,6 +3,7 @@
 use std::{
     fmt,
     ops::Range,
+    slice,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -106,10 +107,22 @@ impl Kept {
         Self { file, names, lists, listed, overrides, in_force, meanwhile, is_handed_over }
     }
 
-    /// Takes in that lists have changed.
+    /// Takes in what all lists say.
     fn relist(&mut self) {
         self.listed = discovery::listed(&self.lists, &self.file);
         self.apply_all();
+    }
+
+    /// Takes in that these lists are others now.
+    fn relist_again(&mut self, sources: &[Source]) {
+        let (listed, places) = self.lists.applied_again(sources, &self.listed);
+        self.listed = Arc::new(listed);
+        if self.overrides.is_empty() {
+            self.in_force = self.listed.clone();
+            return;
+        }
+        let listed = self.listed.clone();
+        places.into_iter().for_each(|at| self.apply(&listed.services[at].name));
     }
 
     /// Makes every change anew.
@@ -192,9 +205,16 @@ impl LiveConfiguration {
     }
 
     /// What `load` reads, with its lists. Nobody is held up while names that are new are asked for.
+    /// Listeners that are as they were go on with their routes.
     fn read(&self, load: impl FnOnce() -> Result<Intent, String>) -> Result<Kept, String> {
         let (file, names) = load()?;
-        let before = self.kept().lists.clone();
+        let (before, known) = {
+            let kept = self.kept();
+            (kept.lists.clone(), kept.file.listeners.clone())
+        };
+        let mut file = Arc::unwrap_or_clone(file);
+        file.listeners = file.listeners.in_common_with(&known);
+        let file = Arc::new(file);
         let lists = discovery::begin_again(before, &file, &names, self.clock.now());
         Ok(Kept::new((file, names), lists.map_err(|error| error.to_string())?))
     }
@@ -221,7 +241,7 @@ impl LiveConfiguration {
         let kept = &mut *self.kept();
         let (lists, terms) = (&mut kept.lists, &kept.names.terms);
         if discovery::answered(lists, self.clock.now(), source, answer, terms) {
-            kept.relist();
+            kept.relist_again(slice::from_ref(source));
             self.engine.amend(kept.in_force.clone());
         }
     }
@@ -234,8 +254,9 @@ impl LiveConfiguration {
         // Nobody is held up while a disk is slow.
         let answers = discovery::read_files(sources);
         let mut kept = self.kept();
-        if discovery::reread(&mut kept.lists, answers, self.clock.now()) {
-            kept.relist();
+        let changed = discovery::reread(&mut kept.lists, answers, self.clock.now());
+        if !changed.is_empty() {
+            kept.relist_again(&changed);
             self.engine.amend(kept.in_force.clone());
         }
     }
@@ -396,6 +417,7 @@ mod tests {
             discovery::Listed,
             overrides::{Mode, Setting},
         },
+        fleet::Service,
         units::Ratio,
     };
 
@@ -572,6 +594,46 @@ mod tests {
         site.change(quarter.clone()).unwrap();
         assert_eq!(site.changes(), [quarter]);
         site.reload().unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_read_again_with_one_service_changed_has_its_listeners_as_they_were() {
+        let engine = Remembers::default();
+        let before = Arc::new(file(&[SERVER]));
+        let again = || {
+            Ok((
+                Arc::new(file(&[SERVER, "name = \"far\"\nservers = [\"127.0.0.1:2\"]"])),
+                NameServers::default(),
+            ))
+        };
+        let site = site(&engine, &before, again);
+        site.reload().unwrap();
+        assert_eq!(engine.in_force().services[0].groups.len(), 2);
+        assert!(engine.in_force().listeners.share(&before.listeners));
+    }
+
+    #[test]
+    fn a_name_of_a_drained_service_is_found_again_and_other_services_stay_as_they_are() {
+        let engine = Remembers::default();
+        let mut file = file(&["name = \"near\"\ndiscover = { dns = \"known.test:80\" }"]);
+        let other = file.services[0].clone();
+        file.services.push(Service { name: "api".into(), ..other });
+        file.services[1].groups[0].discovery = None;
+        let file = Arc::new(file);
+        let source = file.services[0].groups[0].discovery.as_ref().unwrap().source.clone();
+        let site = site(&engine, &file, || Err(String::new()));
+        let address = ([10, 0, 0, 1], 80).into();
+        let listed = |last| Listed::at(([10, 0, 0, last], 80).into());
+        let answer = |servers| Answer { servers: Ok(servers), ttl: None };
+        site.found(&source, answer(vec![listed(1)]));
+        site.change(change(Setting::Mode(address, Mode::Drain))).unwrap();
+        let before = engine.in_force();
+        site.found(&source, answer(vec![listed(1), listed(2)]));
+        let after = engine.in_force();
+        let servers = &after.services[0].groups[0].servers;
+        assert_eq!(servers.iter().map(|it| it.weight).collect::<Vec<_>>(), [0, 1]);
+        assert!(after.services.share(1, &before.services));
+        assert!(!after.services.share(0, &before.services));
     }
 
     #[test]

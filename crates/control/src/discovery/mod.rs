@@ -178,11 +178,13 @@ fn read_again(
 /// What the file of a list says, or why it cannot be known.
 type FileAnswer = (Source, Result<Vec<Listed>, String>);
 
-/// Takes in what files say that have been read again; whether any list is another now.
-pub(crate) fn reread(lists: &mut Lists, answers: Vec<FileAnswer>, now: Instant) -> bool {
-    let answers = answers.into_iter();
-    let changed = answers.map(|(source, answer)| take(lists, now, &source, answer));
-    changed.filter(|outcome| matches!(outcome, Outcome::Changed(_))).count() > 0
+/// Takes in what files say that have been read again; those lists that are others now.
+pub(crate) fn reread(lists: &mut Lists, answers: Vec<FileAnswer>, now: Instant) -> Vec<Source> {
+    let changed = answers.into_iter().filter_map(|(source, answer)| {
+        let outcome = take(lists, now, &source, answer);
+        matches!(outcome, Outcome::Changed(_)).then_some(source)
+    });
+    changed.collect()
 }
 
 /// Takes an answer about a name in; whether its list is another now.

@@ -256,6 +256,24 @@ impl Lists {
         listed
     }
 
+    /// As [`Lists::applied_to`] where `listed` is what followed from the same fleet before the
+    /// lists of these `sources` were others: nothing is done for services without one of them. Also
+    /// the indices of those that have one.
+    #[must_use]
+    pub fn applied_again(&self, sources: &[Source], listed: &Fleet) -> (Fleet, Vec<usize>) {
+        let is_of =
+            |group: &Group| group.discovery.as_ref().is_some_and(|it| sources.contains(&it.source));
+        let services = listed.services.iter().enumerate();
+        let of_them = services.filter(|(_, service)| service.groups.iter().any(is_of));
+        let places: Vec<usize> = of_them.map(|(at, _)| at).collect();
+        let mut changed = listed.clone();
+        for at in &places {
+            let groups = changed.services[*at].groups.iter_mut();
+            groups.filter(|group| is_of(group)).for_each(|group| self.fill(group));
+        }
+        (changed, places)
+    }
+
     /// Gives a group the servers of its list, if it has one.
     fn fill(&self, group: &mut Group) {
         let Some(Discovery { source, template }) = &group.discovery else { return };
@@ -510,6 +528,24 @@ mod tests {
         let groups = sources.iter().map(group).collect();
         let services = vec![Service { groups, ..Service::named("web") }];
         Fleet::of(Edge::within("near"), Vec::new(), services)
+    }
+
+    #[test]
+    fn an_answer_about_a_name_copies_no_service_that_does_not_list_it() {
+        let names = ["web", "api"].map(|name| named(name, 80, Family::V4, false));
+        let mut fleet = fleet_of(&names[..1]);
+        let other = fleet_of(&names[1..]).services[0].clone();
+        fleet.services.push(Service { name: "api".to_owned(), ..other });
+        let mut lists = Lists::default();
+        lists.follow(&fleet);
+        let before = lists.applied_to(&fleet);
+        lists.take(Instant::ZERO, &names[1], Ok(vec![server(1)]));
+        let (after, places) = lists.applied_again(&names[1..], &before);
+        assert_eq!(places, [1]);
+        assert!(after.services.share(0, &before.services));
+        assert!(after.listeners.share(&before.listeners));
+        assert_eq!(after.services[1].groups[0].servers[0].address, server(1).address);
+        assert_eq!(after, lists.applied_to(&fleet));
     }
 
     #[test]
