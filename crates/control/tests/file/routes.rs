@@ -452,7 +452,7 @@ fn every_address_and_every_listener_that_names_routes_has_them() {
 fn a_list_of_routes_that_listeners_share_is_once_in_memory() {
     let tables = |text: &str| {
         let listeners = parse("shared.toml", text).unwrap().fleet.listeners;
-        let [one, same, other] = listeners.as_slice() else { panic!("{listeners:?}") };
+        let [one, same, other] = &listeners[..] else { panic!("{listeners:?}") };
         assert!(ptr::eq(one.routes.rules(), same.routes.rules()), "addresses of a listener");
         (ptr::eq(one.routes.rules(), other.routes.rules()), other.routes.rules().len())
     };
