@@ -7,14 +7,19 @@ use std::{
 };
 
 use loadline_control::{Fault, Loaded, Moment, UserWrite, cluster::Published};
-use loadline_core::{fleet::Fleet, state::Certificate};
+use loadline_core::{
+    fleet::{Fleet, HttpVersion, ServerAddress, Service},
+    state::Certificate,
+};
 use loadline_import::Kind;
 use loadline_l4::standby::check_key;
 use loadline_proxy::{
-    listener::bounds::QUIC_PACKETS,
+    listener::bounds::{Bounds, QUIC_PACKETS},
+    runtime::engine::threads,
     tls::{Keys, TlsError},
 };
 use loadline_spanned::FileErrors;
+use rustix::process::{Resource, getrlimit};
 
 use super::{
     serve::identity::{Identity, IdentityError},
@@ -46,6 +51,11 @@ pub(crate) fn load_with(
         faults.extend(of_standby(&loaded.fleet));
         faults.extend(of_user(&loaded));
         faults.extend(of_user_writes(&loaded));
+        faults.extend(of_shared_servers(&loaded.fleet));
+    }
+    if moment == Moment::Check {
+        // A start says it as well, of a command line, too.
+        faults.extend(of_descriptors(&loaded.fleet));
     }
     loaded.tried(moment, faults)
 }
@@ -120,6 +130,51 @@ fn of_quic(fleet: &Fleet, most: Option<u64>) -> Option<Fault> {
     (most < wanted).then_some(Fault { about, message, help, is_warning: true })
 }
 
+/// Fewer descriptors than the file may need.
+pub(crate) fn of_descriptors(fleet: &Fleet) -> Option<Fault> {
+    let bounds = Bounds::of(fleet);
+    let few = getrlimit(Resource::Nofile).current.filter(|it| *it < bounds.descriptors)?;
+    // Of several that are as large the first.
+    let largest = fleet.listeners.iter().rev().max_by_key(|it| it.max_connections)?;
+    let (message, help) = too_few(few, &bounds);
+    Some(Fault { about: largest.bind.to_string(), message, help, is_warning: true })
+}
+
+/// What is needed, and what would be right.
+fn too_few(few: u64, bounds: &Bounds) -> (String, String) {
+    let Bounds { connections, ready, descriptors, .. } = bounds;
+    let (of_prewarm, keys) = match ready {
+        0 => (String::new(), "max_connections"),
+        ready => (format!(" and {ready} of `prewarm`"), "max_connections or prewarm"),
+    };
+    let message = format!(
+        "{few} descriptors may be open, {descriptors} are needed for {connections} clients and as \
+         many connections to servers{of_prewarm}"
+    );
+    (message, format!("raise LimitNOFILE (ulimit -Hn), or lower {keys}"))
+}
+
+/// Servers of HTTP/2 that take fewer connections than there are workers.
+fn of_shared_servers(fleet: &Fleet) -> Vec<Fault> {
+    let workers = threads(&fleet.edge);
+    fleet.services.iter().filter_map(|service| of_shared_server(service, workers)).collect()
+}
+
+fn of_shared_server(service: &Service, workers: usize) -> Option<Fault> {
+    let is_shared = service.http_version == HttpVersion::Http2;
+    let mut servers = service.groups.iter().flat_map(|group| &group.servers).filter(|_| is_shared);
+    let found = servers.find(|server| (server.max_connections as usize) < workers)?;
+    let (address, most) = (ServerAddress(found.address), found.max_connections);
+    let message = format!(
+        "only {most} of {workers} workers can have a connection to {address}: what comes to the \
+         others goes elsewhere, or gets 503"
+    );
+    let help = "each worker has an HTTP/2 connection of its own: raise max_connections to the \
+                number of workers, or lower edge.threads"
+        .to_owned();
+    Some(Fault { about: format!("service.{}", service.name), message, help, is_warning: true })
+}
+
 fn of_standby(fleet: &Fleet) -> Option<Fault> {
     let standby = fleet.forwarding.standby.as_ref()?;
     let error = check_key(Path::new(&standby.key_file)).err()?;
@@ -167,7 +222,10 @@ const RECEIVE_MAX: &str = "/proc/sys/net/core/rmem_max";
 mod tests {
     use std::net::Ipv4Addr;
 
-    use loadline_core::fleet::{Edge, Listener, Protocol};
+    use loadline_core::{
+        fleet::{Edge, Group, Listener, Protocol, Server},
+        units::Bytes,
+    };
 
     use super::*;
 
@@ -183,5 +241,34 @@ mod tests {
         assert!(of_quic(&with(https.clone()), None).is_none());
         let off = Listener { http3: false, ..https };
         assert!(of_quic(&with(off), Some(212_992)).is_none());
+    }
+
+    #[test]
+    fn descriptors_of_prewarm_are_said_to_be_needed() {
+        let (idle, request) = (Bytes::new(0), Bytes::new(0));
+        let bounds = Bounds { connections: 10_000, idle, request, ready: 0, descriptors: 20_000 };
+        let (message, help) = too_few(256, &bounds);
+        assert!(message.starts_with("256 descriptors may be open, 20000 are needed"), "{message}");
+        assert!(message.contains(" for 10000 clients and as many connections to servers"));
+        assert!(help.ends_with(" or lower max_connections"), "{help}");
+        let (message, help) = too_few(256, &Bounds { ready: 400, descriptors: 20_400, ..bounds });
+        assert!(message.ends_with(" to servers and 400 of `prewarm`"), "{message}");
+        assert!(help.ends_with(" or lower max_connections or prewarm"), "{help}");
+    }
+
+    #[test]
+    fn a_server_of_http_2_with_fewer_connections_than_workers_is_told_of() {
+        let at = (Ipv4Addr::LOCALHOST, 80).into();
+        let server = Server { max_connections: 3, ..Server::at(at) };
+        let mut service = Service::named("web");
+        service.groups = vec![Group::within("here", vec![server])];
+        assert!(of_shared_server(&service, 4).is_none(), "HTTP/1 shares what is kept");
+        service.http_version = HttpVersion::Http2;
+        assert!(of_shared_server(&service, 3).is_none());
+        let told = of_shared_server(&service, 4).unwrap();
+        assert!(told.is_warning && told.about == "service.web", "{told:?}");
+        assert!(
+            told.message.contains("only 3 of 4 workers can have a connection to 127.0.0.1:80: ")
+        );
     }
 }

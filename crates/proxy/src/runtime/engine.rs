@@ -100,7 +100,8 @@ fn spawn(index: usize, shared: Arc<Shared>, inbox: Arc<Inbox>) -> io::Result<Joi
 }
 
 /// How many workers `edge` asks for.
-pub(crate) fn threads(edge: &Edge) -> usize {
+#[must_use]
+pub fn threads(edge: &Edge) -> usize {
     match edge.threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
         threads => threads as usize,

@@ -3,30 +3,15 @@
 
 use loadline_core::fleet::Fleet;
 use loadline_proxy::listener::bounds::Bounds;
-use rustix::process::{Resource, getrlimit};
 
-use crate::commands::size;
+use crate::commands::{outside, size};
 
 /// Says it on the standard error.
 pub(super) fn tell(fleet: &Fleet) {
-    let bounds = Bounds::of(fleet);
-    tracing::info!("{}", limits(&bounds));
-    let descriptors = getrlimit(Resource::Nofile).current;
-    if let Some(few) = descriptors.filter(|it| *it < bounds.descriptors) {
-        tracing::warn!("{}", needed(few, &bounds));
+    tracing::info!("{}", limits(&Bounds::of(fleet)));
+    if let Some(few) = outside::of_descriptors(fleet) {
+        tracing::warn!("{}: {}", few.message, few.help);
     }
-}
-
-fn needed(few: u64, bounds: &Bounds) -> String {
-    let (ready, keys) = match bounds.ready {
-        0 => (String::new(), "max_connections"),
-        ready => (format!(" and {ready} of `prewarm`"), "max_connections or prewarm"),
-    };
-    format!(
-        "{few} descriptors may be open, {} are needed for so many clients and as many connections \
-         to servers{ready}: raise LimitNOFILE (ulimit -Hn), or lower {keys}",
-        bounds.descriptors
-    )
 }
 
 fn limits(bounds: &Bounds) -> String {
@@ -43,20 +28,6 @@ mod tests {
     use loadline_core::units::Bytes;
 
     use super::*;
-
-    #[test]
-    fn descriptors_of_prewarm_are_said_to_be_needed() {
-        let (idle, request) = (Bytes::new(0), Bytes::new(0));
-        let bounds = Bounds { connections: 10_000, idle, request, ready: 0, descriptors: 20_000 };
-        let told = needed(256, &bounds);
-        assert!(told.starts_with("256 descriptors may be open, 20000 are needed for "), "{told}");
-        assert!(
-            told.ends_with(" to servers: raise LimitNOFILE (ulimit -Hn), or lower max_connections")
-        );
-        let told = needed(256, &Bounds { ready: 400, descriptors: 20_400, ..bounds });
-        assert!(told.contains(" to servers and 400 of `prewarm`: raise "), "{told}");
-        assert!(told.ends_with(" or lower max_connections or prewarm"), "{told}");
-    }
 
     #[test]
     fn limits_are_said_in_sizes_that_people_read() {

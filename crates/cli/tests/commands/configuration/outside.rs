@@ -1,6 +1,6 @@
 //! What a file names and what cannot be used: `check` and `serve` refuse it alike.
 
-use std::{fs, net::TcpListener, os::unix::fs::chown, path::Path};
+use std::{fs, net::TcpListener, os::unix::fs::chown, path::Path, process::Command};
 
 use super::said::loadline;
 use crate::skipped::skipped;
@@ -195,6 +195,30 @@ fn an_address_of_another_machine_is_warned_of() {
     let words = ["a.toml:11:8]", "192.0.2.1 is not an address of this machine"];
     let faults = said.faults(0, &words);
     assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+}
+
+#[test]
+fn fewer_descriptors_than_the_clients_of_a_file_need_are_warned_of() {
+    let directory = site();
+    let listener = "bind = \"127.0.0.2:0\"\nmax_connections = 100\nprotocol";
+    let text = RIGHT.replace("bind = \"127.0.0.1:0\"\nprotocol", listener);
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let program = env!("CARGO_BIN_EXE_loadline");
+    let said = |descriptors: u32| {
+        let line = format!("ulimit -n {descriptors}; exec {program} check a.toml");
+        let mut check = Command::new("sh");
+        check.args(["-c", &line]).current_dir(directory.path()).env("LC_ALL", "C.UTF-8");
+        let ended = check.output().unwrap();
+        assert!(ended.status.success(), "{ended:?}");
+        let told = String::from_utf8(ended.stderr).unwrap().replace('│', " ");
+        told.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let few = said(128);
+    assert!(few.contains("a.toml:11:8]"), "{few}");
+    assert!(few.contains("128 descriptors may be open, 200 are needed for 100 clients"), "{few}");
+    assert!(few.contains("or lower max_connections"), "{few}");
+    let enough = said(200);
+    assert!(!enough.contains("descriptors"), "{enough}");
 }
 
 #[test]
