@@ -306,18 +306,18 @@ impl Edge {
         }
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        let outcome = loop {
             self.go_on();
             tokio::select! {
                 told = signals.next() => {
                     if self.heed(told) {
-                        return Ok(Outcome::Stopped);
+                        break Outcome::Stopped;
                     }
                 }
                 Some(asker) = asked.recv() => Upgrade::ask(&mut self.upgrade, asker),
                 done = done(self.upgrade.as_mut()) => {
                     if let Some(process) = self.conclude(done) {
-                        return Ok(Outcome::Succeeded(process));
+                        break Outcome::Succeeded(process);
                     }
                 }
                 named = self.reader.done() => self.follower.wait_for(named),
@@ -332,7 +332,9 @@ impl Edge {
                     }
                 }
             }
-        }
+        };
+        listening.shutdown().await;
+        Ok(outcome)
     }
 
     /// Begins with what was asked for. What the next process is given must not change meanwhile,
@@ -438,18 +440,19 @@ impl Edge {
             Outcome::Stopped => {
                 notify("STOPPING=1");
                 tracing::info!(%drain, "draining");
-                control.iter().for_each(|(path, _)| path.remove());
+                control.into_iter().for_each(|(path, _)| path.remove());
                 tokio::task::spawn_blocking(move || proxy.stop(drain))
             }
             Outcome::Succeeded(process) => {
                 notify(&format!("MAINPID={process}\nREADY=1"));
-                drop(admin.take());
+                control.into_iter().for_each(control::leave);
+                if let Some((_, admin)) = admin.take() {
+                    admin.leave().await;
+                }
                 tracing::info!(%drain, process, "another process serves; draining");
                 tokio::task::spawn_blocking(move || proxy.leave(drain))
             }
         };
-        // The successor answers on the same sockets.
-        drop(control);
         tokio::pin!(ending);
         let drained = async {
             tokio::select! {

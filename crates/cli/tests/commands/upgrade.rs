@@ -56,7 +56,11 @@ impl Edge {
     /// Upgrades; the exit code and what was told.
     fn upgrade(&mut self) -> (Option<i32>, String) {
         let file = self.file();
-        let done = loadline(&["upgrade", file.to_str().unwrap()]).output().unwrap();
+        self.upgrade_by(&[file.to_str().unwrap()])
+    }
+
+    fn upgrade_by(&mut self, args: &[&str]) -> (Option<i32>, String) {
+        let done = loadline(&[&["upgrade"][..], args].concat()).output().unwrap();
         let told = String::from_utf8(done.stdout).unwrap();
         if let Some(process) = told.strip_prefix("process ") {
             self.processes.push(process.split(' ').next().unwrap().to_owned());
@@ -325,6 +329,33 @@ fn the_sockets_of_control_and_admin_stay_for_the_next_process_and_go_with_the_la
     edge.signal("TERM");
     let deadline = Instant::now() + PATIENCE;
     while sockets.iter().any(|path| path.exists()) {
+        assert!(Instant::now() < deadline, "they go with the last");
+        thread::yield_now();
+    }
+    edge.processes.clear();
+}
+
+#[test]
+fn sockets_at_whose_path_the_next_process_does_not_listen_go_with_the_first() {
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let (old, new) = (["control", "admin"].map(path), ["control-2", "admin-2"].map(path));
+    let more = format!("[admin]\nbind = {:?}\n", old[1]);
+    let mut edge = Edge::start_in(directory, &worker, &more, Stdio::inherit());
+    let mut text = fs::read_to_string(edge.file()).unwrap();
+    for (old, new) in old.iter().zip(&new) {
+        text = text.replace(&format!("{old:?}"), &format!("{new:?}"));
+    }
+    fs::write(edge.file(), text).unwrap();
+    let (code, told) = edge.upgrade_by(&["--socket", old[0].to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(edge.ends());
+    assert!(!old.iter().any(|path| path.exists()), "nobody answers there");
+    assert!(new.iter().all(|path| path.exists()), "the second process answers there");
+    edge.signal("TERM");
+    let deadline = Instant::now() + PATIENCE;
+    while new.iter().any(|path| path.exists()) {
         assert!(Instant::now() < deadline, "they go with the last");
         thread::yield_now();
     }

@@ -31,7 +31,9 @@ mod site;
 mod socket;
 mod token;
 
-use std::{fmt, io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread};
+use std::{
+    fmt, io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread, time::Duration,
+};
 
 use axum::{Router, middleware};
 
@@ -46,7 +48,7 @@ use context::{AdminContext, TICK};
 use host::Hosts;
 use socket::Socket;
 use token::Token;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
 /// Where the administration listens and who may change things.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +109,9 @@ pub struct Admin {
     pub made_token: Option<String>,
     socket: OwnedFd,
     path: Option<SocketPath>,
-    _stop: oneshot::Sender<()>,
+    stop: oneshot::Sender<()>,
+    /// Hears when nothing of it listens any more.
+    closed: oneshot::Receiver<()>,
 }
 
 impl BoundAdmin {
@@ -141,6 +145,7 @@ impl BoundAdmin {
         let place = socket.place();
         let shared = socket.share().map_err(AdminError::Thread)?;
         let (stop, stopped) = oneshot::channel::<()>();
+        let (closes, closed) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(AdminError::Thread)?;
         let serve = move || {
@@ -153,10 +158,11 @@ impl BoundAdmin {
                     _ = stopped => {}
                 }
             });
+            drop(closes);
         };
         let thread = thread::Builder::new().name("admin".into());
         thread.spawn(serve).map_err(AdminError::Thread)?;
-        Ok(Admin { place, made_token, socket: shared, path, _stop: stop })
+        Ok(Admin { place, made_token, socket: shared, path, stop, closed })
     }
 }
 
@@ -167,6 +173,15 @@ impl Admin {
     /// The kernel's, where there are no more descriptors.
     pub fn share(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone()
+    }
+
+    /// Ends it, since another process serves. Its Unix socket goes unless that one listens there.
+    pub async fn leave(self) {
+        let Self { socket, path, stop, closed, .. } = self;
+        drop((socket, stop));
+        // It says no more than that it has ended.
+        let _ = timeout(CLOSE_MAX, closed).await;
+        path.iter().for_each(SocketPath::remove_unused);
     }
 
     /// Removes its Unix socket, if it has one, from its path.
@@ -189,3 +204,6 @@ async fn tick(context: Arc<AdminContext>) {
         context.look_again();
     }
 }
+
+/// It has no more to do until it is closed than what one request takes.
+const CLOSE_MAX: Duration = Duration::from_secs(1);

@@ -180,6 +180,14 @@ impl SocketPath {
         &self.path
     }
 
+    /// Removes it if nobody listens there: the next process may go on with the same socket.
+    pub fn remove_unused(&self) {
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if UnixStream::connect(&self.path).is_err_and(refused) {
+            self.remove();
+        }
+    }
+
     /// Removes it, unless another process has bound a socket of its own there. Where this process
     /// may not, it stays: [`bind_path`] takes its place.
     pub fn remove(&self) {
@@ -220,6 +228,21 @@ mod tests {
         SocketPath::of(&path).remove();
         assert!(!path.exists());
         drop((first, second));
+    }
+
+    #[test]
+    fn a_socket_on_which_another_process_listens_stays_and_one_on_which_nobody_does_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let first = bind_path(&path).unwrap();
+        let own = SocketPath::of(&path);
+        let of_next = first.try_clone().unwrap();
+        drop(first);
+        own.remove_unused();
+        assert!(path.exists());
+        drop(of_next);
+        own.remove_unused();
+        assert!(!path.exists());
     }
 
     #[test]

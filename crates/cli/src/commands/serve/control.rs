@@ -34,6 +34,12 @@ pub(super) fn open(
     Ok((SocketPath::of(path), socket))
 }
 
+/// Leaves the socket to the next process; where that does not listen at its path, it goes.
+pub(super) fn leave((path, socket): (SocketPath, UnixListener)) {
+    drop(socket);
+    path.remove_unused();
+}
+
 /// Hands over whoever asks for an upgrade, until nobody takes them.
 pub(super) async fn listen(socket: net::UnixListener, askers: Sender<UnixStream>) {
     loop {
