@@ -17,6 +17,7 @@ mod files;
 mod haproxy;
 mod model;
 mod nginx;
+mod parameter;
 mod steps;
 mod write;
 

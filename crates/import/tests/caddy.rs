@@ -358,6 +358,7 @@ fn lines_of_a_matcher_are_alternatives_as_in_caddy() {
         ("query a=1 b=2", "query = { a = \"1\", b = \"2\" }"),
         ("query a=1 a=2", "query = { a = [\"1\", \"2\"] }"),
         ("query a=1\nquery b=*", "query = { a = \"1\", b = \"*\" }"),
+        ("query a=100%25", "query = { a = \"100%25\" }"),
         ("path /a\npath /b", "path = [\"/a\", \"/b\"]"),
         ("header X 1\nheader X 2", "header = { X = [\"1\", \"2\"] }"),
         ("header X 1\nheader Y 2", "header = { X = \"1\", Y = \"2\" }"),
@@ -365,6 +366,11 @@ fn lines_of_a_matcher_are_alternatives_as_in_caddy() {
     ] {
         let made = made(lines);
         assert!(made.text.contains(&format!("{expected}\ndeny = 403")), "{}", made.text);
+    }
+    for lines in ["query *=1", "query utm_*=1", "query ids%5B%5D=1", "query \"\"", "query =1"] {
+        let made = made(lines);
+        assert!(!made.text.contains("query = "), "{lines}: {}", made.text);
+        assert!(why(&made, "respond").contains("PROTECTED"), "{lines}: {:?}", made.remarks);
     }
     let never = made("path /a\npath_regexp ^/b");
     assert!(why(&never, "respond").contains("PROTECTED"), "{:?}", never.remarks);

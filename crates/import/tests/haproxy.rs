@@ -408,6 +408,30 @@ fn rules_of_a_frontend_without_http_are_told() {
 }
 
 #[test]
+fn parameters_of_a_query_are_asked_for_decoded_and_those_that_cannot_be_are_told() {
+    let deny = |condition: &str| frontend(&format!("http-request deny if {{ {condition} }}"));
+    for (condition, expected) in [
+        ("urlp(ids%5B%5D) a%20b", r#"query = { "ids[]" = "a b" }"#),
+        ("urlp(q) a+b", r#"query = { q = "a b" }"#),
+        ("url_param(q) -m beg %2Fa", r#"query = { q = "/a*" }"#),
+        ("urlp(q) -m sub %2A", r#"query = { q = "~(?s).*(?:\\*).*" }"#),
+        ("urlp(q) -m found", r#"query = { q = "*" }"#),
+    ] {
+        let made = deny(condition);
+        assert!(made.text.contains(expected), "{condition}: {}", made.text);
+    }
+    for condition in [
+        "urlp(a*) 1", "urlp(%2525) 1", "urlp(?a) 1", "urlp() 1", "urlp(q) %FF", "urlp(q) 100%",
+        "urlp(q) -m reg ^%2F", "urlp(q,;) 1",
+    ] {
+        let made = deny(condition);
+        assert!(!made.text.contains("query = "), "{condition}: {}", made.text);
+        let why = why(&made, "http-request deny");
+        assert!(why.contains("PROTECTED"), "{condition}: {:?}", made.remarks);
+    }
+}
+
+#[test]
 fn variables_that_are_not_quite_the_same_are_told() {
     for rule in ["set-header X-H %[req.hdr(Host)]", "set-header Host %[req.hdr(Host),lower]"] {
         let made = frontend(&format!("http-request {rule}"));

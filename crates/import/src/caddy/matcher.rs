@@ -7,6 +7,7 @@ use crate::{
     condition::{Field, Host, Network, Path, Place, Value, When, compile},
     expression::{escape, whole},
     haproxy::is_host_name,
+    parameter,
 };
 
 /// What a matcher asks: one of `yes`, none of `no`.
@@ -120,7 +121,10 @@ fn of_kind(name: &str, lines: &[Vec<&str>], found: &mut Matcher) -> Result<When,
         }
         "method" => When { methods: Some(owned()), ..When::default() },
         "host" => When::host(all.iter().map(|it| host(it)).collect::<Result<_, _>>()?),
-        "query" => fields(Place::Query, all.iter().map(|pair| parameter(pair))),
+        "query" => {
+            let pairs = all.iter().map(|pair| parameter(pair));
+            fields(Place::Query, pairs.collect::<Result<Vec<_>, _>>()?)
+        }
         "header" => {
             let (gone, there): (Vec<_>, Vec<_>) =
                 lines.iter().partition(|line| line.first().is_some_and(|it| it.starts_with('!')));
@@ -159,11 +163,11 @@ fn fields<'a>(place: Place, pairs: impl IntoIterator<Item = (&'a str, Value)>) -
     when
 }
 
-fn parameter(pair: &str) -> (&str, Value) {
-    match pair.split_once('=').unwrap_or((pair, "*")) {
-        (name, "*") => (name, Value::Any),
-        (name, value) => (name, Value::Exact(value.to_owned())),
-    }
+/// Name and value of a parameter, which Caddy compares decoded, as a route does.
+fn parameter(pair: &str) -> Result<(&str, Value), String> {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, "*"));
+    let value = if value == "*" { Value::Any } else { Value::Exact(value.to_owned()) };
+    Ok((parameter::checked(name)?, value))
 }
 
 fn header<'a>(line: &[&'a str]) -> Result<(&'a str, Value), String> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{changed::Changed, lex::Word, list};
 use crate::condition::{Host, Network, Path, Place, Value, When, compile};
 use crate::expression::{escape, whole};
+use crate::parameter;
 
 /// What is known of a listener when a condition is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,7 +276,7 @@ fn test(words: &[Word], context: Context) -> Result<Test, String> {
         "hdr" | "req.hdr" | "req.fhdr" => fields(&criterion, Place::Header),
         "hdr_cnt" | "req.hdr_cnt" => fields(&criterion, Place::Header),
         "cook" | "req.cook" => fields(&criterion, Place::Cookie),
-        "urlp" | "url_param" => fields(&criterion, Place::Query),
+        "urlp" | "url_param" => parameters(&criterion),
         "ssl_fc_sni" if !context.tls => always(false),
         "ssl_fc_sni" | "req.ssl_sni" | "req_ssl_sni" => hosts(&criterion),
         sample => Err(format!("a route cannot ask for `{sample}`")),
@@ -467,15 +468,40 @@ pub(crate) fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(label)
 }
 
+/// HAProxy compares what is in the URL, and a route what that stands for.
+fn parameters(criterion: &Criterion<'_>) -> Result<Test, String> {
+    let (name, delimiter) = criterion.argument.split_once(',').unwrap_or((criterion.argument, ""));
+    if !delimiter.is_empty() {
+        return Err("a route knows no other delimiter of parameters than `&`".to_owned());
+    }
+    let name = parameter::decoded(name)?;
+    parameter::checked(&name)?;
+    let pattern = |text: &&str| match criterion.how {
+        Match::Regex if text.contains('%') => {
+            Err("parameters are compared decoded: write the expression so".to_owned())
+        }
+        Match::Regex => Ok((*text).to_owned()),
+        _ => parameter::decoded(text),
+    };
+    let patterns = criterion.patterns.iter().map(pattern).collect::<Result<Vec<_>, _>>()?;
+    let patterns = patterns.iter().map(String::as_str).collect();
+    values(&Criterion { patterns, ..*criterion }, (Place::Query, &name))
+}
+
 fn fields(criterion: &Criterion<'_>, place: Place) -> Result<Test, String> {
     let (name, number) = criterion.argument.split_once(',').unwrap_or((criterion.argument, ""));
     if !number.is_empty() {
         return Err("a route asks for any value of a field, not for the first or last".to_owned());
     }
-    let is_list = matches!(criterion.sample, "hdr" | "req.hdr");
     if name.is_empty() {
         return Err(format!("`{}` without the name of a field", criterion.sample));
     }
+    values(criterion, (place, name))
+}
+
+/// Whether a field has one of the values.
+fn values(criterion: &Criterion<'_>, (place, name): (Place, &str)) -> Result<Test, String> {
+    let is_list = matches!(criterion.sample, "hdr" | "req.hdr");
     let is_count = criterion.sample.ends_with("_cnt");
     let values = match criterion.how {
         Match::Found => vec![Value::Any],

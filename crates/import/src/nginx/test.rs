@@ -3,6 +3,7 @@
 use crate::condition::{Host, Path, Place, Value, When, compile};
 use crate::expression::{self, whole};
 use crate::haproxy::is_host_name;
+use crate::parameter;
 
 /// What an `if` asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,21 +95,34 @@ fn cased(how: &str, regex: &str) -> String {
 }
 
 fn field(place: Place, name: &str, how: &str, value: &str, negated: bool) -> Result<Test, String> {
+    let value = if place == Place::Query { queried(name, how, value)? } else { value.to_owned() };
     let value = match how {
         // Nothing but the variable: it is there and not empty.
         "" => Value::Any,
         "=" if value.is_empty() => {
             return Ok(Test::When(When::field(place, name, vec![Value::Any]), negated));
         }
-        "=" => Value::Exact(value.to_owned()),
+        "=" => Value::Exact(value),
         "~" | "~*" => {
-            let regex = whole(&cased(how, value));
+            let regex = whole(&cased(how, &value));
             compile(&regex)?;
             Value::Regex(regex)
         }
         other => return Err(format!("a route cannot compare by `{other}`")),
     };
     Ok(Test::When(When::field(place, name, vec![value]), !negated))
+}
+
+/// The value of a parameter as a route compares it: nginx compares what is in the URL.
+fn queried(name: &str, how: &str, value: &str) -> Result<String, String> {
+    parameter::checked(name)?;
+    match how {
+        "=" => parameter::decoded(value),
+        _ if value.contains('%') => {
+            Err("parameters are compared decoded: write the expression so".to_owned())
+        }
+        _ => Ok(value.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -140,5 +154,14 @@ mod tests {
         let agent = When::field(Place::Header, "user-agent", vec![Value::Any]);
         assert_eq!(read("($http_user_agent)", false), Ok(Test::When(agent, true)));
         assert!(read("(-f $request_filename)", false).is_err());
+    }
+
+    #[test]
+    fn parameters_are_asked_for_decoded() {
+        let value = Value::Exact("a b/".to_owned());
+        let asked = When::field(Place::Query, "q", vec![value]);
+        assert_eq!(read("($arg_q = a+b%2F)", false), Ok(Test::When(asked, true)));
+        assert!(read("($arg_q ~ ^%2F)", false).is_err());
+        assert!(read("($arg_q = %FF)", false).is_err());
     }
 }
