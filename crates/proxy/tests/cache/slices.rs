@@ -185,6 +185,21 @@ fn a_range_costs_the_server_the_slices_that_have_it() {
 }
 
 #[test]
+fn a_request_for_ranges_that_come_back_to_a_slice_counts_it_once() {
+    let (origin, content) = (origin(), content());
+    let proxy = before(&origin);
+    proxy.get("/a", "");
+    wait_until(|| proxy.cache().objects == 5, "the slices to be stored");
+    let hits = || proxy.runtime.handle().cached(10).iter().map(|it| it.hits).sum::<u64>();
+    let first = hits();
+    let several = proxy.get("/a", "Range: bytes=1500-1501,0-1,1000-1001,500-501\r\n");
+    assert!(several.starts_with("HTTP/1.1 206 ") && several.contains(&content[1_500..=1_501]));
+    assert_eq!(hits() - first, 2, "two slices");
+    proxy.get("/a", "");
+    assert_eq!(hits() - first, 7, "and all five");
+}
+
+#[test]
 fn conditions_and_heads_are_answered_from_the_first_slice() {
     let origin = origin();
     let proxy = before(&origin);

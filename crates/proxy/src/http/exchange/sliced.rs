@@ -4,7 +4,7 @@
 //! All are of the content whose strong tag the first one has. Where a server sends a slice of
 //! other content, the response breaks off, and what is stored for the URL is forgotten.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
+use std::{future::poll_fn, ops::RangeInclusive, pin::pin, sync::Arc, task::Poll};
 
 use bytes::Bytes;
 use loadline_core::{
@@ -39,6 +39,8 @@ pub(super) struct Sliced {
     vary: Vary,
     current: Option<Opened>,
     next: Option<Opened>,
+    /// What the client has come to so far, in runs of slices.
+    seen: Vec<RangeInclusive<u64>>,
 }
 
 /// A slice that is at hand, or on its way.
@@ -71,7 +73,8 @@ impl Sliced {
         let slices = response.length.slices()?;
         let tag = strong_tag(Fields(&response.fields()))?.into();
         let (wanted, vary) = (wanted.clone(), response.selectors.vary.clone());
-        Some(Self { wanted, slices, tag, vary, current: None, next: None })
+        let (current, next, seen) = (None, None, Vec::new());
+        Some(Self { wanted, slices, tag, vary, current, next, seen })
     }
 
     /// The same, of which this is the first slice.
@@ -81,8 +84,25 @@ impl Sliced {
     }
 
     /// Counts that the slice at hand is sent, if it is stored.
-    pub(super) fn count_hit(&self) {
-        self.current.iter().for_each(Opened::count_hit);
+    pub(super) fn count_hit(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.count(&current);
+            self.current = Some(current);
+        }
+    }
+
+    /// The same of a slice, once, however often the ranges of the request come back to it.
+    fn count(&mut self, Opened { index, slice, .. }: &Opened) {
+        if self.seen.iter().any(|run| run.contains(index)) {
+            return;
+        }
+        match self.seen.last_mut() {
+            Some(run) if run.end() + 1 == *index => *run = *run.start()..=*index,
+            _ => self.seen.push(*index..=*index),
+        }
+        if let Slice::Object(object) = slice {
+            object.count_hit();
+        }
     }
 
     /// The request for a slice; the first is requested as the whole.
@@ -102,14 +122,6 @@ impl Sliced {
         let complete = part.map_or_else(|| slice.length.complete(), |part| part.complete);
         let is_named = strong_tag(Fields(&fields)).is_some_and(|tag| *tag == *self.tag);
         is_named && complete.is_none_or(|complete| complete == self.slices.complete)
-    }
-}
-
-impl Opened {
-    fn count_hit(&self) {
-        if let Slice::Object(object) = &self.slice {
-            object.count_hit();
-        }
     }
 }
 
@@ -187,7 +199,11 @@ impl Exchange<'_> {
         let index = sliced.slices.index(from);
         let current = match sliced.current.take().filter(|current| current.index == index) {
             Some(current) => current,
-            None => Box::pin(self.turn_to(sliced, index, text)).await?,
+            None => {
+                let opened = Box::pin(self.turn_to(sliced, index, text)).await?;
+                sliced.count(&opened);
+                opened
+            }
         };
         if sliced.next.is_none() && until > range.last + 1 {
             sliced.next = self.open_slice(sliced, index + 1, Search::Everywhere);
@@ -216,7 +232,6 @@ impl Exchange<'_> {
         for attempt in 0..ROUNDS {
             let Some(mut slice) = opened else { break };
             let Slice::Arrival(reader) = &mut slice.slice else {
-                slice.count_hit();
                 return Ok(slice);
             };
             self.write_all(text, b"").await.map_err(Broken::Client)?;

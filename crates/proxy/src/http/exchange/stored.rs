@@ -489,7 +489,7 @@ impl Source {
     }
 
     /// Counts that what is stored is sent; of slices, the first one.
-    fn count_hit(&self) {
+    fn count_hit(&mut self) {
         match self {
             Self::Object(object) => object.count_hit(),
             Self::Sliced(sliced) => sliced.count_hit(),
