@@ -22,7 +22,7 @@ use loadline_measure::{
 
 pub use cases::Loss;
 use cases::{Case, cases};
-use resize::{SERVERS_MAX, places, resized, times, without_drained};
+use resize::{SERVERS_MAX, has_use, places, resized, sizes, takes_part, times, without_drained};
 pub(crate) use resize::{in_use, limits};
 
 use crate::{Scenario, Simulation, parallel};
@@ -93,13 +93,7 @@ impl<'a> Search<'a> {
         threads: NonZero<u16>,
         progress: &'a mut dyn FnMut(u32),
     ) -> Self {
-        let services = question.scenario.services();
-        let size = |servers: usize| u32::try_from(servers).unwrap_or(u32::MAX);
-        let of_service = services.iter().map(|service| {
-            let groups = service.groups.iter();
-            groups.map(|group| size(group.servers.len())).collect()
-        });
-        let (now, cases) = (of_service.collect(), cases(&question.scenario, &question.losses));
+        let (now, cases) = (sizes(&question.scenario), cases(&question.scenario, &question.losses));
         Self { question, cases, now, known: Vec::new(), worst: 0, simulated: 0, threads, progress }
     }
 

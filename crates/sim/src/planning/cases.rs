@@ -8,7 +8,7 @@ use loadline_core::{
     units::Rate,
 };
 
-use super::in_use;
+use super::{has_use, in_use, takes_part};
 use crate::{
     OutageKind, Scenario,
     arrivals::{Arrivals, Stage},
@@ -32,11 +32,12 @@ pub(super) struct Case {
 }
 
 impl Loss {
-    /// Each region in which there are servers, or one of several edges.
+    /// Each region in which there are servers that are not drained, or one of several edges.
     #[must_use]
     pub fn of_regions(scenario: &Scenario) -> Vec<Self> {
         let services = scenario.services();
         let groups = services.iter().flat_map(|service| &service.groups);
+        let groups = groups.filter(|group| has_use(group));
         let has_others = scenario.edges.len() > 1;
         let edges = scenario.edges.iter().filter(|_| has_others).map(|fleet| &fleet.edge.region);
         let mut regions: Vec<&String> = groups.map(|group| &group.region).chain(edges).collect();
@@ -49,7 +50,7 @@ impl Loss {
         regions.into_iter().map(loss).collect()
     }
 
-    /// Each group.
+    /// Each group that is not drained.
     #[must_use]
     pub fn of_groups(fleet: &Fleet) -> Vec<Self> {
         let loss = |service: &Service, group: &str| Self {
@@ -60,9 +61,10 @@ impl Loss {
                 ..Selector::default()
             },
         };
-        let services = fleet.services.iter();
-        let groups = services
-            .flat_map(|service| service.groups.iter().map(move |group| loss(service, &group.name)));
+        let groups = fleet.services.iter().flat_map(|service| {
+            let groups = service.groups.iter().filter(|group| has_use(group));
+            groups.map(move |group| loss(service, &group.name))
+        });
         groups.collect()
     }
 
@@ -80,13 +82,13 @@ impl Loss {
     /// The first service of which nothing is left without it.
     #[must_use]
     pub fn leaves_nothing_of<'f>(&self, fleet: &'f Fleet) -> Option<&'f str> {
-        let has_servers =
-            |service: &&Service| service.groups.iter().any(|group| !group.servers.is_empty());
+        let has_servers = |service: &&Service| service.groups.iter().any(has_use);
         let all_lost = |service: &&Service| {
             service.groups.iter().all(|group| {
                 let names = (group.name.as_str(), group.region.as_str());
                 let lost = |address| self.whom.fits(&service.name, names, address);
-                group.servers.iter().all(|server| lost(server.address))
+                let mut servers = group.servers.iter().filter(|server| takes_part(server));
+                servers.all(|server| lost(server.address))
             })
         };
         let mut services = fleet.services.iter().filter(has_servers);

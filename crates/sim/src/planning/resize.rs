@@ -39,16 +39,37 @@ pub(super) fn places(sizes: &Sizes) -> Vec<(usize, usize)> {
     places.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The scenario without drained servers: they are given nothing, and more of them do not help.
+/// The scenario without drained servers: they are given nothing, and more of them do not help. A
+/// group of which all are drained keeps them: it is drained, and not without servers.
 pub(super) fn without_drained(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     for fleet in &mut scenario.edges {
         for service in Arc::make_mut(fleet).services.iter_mut() {
-            let groups = service.groups.iter_mut();
-            groups.for_each(|group| group.servers.retain(|server| server.weight > 0));
+            let groups = service.groups.iter_mut().filter(|group| has_use(group));
+            groups.for_each(|group| group.servers.retain(takes_part));
         }
     }
     scenario
+}
+
+/// Servers of each group that are not drained, by service.
+pub(super) fn sizes(scenario: &Scenario) -> Sizes {
+    let size = |group: &Group| {
+        let servers = group.servers.iter().filter(|server| takes_part(server)).count();
+        u32::try_from(servers).unwrap_or(u32::MAX)
+    };
+    let services = scenario.services().iter();
+    services.map(|service| service.groups.iter().map(size).collect()).collect()
+}
+
+/// Whether not all servers of a group are drained.
+pub(super) fn has_use(group: &Group) -> bool {
+    group.servers.iter().any(takes_part)
+}
+
+/// Whether a server is not drained.
+pub(super) const fn takes_part(server: &Server) -> bool {
+    server.weight > 0
 }
 
 /// The scenario with groups of these sizes: the first servers of each, and where there are more
@@ -122,7 +143,7 @@ fn copied(address: SocketAddr, copy: u32) -> SocketAddr {
 /// The servers of a group that requests go to while all are healthy: without those that are drained
 /// and those that stand by.
 pub(crate) fn in_use(group: &Group) -> impl Iterator<Item = &Server> {
-    let taking_part = || group.servers.iter().filter(|server| server.weight > 0);
+    let taking_part = || group.servers.iter().filter(|server| takes_part(server));
     let first = taking_part().map(|server| server.priority).min();
     taking_part().filter(move |server| Some(server.priority) == first)
 }

@@ -85,6 +85,32 @@ fn drained_servers_are_none_of_those_that_there_are_now() {
 }
 
 #[test]
+fn a_group_that_is_drained_is_neither_lost_nor_said_to_be_without_servers() {
+    let mut scenario = three_regions();
+    let mut fleet = Fleet::clone(&scenario.edges[0]);
+    fleet.services[0].groups[2].servers[0].weight = 0;
+    scenario.edges = vec![Arc::new(fleet)];
+    let fleet = scenario.edges[0].clone();
+    let of_regions = Loss::of_regions(&scenario).into_iter().map(|loss| loss.name);
+    assert_eq!(of_regions.collect::<Vec<_>>(), ["region far1", "region near"]);
+    let of_groups = Loss::of_groups(&fleet);
+    assert_eq!(of_groups.len(), 2, "{of_groups:?}");
+    let near = &of_groups[0];
+    assert_eq!(near.leaves_nothing_of(&fleet), None, "far1 is left");
+    let mut without_far1 = Fleet::clone(&fleet);
+    without_far1.services[0].groups.remove(1);
+    assert!(near.leaves_nothing_of(&without_far1).is_some(), "what is drained serves nobody");
+    let objective = "errors<1%".parse().unwrap();
+    let found =
+        plan(&Question { scenario, losses: vec![], objective }, NonZero::<u16>::MIN, &mut |_| {});
+    let now: Vec<u32> = found.record.groups.iter().map(|group| group.servers_now).collect();
+    assert_eq!(now, [1, 1]);
+    let notices = found.runs[0].1.simulation.iter().flat_map(|it| &it.notices);
+    let of_drained: Vec<_> = notices.filter(|it| it.group == "far2").map(|it| &*it.what).collect();
+    assert_eq!(of_drained, ["all servers of the group are drained"]);
+}
+
+#[test]
 fn a_region_that_has_but_an_edge_may_be_lost_where_another_edge_is_left() {
     let mut scenario = three_regions();
     let names = |scenario: &Scenario| -> Vec<String> {
