@@ -284,7 +284,10 @@ fn variant(
     if !names.is_empty() {
         let fields = fields(text);
         for name in names {
+            // Without it the value of one header would select what was stored for another's.
             variant.push(b'\n');
+            variant.extend_from_slice(name.to_ascii_lowercase().as_bytes());
+            variant.push(b':');
             for value in Fields(&fields).all(name) {
                 variant.extend_from_slice(value);
                 variant.push(b',');

@@ -7,7 +7,7 @@ use loadline_core::{
     cache::Settings,
     decide::ending::Ending,
     fleet::UnderscoreHeaders,
-    rules::{Caching, QueryKey, Routes, Template},
+    rules::{Caching, Field, QueryKey, Routes, Template},
 };
 
 use crate::support::{
@@ -150,6 +150,27 @@ fn what_a_server_made_for_the_bearer_of_a_token_in_a_cookie_is_not_given_to_anot
         assert_eq!(body(&proxy.get("/a", &format!("Cookie: {user}\r\n"))), user);
     }
     assert_eq!(origin.asked().len(), 3);
+}
+
+#[test]
+fn the_value_of_one_header_of_the_key_does_not_select_what_was_stored_for_anothers() {
+    let origin = Origin::new(|stream, asked, _| {
+        send(stream, fresh(field(asked, "x-tenant").unwrap_or("nobody")));
+    });
+    let by = |header: &str| rule(Caching { headers: vec![header.into()], ..Caching::default() });
+    let mut of_users = by("X-User");
+    of_users.when.headers = vec![Field { name: "X-Mode".into(), values: Vec::new() }];
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].routes = Routes::new(vec![of_users, by("X-Tenant")]);
+    let proxy = Proxy::of(fleet);
+    assert_eq!(body(&proxy.get("/a", "X-Tenant: 5\r\n")), "5");
+    let other = proxy.get("/a", "X-Mode: b\r\nX-User: 5\r\nX-Tenant: 7\r\n");
+    assert_eq!(body(&other), "7", "{other}");
+    for same in ["X-Tenant: 5\r\n", "X-Mode: b\r\nX-User: 5\r\n"] {
+        let again = proxy.get("/a", same);
+        assert!(status(&again).contains("; hit;"), "{again}");
+    }
+    assert_eq!(origin.asked().len(), 2);
 }
 
 #[test]
