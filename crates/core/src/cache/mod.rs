@@ -12,7 +12,8 @@
 //! 1. **Which requests.** A method that is not `GET` or `HEAD`, or a `GET` with content, is
 //!    forwarded ([`Forward::Method`], [`Forward::Bypass`]) and its response handed to step 6. From
 //!    all others the fields for which [`changes_unkeyed`] holds are removed before anything reads
-//!    them; what is forwarded is also what the rules see.
+//!    them; what is forwarded is also what the rules see, but for such fields that the proxy has
+//!    written itself ([`keyed_fields`]).
 //! 2. **Look up.** [`primary_key`] finds the variants of a resource. Each was stored with its
 //!    [`Vary`] (of its stored fields) and the [`Vary::secondary_key`] that the request which
 //!    brought it had; a variant is selected if `vary.secondary_key(request)` equals it.
@@ -116,7 +117,7 @@ pub use storage::{Refusal, may_store};
 pub use stored_fields::{freshened_fields, stored_fields, withheld};
 pub use tags::{TAG_LENGTH_MAX, TAGS_MAX, is_for_the_cache, tags};
 pub use targeted::CDN_CACHE_CONTROL;
-pub use unkeyed::changes_unkeyed;
+pub use unkeyed::{changes_unkeyed, keyed_fields};
 pub use validation::{
     Effect, Freshened, effect_of_head, freshen, has_validator, is_about, validating_fields,
 };

@@ -5,6 +5,8 @@
 //! "Web Cache Entanglement", 2020). So where a cache is on, a proxy removes them from what clients
 //! send, or the response is not stored ([`Refusal::Unkeyed`](super::Refusal::Unkeyed)).
 
+use super::field::{Field, Fields};
+
 /// Whether a server may answer otherwise because of this field of a client, though no key has it:
 /// another host, path, scheme or method than the request's, as frameworks and servers read them.
 ///
@@ -14,6 +16,22 @@ pub fn changes_unkeyed(name: &[u8]) -> bool {
     let may_be =
         matches!(name.first(), Some(b'X' | b'x' | b'B' | b'b' | b'R' | b'r' | b'F' | b'f'));
     may_be && (NAMES.iter().any(|known| is_read_as(name, known)) || is_underscored_scheme(name))
+}
+
+/// The fields of a request that servers get: without those that change responses and are no part of
+/// the key ([`changes_unkeyed`]). Of each name the last ones stay, as many as `own` says: a proxy
+/// has written these itself, by what the key has.
+pub fn keyed_fields<'a>(
+    request: Fields<'a>,
+    own: impl Fn(&[u8]) -> usize,
+) -> impl Iterator<Item = Field<'a>> {
+    let is_own = move |at: usize, name: &[u8]| {
+        let behind = request.0[at + 1..].iter();
+        behind.filter(|other| other.name.eq_ignore_ascii_case(name)).count() < own(name)
+    };
+    let all = request.iter().enumerate();
+    all.filter(move |(at, field)| !changes_unkeyed(field.name) || is_own(*at, field.name))
+        .map(|(_, field)| field)
 }
 
 /// No proxy writes it like this.
@@ -69,7 +87,28 @@ const NAMES: [&str; 32] = [
 
 #[cfg(test)]
 mod tests {
+    use std::vec::Vec;
+
     use super::*;
+    use crate::cache::field::tests::lines;
+
+    #[test]
+    fn what_a_proxy_writes_itself_stays_and_what_clients_say_beside_it_does_not() {
+        let all = lines(&[
+            "X-Forwarded-Port: 1", "X-Scheme: evil", "x-forwarded-port: 2", "Accept: a",
+            "X-Forwarded-Port: 443", "X_Forwarded_Port: 3",
+        ]);
+        let kept = |count: usize| -> Vec<Field<'_>> {
+            let own = |name: &[u8]| match name.eq_ignore_ascii_case(b"x-forwarded-port") {
+                true => count,
+                false => 0,
+            };
+            keyed_fields(Fields(&all), own).collect()
+        };
+        assert_eq!(kept(0), [all[3]]);
+        assert_eq!(kept(1), [all[3], all[4]]);
+        assert_eq!(kept(2), [all[2], all[3], all[4]]);
+    }
 
     #[test]
     fn names_are_known_in_any_case_and_harmless_ones_are_left_alone() {

@@ -124,6 +124,12 @@ impl HeaderEdits {
         self.set.iter().chain(&self.add)
     }
 
+    /// How many fields of this name come in.
+    #[must_use]
+    pub fn count(&self, name: &[u8]) -> usize {
+        self.fields().filter(|(own, _)| own.as_bytes().eq_ignore_ascii_case(name)).count()
+    }
+
     /// The same for one request, without variables; none where they have none.
     #[must_use]
     pub fn filled_in(&self, variables: &dyn Variables) -> Option<Self> {

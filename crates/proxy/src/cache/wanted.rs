@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loadline_core::{
     cache::{
         ByteRange, Field, Fields, Request, Response, Vary, changes_unkeyed, invalidated_keys,
-        is_safe, primary_key, strong_validator, validating_fields,
+        is_safe, keyed_fields, primary_key, strong_validator, validating_fields,
     },
     rules::{Caching, Routes, Rule},
 };
@@ -163,8 +163,18 @@ impl Wanted {
     /// What the rule says of the cache.
     pub(crate) fn caching(&self) -> &Caching {
         static DEFAULT: std::sync::LazyLock<Caching> = std::sync::LazyLock::new(Caching::default);
-        let rule = self.routes.rules().get(self.rank);
-        rule.and_then(|(_, rule)| rule.cache.as_ref()).unwrap_or(&DEFAULT)
+        self.rule().and_then(|rule| rule.cache.as_ref()).unwrap_or(&DEFAULT)
+    }
+
+    fn rule(&self) -> Option<&Rule> {
+        self.routes.rules().get(self.rank).map(|(_, rule)| rule)
+    }
+
+    /// What servers get of the fields of a request for it: of those that change responses and are
+    /// not part of the key the ones that the rule writes.
+    fn passed_on<'a>(&'a self, request: Fields<'a>) -> impl Iterator<Item = Field<'a>> {
+        let rule = self.rule();
+        keyed_fields(request, move |name| rule.map_or(0, |rule| rule.request.count(name)))
     }
 
     /// The line that tells a client why its response is a server's, of a request that passes the
@@ -198,10 +208,10 @@ pub(crate) fn request_fields(text: &[u8]) -> Lines<'_> {
 }
 
 /// Appends the head of the request that brings a whole response: that of the client, as it goes on
-/// in `text`, without its conditions, its range, what changes responses and is not part of the key,
-/// and the parameters that make no difference. Where something is `stored`, it asks whether that is
-/// still right; of a slice, for its range; of a part, for the client's own range, or for what is
-/// behind the beginning that is stored.
+/// in `text`, without its conditions, its range, what it says itself that changes responses and is
+/// not part of the key, and the parameters that make no difference. Where something is `stored`, it
+/// asks whether that is still right; of a slice, for its range; of a part, for the client's own
+/// range, or for what is behind the beginning that is stored.
 pub(crate) fn write_fetch(
     text: &[u8],
     wanted: &Wanted,
@@ -209,7 +219,8 @@ pub(crate) fn write_fetch(
     out: &mut Vec<u8>,
 ) {
     write_request_line(b"GET", text, wanted, out);
-    let own = request_fields(text);
+    let all = fields(text);
+    let own: Lines<'_> = wanted.passed_on(Fields(&all)).collect();
     for field in validating_fields(Fields(&own), Fields(stored.unwrap_or_default())) {
         write(out, field.name, field.value);
     }
@@ -241,12 +252,14 @@ fn write_extent(own: Fields<'_>, wanted: &Wanted, out: &mut Vec<u8>) {
 }
 
 /// Appends the head of a request that passes the cache: that of the client, as it goes on in
-/// `text`, without what changes responses and is not part of the key, and the parameters that make
-/// no difference. Its response may change what is stored, or one like it may be stored later.
+/// `text`, without what it says itself that changes responses and is not part of the key, and the
+/// parameters that make no difference. Its response may change what is stored, or one like it may
+/// be stored later.
 pub(crate) fn write_passed(text: &[u8], wanted: &Wanted, out: &mut Vec<u8>) {
     let method = text.split(|byte| *byte == b' ').next().unwrap_or_default();
     write_request_line(method, text, wanted, out);
-    request_fields(text).iter().for_each(|field| write(out, field.name, field.value));
+    let all = fields(text);
+    wanted.passed_on(Fields(&all)).for_each(|field| write(out, field.name, field.value));
     out.extend_from_slice(b"\r\n");
 }
 

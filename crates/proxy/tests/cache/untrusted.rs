@@ -57,6 +57,29 @@ fn what_a_trusted_proxy_lets_through_chooses_neither_the_host_nor_the_scheme_of_
     assert_eq!(field(&asked[0], "x-forwarded-proto"), Some("https"), "{}", asked[0]);
 }
 
+#[test]
+fn what_a_route_tells_servers_of_host_path_and_scheme_reaches_them_and_what_clients_say_does_not() {
+    let origin = reflecting("Cache-Control: max-age=60\r\n");
+    let mut rule = rule(Caching::default());
+    let of_route = |name: &str, value| (name.to_owned(), Template::literal(value));
+    rule.request.set.push(of_route("X-Forwarded-Prefix", "/shop"));
+    rule.request.add.push(of_route("X-Forwarded-Port", "443"));
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].routes = Routes::new(vec![rule]);
+    let proxy = Proxy::of(fleet);
+    let said = "X-Forwarded-Prefix: /evil\r\nX-Forwarded-Port: evil\r\nX-Scheme: evil\r\n";
+    proxy.get("/a", said);
+    assert!(status(&proxy.get("/a", "")).contains("; hit;"));
+    proxy.ask(&get("/b", said).replace("GET", "HEAD"));
+    let asked = origin.asked();
+    assert_eq!(asked.len(), 2);
+    for asked in asked {
+        assert_eq!(field(&asked, "x-forwarded-prefix"), Some("/shop"), "{asked}");
+        assert_eq!(field(&asked, "x-forwarded-port"), Some("443"), "{asked}");
+        assert!(!asked.contains("evil"), "{asked}");
+    }
+}
+
 /// A server that says in its responses what it was asked.
 fn reflecting(fields: &'static str) -> Origin {
     Origin::new(move |stream, asked, _| {
