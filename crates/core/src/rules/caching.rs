@@ -5,7 +5,7 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::pattern::decoded;
+use super::{Variable, Variables, pattern::decoded};
 use crate::cache::Settings;
 
 /// How responses to the requests of a rule are cached.
@@ -81,11 +81,49 @@ impl QueryKey {
         }
         less
     }
+
+    /// Appends what of a query, which has no question mark, is part of the key.
+    pub fn write_query(&self, query: &[u8], out: &mut Vec<u8>) {
+        let kept = query.split(|byte| *byte == b'&').filter(|parameter| self.has(parameter));
+        for (index, parameter) in kept.enumerate() {
+            if index > 0 {
+                out.push(b'&');
+            }
+            out.extend_from_slice(parameter);
+        }
+    }
+}
+
+/// The variables of a request whose response others get: of the query they have what is part of the
+/// key, and so have the headers and paths for servers that are made of them.
+pub struct KeyedVariables<'v> {
+    /// Those of the request.
+    pub all: &'v dyn Variables,
+    /// What is part of the key; all if omitted.
+    pub query: Option<&'v QueryKey>,
+}
+
+impl Variables for KeyedVariables<'_> {
+    fn write(&self, variable: Variable, out: &mut Vec<u8>) {
+        match (variable, self.query) {
+            (Variable::Query, Some(key)) => {
+                let mut query = Vec::new();
+                self.all.write(variable, &mut query);
+                key.write_query(&query, out);
+            }
+            _ => self.all.write(variable, out),
+        }
+    }
+
+    fn write_claim(&self, name: &str, out: &mut Vec<u8>) {
+        self.all.write_claim(name, out);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Template;
 
     fn written(key: &QueryKey, target: &str) -> (String, bool) {
         let mut out = Vec::new();
@@ -109,8 +147,42 @@ mod tests {
             (&keep, "/a?b=1&%69d=2&i%64", "/a?%69d=2&i%64", true),
         ] {
             assert_eq!(written(key, target), (expected.into(), less), "{target}");
+            let (_, query) = target.split_once('?').unwrap_or_default();
+            let (_, expected) = expected.split_once('?').unwrap_or_default();
+            let mut out = Vec::new();
+            key.write_query(query.as_bytes(), &mut out);
+            assert_eq!(out, expected.as_bytes(), "{target}");
         }
     }
+
+    struct Named;
+
+    impl Variables for Named {
+        fn write(&self, variable: Variable, out: &mut Vec<u8>) {
+            let all = if variable == Variable::Query { "b=1&utm=x" } else { variable.name() };
+            out.extend_from_slice(all.as_bytes());
+        }
+
+        fn write_claim(&self, name: &str, out: &mut Vec<u8>) {
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_variable_has_of_the_query_what_is_part_of_the_key() {
+        let ignore = QueryKey::Ignore(Vec::from(["utm".into()]));
+        let template = Template::read("$path?$query $jwt_claim_sub").expect("a template");
+        for (query, expected) in [
+            (None, "path?b=1&utm=x sub"),
+            (Some(&QueryKey::All), "path?b=1&utm=x sub"),
+            (Some(&ignore), "path?b=1 sub"),
+        ] {
+            let mut out = Vec::new();
+            template.write(&KeyedVariables { all: &Named, query }, &mut out);
+            assert_eq!(String::from_utf8(out).as_deref(), Ok(expected));
+        }
+    }
+
     #[test]
     fn parameters_with_brackets_and_colons_are_named_as_they_are_read() {
         let names = ["ids[]".into(), "filter[price]".into(), "utm:source".into(), "a b".into()];

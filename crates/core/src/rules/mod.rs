@@ -48,7 +48,7 @@ use crate::{fleet::Class, units::Bytes};
 pub use action::{Action, DirectResponse, HeaderEdits, PathChange, Share, Split};
 pub use authentication::Authentication;
 pub use basic_auth::{BasicAuth, HashScheme, PasswordCheck, PasswordHash, PasswordHashError};
-pub use caching::{Caching, QueryKey};
+pub use caching::{Caching, KeyedVariables, QueryKey};
 pub use connections::{ClientKey, ConnectionsPerClient};
 pub use cors::{Cors, Origin, OriginError};
 pub use forward_auth::{AskedAbout, ForwardAuth};

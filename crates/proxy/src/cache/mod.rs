@@ -61,4 +61,4 @@ pub(crate) use load::{BROKEN, Load};
 pub(crate) use object::{Object, Response, fields_of};
 pub(crate) use result::CacheResult;
 pub(crate) use store::{Join, Key, Store, What};
-pub(crate) use wanted::{SliceRange, StandIn, Wanted, request_fields, write_passed};
+pub(crate) use wanted::{SliceRange, StandIn, Wanted, is_for_cache, request_fields, write_passed};

@@ -84,10 +84,9 @@ impl Wanted {
     ) -> Option<Box<Self>> {
         let (_, rule) = routes.rules().get(rank)?;
         let caching = rule.cache.as_ref()?;
-        let is_retrieval = matches!(head.method(), Method::Get | Method::Head);
-        let has_content = !matches!(head.framing(), Framing::None | Framing::Length(0));
+        let is_retrieval = is_for_cache(head);
         let method = head.method_text(bytes);
-        if is_safe(method) && (!is_retrieval || has_content || head.upgrade()) {
+        if is_safe(method) && !is_retrieval {
             return None;
         }
         let mut target = Vec::new();
@@ -198,6 +197,12 @@ impl Wanted {
             has_content: false,
         }
     }
+}
+
+/// Whether the cache may answer a request with this head.
+pub(crate) const fn is_for_cache(head: &RequestHead) -> bool {
+    let is_bare = matches!(head.framing(), Framing::None | Framing::Length(0));
+    matches!(head.method(), Method::Get | Method::Head) && is_bare && !head.upgrade()
 }
 
 /// The fields of a request that goes on as `text`, as the rules of the cache see them.

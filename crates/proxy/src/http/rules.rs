@@ -15,14 +15,15 @@ use loadline_core::{
     jwt::{Claims, Jwt},
     rules::{
         self, Action, Asked, Authentication, BasicAuth, ClientKey, Copies, Cors, DirectResponse,
-        HeaderEdits, Headers, LimitKey, Matched, PathChange, Routes, Rule, Template, Variable,
-        Variables, any_cookie, normal,
+        HeaderEdits, Headers, KeyedVariables, LimitKey, Matched, PathChange, Routes, Rule,
+        Template, Variable, Variables, any_cookie, normal,
     },
     time::Duration,
 };
 use loadline_http1::{Fields, Forwarded, RequestHead};
 
 use crate::{
+    cache::is_for_cache,
     http::{
         basic_auth, forward_auth,
         jwt::{self, Pending, Verdict},
@@ -443,16 +444,20 @@ impl Changes {
         matched: Matched<'_>,
         (seen, shared): (&Seen<'_>, Option<HeaderEdits>),
     ) -> Option<Self> {
-        let Rule { path, request, answer, .. } = matched.rule;
+        let Rule { path, request, answer, cache, .. } = matched.rule;
         if path.is_none() && request.is_empty() && answer.is_empty() && shared.is_none() {
             return None;
         }
-        let mut filled_in = [request, answer].map(|edits| edits.filled_in(seen).map(Box::new));
+        // What servers are told of the query here goes to others too, with the response to it.
+        let cached = cache.as_ref().filter(|_| is_for_cache(seen.head));
+        let keyed = KeyedVariables { all: seen, query: cached.map(|caching| &caching.query) };
+        let mut filled_in =
+            [request.filled_in(&keyed), answer.filled_in(seen)].map(|edits| edits.map(Box::new));
         if let Some(shared) = shared {
             let edits = filled_in[1].get_or_insert_with(|| Box::new(answer.clone()));
             edits.extend(shared);
         }
-        let path = path.as_ref().and_then(|path| path.filled_in(seen));
+        let path = path.as_ref().and_then(|path| path.filled_in(&keyed));
         Some(Self { routes: routes.clone(), rank: matched.rank, path, filled_in })
     }
 

@@ -1,13 +1,13 @@
 //! Clients that want others to get something else, and servers that contradict themselves: nothing
 //! false is stored.
 
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, sync::Arc};
 
 use loadline_core::{
     cache::Settings,
     decide::ending::Ending,
     fleet::UnderscoreHeaders,
-    rules::{Caching, Field, QueryKey, Routes, Template},
+    rules::{Caching, Field, Map, MapKind, PathChange, QueryKey, Routes, Template},
 };
 
 use crate::support::{
@@ -116,6 +116,31 @@ fn a_head_does_not_give_everybody_what_its_client_had_the_server_say() {
         asked[1].starts_with("HEAD /a HTTP/1.1\r\n") && !asked[1].contains("evil"),
         "{asked:?}"
     );
+}
+
+#[test]
+fn what_is_ignored_of_the_query_reaches_servers_neither_in_a_header_nor_by_a_map() {
+    let origin = Origin::new(|stream, asked, _| {
+        let target = asked.split(' ').nth(1).unwrap();
+        let query = field(asked, "x-request-q").unwrap_or_default();
+        send(stream, fresh(&format!("{target} {query}")));
+    });
+    let template = Template::read("$query").unwrap();
+    let entries = vec![("b=1&utm=evil".to_owned(), "/evil".to_owned())];
+    let map = Map::new(("to", &template), MapKind::Exact, entries, "/right".to_owned()).unwrap();
+    let query = QueryKey::Ignore(vec!["utm".into()]);
+    let mut rule = rule(Caching { query, ..Caching::default() });
+    rule.path = Some(PathChange::Map(Arc::new(map)));
+    rule.request.set.push(("X-Request-Q".into(), template));
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].routes = Routes::new(vec![rule]);
+    let proxy = Proxy::of(fleet);
+    for target in ["/a?b=1&utm=evil", "/a?b=1"] {
+        assert_eq!(body(&proxy.get(target, "")), "/right?b=1 b=1", "{target}");
+    }
+    assert_eq!(origin.asked().len(), 1);
+    let post = get("/a?b=1&utm=evil", "Content-Length: 0\r\n").replace("GET", "POST");
+    assert_eq!(body(&proxy.ask(&post)), "/evil?b=1&utm=evil b=1&utm=evil");
 }
 
 #[test]
