@@ -47,7 +47,8 @@ fn is_written_anew(name: &[u8]) -> bool {
 /// The fields of a stored response after a newer one freshened it, such as a 304: each field of
 /// the newer one replaces the lines of that name. Not replaced are those of the connection and
 /// those that describe the content as it is stored: `Content-Length`, `Content-Encoding`,
-/// `Content-Range` and `Transfer-Encoding`. The age is that of the newer one, or none.
+/// `Content-Range` and `Transfer-Encoding`. The age is that of the newer one, or none. What is
+/// `private="..."` or `no-cache="..."` from now on is left out, though it was stored before.
 #[must_use]
 pub fn freshened_fields<'a>(stored: Fields<'a>, newer: Fields<'a>) -> Vec<Field<'a>> {
     let replaces = |field: &Field<'a>| !OF_THE_CONTENT.iter().any(|known| field.is(known));
@@ -55,7 +56,10 @@ pub fn freshened_fields<'a>(stored: Fields<'a>, newer: Fields<'a>) -> Vec<Field<
     let replaced = |field: &Field<'a>| {
         field.is("age") || new.iter().any(|other| other.name.eq_ignore_ascii_case(field.name))
     };
-    stored.iter().filter(|field| !replaced(field)).chain(new.iter().copied()).collect()
+    let mut all: Vec<Field<'a>> = stored.iter().filter(|field| !replaced(field)).collect();
+    all.extend_from_slice(&new);
+    let kept = |field: &Field<'a>| !is_withheld(field.name, Fields(&all));
+    all.iter().copied().filter(kept).collect()
 }
 
 const OF_THE_CONNECTION: [&str; 10] = [
@@ -124,5 +128,19 @@ mod tests {
         let expected =
             lines(&["Content-Length: 10", "X-B: 1", "x-a: 3", "Content-Type: text/html"]);
         assert_eq!(fresh, expected);
+    }
+
+    #[test]
+    fn what_a_304_makes_private_is_not_kept_and_what_was_private_stays_so() {
+        let stored = lines(&["Cache-Control: max-age=1", "X-User: alice", "X-A: 1"]);
+        for control in ["private=\"X-User\"", "no-cache=\"x-user\""] {
+            let newer = [Field::new(b"Cache-Control", control.as_bytes())];
+            let fresh = freshened_fields(Fields(&stored), Fields(&newer));
+            assert_eq!(fresh, [stored[2], newer[0]], "{control}");
+        }
+        let stored = lines(&["Cache-Control: private=\"X-User\"", "X-A: 1"]);
+        let newer = lines(&["X-User: bob", "X-A: 2"]);
+        let fresh = freshened_fields(Fields(&stored), Fields(&newer));
+        assert_eq!(fresh, [stored[0], newer[1]]);
     }
 }

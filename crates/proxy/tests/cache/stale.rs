@@ -262,6 +262,28 @@ fn a_304_that_forbids_to_store_the_response_is_for_whoever_asked() {
 }
 
 #[test]
+fn a_header_that_a_304_makes_private_is_given_to_nobody_any_more() {
+    let origin = Origin::new(|stream, asked, _| match field(asked, "if-none-match") {
+        Some(_) => send(
+            stream,
+            "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\
+             Cache-Control: max-age=60, private=\"X-User\"\r\n\r\n",
+        ),
+        None => {
+            let fields = "Cache-Control: max-age=0\r\nETag: \"1\"\r\nX-User: alice\r\n";
+            send(stream, response(fields, "hello"));
+        }
+    });
+    let proxy = Proxy::before(&origin);
+    assert_eq!(field(&proxy.get("/a", ""), "x-user"), Some("alice"));
+    for expected in ["fwd-status=304", "; hit;"] {
+        let told = proxy.get("/a", "");
+        assert!(status(&told).contains(expected), "{told}");
+        assert_eq!((field(&told, "x-user"), body(&told)), (None, "hello"), "{told}");
+    }
+}
+
+#[test]
 fn what_a_request_may_have_changed_is_fetched_anew() {
     let origin = Origin::answering(fresh("hello"));
     let proxy = Proxy::before(&origin);
