@@ -119,6 +119,7 @@ pub use tags::{TAG_LENGTH_MAX, TAGS_MAX, is_for_the_cache, tags};
 pub use targeted::CDN_CACHE_CONTROL;
 pub use unkeyed::{changes_unkeyed, keyed_fields};
 pub use validation::{
-    Effect, Freshened, effect_of_head, freshen, has_validator, is_about, validating_fields,
+    Effect, Freshened, effect_of_head, forbids_storing, freshen, has_validator, is_about,
+    validating_fields,
 };
 pub use vary::Vary;

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     conditional::is_condition,
+    directives::RequestDirectives,
     entity_tag::EntityTag,
     field::{Field, Fields},
     message::{Exchange, Response},
@@ -11,6 +12,7 @@ use super::{
     settings::Settings,
     storage::{Refusal, may_keep},
     stored_fields::freshened_fields,
+    vary::Vary,
 };
 
 /// Whether a stored response can be validated: it has an entity tag or a date of its last change.
@@ -54,7 +56,8 @@ pub fn is_about(not_modified: Fields<'_>, stored: Fields<'_>) -> bool {
     new.is_none() || new == stored.single("last-modified")
 }
 
-/// What the response to a `HEAD` does to the stored response to a `GET`: RFC 9111 section 4.3.5.
+/// What the response to a `HEAD` does to the stored response to a `GET`: RFC 9111 section 4.3.5. If
+/// it names other fields in `Vary`, it is not known for which requests the stored one is.
 #[must_use]
 pub fn effect_of_head(head: &Response<'_>, status: u16, stored: Fields<'_>) -> Effect {
     if head.status != status || status != 200 {
@@ -65,8 +68,20 @@ pub fn effect_of_head(head: &Response<'_>, status: u16, stored: Fields<'_>) -> E
         new.is_none() || new == stored.single(name)
     };
     let is_as_long = !stored.has("content-length") || agrees("content-length");
-    let same = is_as_long && agrees("etag") && agrees("last-modified");
+    let varies_alike = !head.fields.has("vary") || Vary::of(head.fields) == Vary::of(stored);
+    let same = is_as_long && varies_alike && agrees("etag") && agrees("last-modified");
     if same { Effect::Freshen } else { Effect::Outdated }
+}
+
+/// Whether a response to a `HEAD` with these fields that may not freshen what is stored, for this
+/// reason, also says that nobody may have that any more: not where only its own request is why.
+#[must_use]
+pub fn forbids_storing(refusal: Refusal, request: Fields<'_>) -> bool {
+    match refusal {
+        Refusal::Private => true,
+        Refusal::NoStore => !RequestDirectives::of(request).no_store,
+        _ => false,
+    }
 }
 
 /// A stored response after a newer one freshened it.
@@ -119,6 +134,27 @@ mod tests {
             assert_eq!(effect(&[], &[validator]), Effect::Freshen, "it says nothing of it");
         }
         assert_eq!(effect(&[tag, date], &[tag]), Effect::Outdated);
+    }
+
+    #[test]
+    fn a_head_that_names_other_fields_in_vary_has_the_stored_response_validated() {
+        let (one, both) = ("Vary: Accept-Encoding", "Vary: accept-language, Accept-Encoding");
+        for (head, stored) in [(both, one), (one, both), ("Vary: *", one)] {
+            assert_eq!(effect(&[head], &[stored]), Effect::Outdated, "{head}, {stored}");
+        }
+        assert_eq!(effect(&[one], &[]), Effect::Outdated);
+        assert_eq!(effect(&[], &[one]), Effect::Freshen, "it says nothing of it");
+        let same = "Vary: Accept-Encoding, Accept-Language";
+        assert_eq!(effect(&[same], &[both]), Effect::Freshen);
+    }
+
+    #[test]
+    fn a_head_takes_back_what_its_server_does_not_want_stored_but_not_for_what_its_client_says() {
+        let own = lines(&["Cache-Control: no-store"]);
+        assert!(forbids_storing(Refusal::Private, Fields(&[])));
+        assert!(forbids_storing(Refusal::NoStore, Fields(&[])));
+        assert!(!forbids_storing(Refusal::NoStore, Fields(&own)));
+        assert!(!forbids_storing(Refusal::Authorization, Fields(&[])));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the response to a `HEAD` that a server was asked says of what is stored for `GET`: RFC 9111
 //! section 4.3.5.
 
-use loadline_core::cache::{Effect, Field, Fields, effect_of_head};
+use loadline_core::cache::{Effect, Field, Fields, effect_of_head, forbids_storing};
 
 use super::{
     fill::{Came, freshened},
@@ -10,8 +10,8 @@ use super::{
 };
 
 impl Store {
-    /// Freshens what is stored, or has it validated before its next use, if the response to a
-    /// `HEAD` says so.
+    /// Freshens what is stored, has it validated before its next use, or forgets it, if the
+    /// response to a `HEAD` says so.
     pub(crate) fn learn_from_head(&self, wanted: &Wanted, came: &Came<'_>) {
         let asked = request_fields(came.asked);
         let found = self.find(&wanted.url, &wanted.variant, Fields(&asked));
@@ -28,11 +28,14 @@ impl Store {
                 metadata.invalidate();
                 self.replace(&found.key, &stored, stored.with(metadata));
             }
-            Effect::Freshen => {
-                if let Ok(object) = freshened(wanted, &stored, &exchange, stored.epoch) {
-                    self.replace(&found.key, &stored, object);
+            Effect::Freshen => match freshened(wanted, &stored, &exchange, stored.epoch) {
+                Ok(object) => self.replace(&found.key, &stored, object),
+                Err(refusal) if forbids_storing(refusal, Fields(&asked)) => {
+                    self.give_up_on_disk(wanted, Fields(&asked));
+                    self.forget(&wanted.url, &stored);
                 }
-            }
+                Err(_) => {}
+            },
         }
     }
 }

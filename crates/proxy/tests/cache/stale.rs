@@ -1,5 +1,7 @@
 //! What is stored and stale: validated, used where servers fail, and taken out.
 
+use std::net::TcpStream;
+
 use loadline_core::{
     decide::ending::Ending,
     rules::{Caching, QueryKey, Routes},
@@ -170,6 +172,54 @@ fn the_tag_of_a_head_is_not_put_on_a_stored_response_without_one() {
     proxy.ask(&get("/a", "Cache-Control: no-cache\r\n").replace("GET", "HEAD"));
     let told = proxy.get("/a", "");
     assert_eq!((body(&told), field(&told, "etag")), ("newer", Some("\"2\"")), "{told}");
+}
+
+/// Answers a `HEAD` by these fields with the length of the body, and all else with that.
+fn answer_both(stream: &mut TcpStream, asked: &str, (of_head, of_get): (&str, &str), body: &str) {
+    match asked.starts_with("HEAD ") {
+        true => {
+            let length = body.len();
+            send(stream, format!("HTTP/1.1 200 OK\r\n{of_head}Content-Length: {length}\r\n\r\n"));
+        }
+        false => send(stream, response(of_get, body)),
+    }
+}
+
+#[test]
+fn a_variant_is_not_given_to_those_whom_a_later_head_tells_apart() {
+    let of_get = "Cache-Control: max-age=60\r\nETag: \"1\"\r\nVary: Accept-Encoding\r\n";
+    let of_head = of_get.replace("Accept-Encoding", "Accept-Encoding, Accept-Language");
+    let origin = Origin::new(move |stream, asked, number| {
+        let fields = if number == 0 { of_get } else { &*of_head };
+        let language = field(asked, "accept-language").unwrap_or_default();
+        answer_both(stream, asked, (&of_head, fields), language);
+    });
+    let proxy = Proxy::before(&origin);
+    let german = "Accept-Language: de\r\n";
+    assert_eq!(body(&proxy.get("/a", german)), "de");
+    let head = get("/a", &format!("{german}Cache-Control: no-cache\r\n")).replace("GET", "HEAD");
+    proxy.ask(&head);
+    for language in ["en", "de", "en"] {
+        let told = proxy.get("/a", &format!("Accept-Language: {language}\r\n"));
+        assert_eq!(body(&told), language, "{told}");
+    }
+    assert_eq!(origin.asked().len(), 4);
+}
+
+#[test]
+fn what_a_head_says_is_not_to_be_stored_is_fetched_anew() {
+    for control in ["no-store", "private"] {
+        let of_head = format!("Cache-Control: {control}\r\nETag: \"1\"\r\n");
+        let of_get = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
+        let origin = Origin::new(move |stream, asked, number| {
+            answer_both(stream, asked, (&of_head, of_get), &number.to_string());
+        });
+        let proxy = Proxy::before(&origin);
+        proxy.get("/a", "");
+        let head = |fields: &str| get("/a", fields).replace("GET", "HEAD");
+        proxy.ask(&head("Cache-Control: no-cache\r\n"));
+        assert_eq!(body(&proxy.get("/a", "")), "2", "{control}");
+    }
 }
 
 #[test]
