@@ -361,8 +361,9 @@ fn passed(came: &Came<'_>, exchange: &Exchange<'_>) -> Vec<u8> {
     head(first_line(&text), all.into_iter(), exchange)
 }
 
-/// A head of these fields, without those that frame a body, and with a date. A `Content-Range` of a
-/// 200 means nothing (RFC 9110 section 14.4), and would be beside that of a part.
+/// A head of these fields, without those that frame a body or announce its trailers, which are not
+/// kept, and with a date. A `Content-Range` of a 200 means nothing (RFC 9110 section 14.4), and
+/// would be beside that of a part.
 pub(super) fn head<'a>(
     status_line: &[u8],
     fields: impl Iterator<Item = Field<'a>>,
@@ -372,7 +373,8 @@ pub(super) fn head<'a>(
     let mut is_dated = false;
     for field in fields {
         is_dated |= field.is("date");
-        let is_framing = field.is("content-length") || field.is("transfer-encoding");
+        let is_framing =
+            ["content-length", "transfer-encoding", "trailer"].iter().any(|name| field.is(name));
         let means_nothing = exchange.response.status == 200 && field.is("content-range");
         if !is_framing && !means_nothing && !is_for_the_cache(field.name) {
             write(&mut text, field.name, field.value);

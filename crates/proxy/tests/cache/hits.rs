@@ -325,6 +325,22 @@ fn what_caches_before_this_one_did_is_told_before_what_it_did_itself() {
 }
 
 #[test]
+fn trailers_are_announced_only_where_they_come() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum";
+    for control in ["no-store", "max-age=60"] {
+        let body = "5\r\nhello\r\n0\r\nX-Sum: 1\r\n\r\n";
+        let origin = Origin::answering(format!("{head}\r\nCache-Control: {control}\r\n\r\n{body}"));
+        let proxy = Proxy::before(&origin);
+        for _ in 0..2 {
+            let told = proxy.get("/a", "");
+            let come = told.ends_with("\r\nX-Sum: 1\r\n\r\n");
+            assert!(told.contains("hello"), "{told}");
+            assert_eq!(field(&told, "trailer").is_some(), come, "{control}: {told}");
+        }
+    }
+}
+
+#[test]
 fn what_is_told_of_the_cache_counts_each_response_and_each_fetch_once() {
     let (go_on, may) = channel::<()>();
     let may = Mutex::new(may);
