@@ -21,17 +21,23 @@ use crate::{
         rules::field_name,
     },
     io::buffer::Buffer,
-    store::{hide_rest, make_not_modified},
+    store::{Signed, hide_rest, make_not_modified},
     telemetry::reason::{of_body_syntax, of_syntax},
     upstream::private::PrivateConnection,
 };
 
 impl Attempt<'_, '_> {
     /// Has a bucket asked once more, for all of the object, where it has looked at a range that
-    /// `If-Range` makes void (RFC 9110 section 13.1.5): not all stores know that.
+    /// `If-Range` makes void (RFC 9110 section 13.1.5): not all stores know that. A part for which
+    /// it was not asked is nobody's.
     pub(super) fn check_range(&mut self, head: &ResponseHead, bytes: &[u8]) -> Result<(), Reason> {
         if !matches!(head.status(), 206 | 416) {
             return Ok(());
+        }
+        let told = self.signed.as_ref().and_then(Signed::request).unwrap_or_default();
+        let is_whole = !self.asks_error_page() && !Fields(&request_fields(told)).has("range");
+        if head.status() == 206 && is_whole {
+            return Err(Reason::WrongRange);
         }
         let asked = request_fields(&self.exchange.request.text);
         if range_counts(Fields(&asked), Fields(&fields_of(head, bytes)), unix_now()) {
