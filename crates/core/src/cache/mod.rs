@@ -25,6 +25,9 @@
 //!      [`decide`] again with [`Situation::Full`]; what it then says to use is used, otherwise the
 //!      request waits or is shed as without a cache. With a permit, step 5.
 //!    - [`Decision::OnlyIfCached`] is a 504.
+//!
+//!    Requests for the same share a response that is coming in; those that come when its head is
+//!    there only if [`may_join`].
 //! 4. **Respond from the store.** [`Condition::of`] says whether 304 or 412 is enough (a 304 has
 //!    the fields for which [`is_sent_with_304`] holds). Otherwise, for a `GET` whose stored status
 //!    is 200 or 206 and if [`range_counts`], [`Wanted::of`] says which bytes: 200, 206 with
@@ -109,7 +112,7 @@ pub use range::{
     ByteRange, ContentRange, Multipart, PARTS_MAX, RangeSpec, SPECS_MAX, Wanted, parse_range,
     range_counts, unsatisfied_content_range,
 };
-pub use reuse::{Decision, Forward, Found, Situation, Wishes, decide};
+pub use reuse::{Decision, Forward, Found, Situation, Wishes, decide, may_join};
 pub use settings::{SetCookie, Settings};
 pub use slices::{Slices, brings, pause_before, strong_tag};
 pub use status_code::{is_heuristically_cacheable, is_server_error, is_understood};

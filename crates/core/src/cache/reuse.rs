@@ -124,6 +124,18 @@ pub fn decide(
     }
 }
 
+/// Whether a request may wait for the rest of a response whose head has come, beside those who
+/// asked before that: only if it may be used without asking its server (RFC 9111 section 4). Ages
+/// are told in whole seconds, so in its first one what has no lifetime counts as new: many who ask
+/// for it have a fetch a second then, not one after each head.
+#[must_use]
+pub fn may_join(coming: &Metadata, wishes: &Wishes, now: UnixTime, settings: &Settings) -> bool {
+    let coming = Metadata { lifetime: coming.lifetime.max(Duration::from_secs(1)), ..*coming };
+    let found = Found::Response(&coming);
+    let decision = decide(found, wishes, Situation::Available, now, settings);
+    matches!(decision, Decision::Fresh | Decision::Stale { .. })
+}
+
 /// Directives of the client, where they count.
 struct Asked {
     max_age: Option<Duration>,
@@ -244,6 +256,27 @@ mod tests {
         assert_eq!(available("max-age=10, no-cache", 0, ""), VALIDATE);
         let alone = decide_in(Situation::Available, &["Cache-Control: max-age=1"], 2, &[]);
         assert_eq!(alone, Decision::Fetch(Forward::Stale));
+    }
+
+    #[test]
+    fn what_is_coming_is_joined_where_it_may_be_used_without_asking_and_for_a_second_anyway() {
+        let joins = |response: &str, millis: u64, request: &str| {
+            let response =
+                [Field::new(b"Cache-Control", response.as_bytes()), Field::new(b"ETag", b"\"a\"")];
+            let request = [Field::new(b"Cache-Control", request.as_bytes())];
+            let mut exchange = exchange(200, &response);
+            exchange.requested = exchange.received;
+            let coming = may_store(&exchange, &Settings::default()).unwrap();
+            let wishes = Wishes::of(Fields(&request), &Settings::default());
+            may_join(&coming, &wishes, NOW + Duration::from_millis(millis), &Settings::default())
+        };
+        assert!(joins("max-age=10", 9_000, "") && !joins("max-age=10", 10_000, ""));
+        assert!(joins("max-age=0", 900, "") && !joins("max-age=0", 1_000, ""));
+        assert!(joins("max-age=1, stale-while-revalidate=5", 4_000, ""));
+        assert!(!joins("no-cache", 0, "") && !joins("max-age=10, no-cache", 0, ""));
+        for wish in ["no-cache", "max-age=0", "min-fresh=20"] {
+            assert!(!joins("max-age=10", 0, wish), "{wish}");
+        }
     }
 
     #[test]

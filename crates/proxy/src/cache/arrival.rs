@@ -13,7 +13,10 @@ use std::{
     collections::BTreeMap,
     future::poll_fn,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -33,8 +36,12 @@ use super::{
 };
 
 /// A response that is coming in.
-#[derive(Debug, Default)]
-pub(crate) struct Arrival(Mutex<State>);
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    /// The later it was begun, the higher.
+    number: u64,
+    state: Mutex<State>,
+}
 
 /// What the rules know of a response that they let be stored, and whether it is stored.
 pub(crate) type Known = (Metadata, bool);
@@ -111,11 +118,36 @@ pub(crate) struct Reader {
     at: u64,
 }
 
+impl Default for Arrival {
+    fn default() -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Self { number: NUMBERS.fetch_add(1, Relaxed), state: Mutex::default() }
+    }
+}
+
 impl Arrival {
+    /// The later it was begun, the higher.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// A reader from the beginning; none if that is gone.
     pub(crate) fn read(self: &Arc<Self>) -> Option<Reader> {
+        self.read_if(|_| true)
+    }
+
+    /// The same, and none if the head of a response has come that may be stored and is not
+    /// `is_usable`.
+    pub(crate) fn read_if(
+        self: &Arc<Self>,
+        is_usable: impl FnOnce(&Metadata) -> bool,
+    ) -> Option<Reader> {
         let mut state = self.lock();
-        if state.in_window {
+        let may_read = match &state.begun {
+            Some(Begun::Response(_, Some((metadata, _)), _)) => is_usable(metadata),
+            _ => true,
+        };
+        if state.in_window || !may_read {
             return None;
         }
         let slot = state.readers.enter();
@@ -232,7 +264,7 @@ impl Arrival {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nobody panics while holding it.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -143,6 +143,7 @@ impl Fetch {
 
     /// Marks its end; none if somebody has closed it, since what it brings is not to be stored. It
     /// is closed once that is stored: who comes meanwhile has to find it or what it has brought.
+    /// What was begun before it for the same is closed now.
     pub(super) fn ended(&self) -> Option<Closed> {
         let keys = self.keys.borrow();
         let ended = keys.iter().flatten().map(|key| self.store.ended(key, &self.arrival));

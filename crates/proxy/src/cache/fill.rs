@@ -222,6 +222,10 @@ impl Fetch {
     /// Lets nobody wait in vain for what cannot be stored. What is stored stays for as long as
     /// servers fail, and where the response was refused to others since its client is known.
     fn pass(&self, fails: bool, is_too_long: bool, asked: &[u8]) {
+        if !fails {
+            // What is older and still coming is not to be stored either.
+            self.ended();
+        }
         let Some(key) = self.key().filter(|_| self.close().is_some()) else { return };
         let until = self.clock.now() + if fails { FAILED } else { UNSTORABLE };
         if self.is_own_range() && (fails || is_too_long) {

@@ -10,10 +10,8 @@
 
 use std::{
     cmp::Reverse,
-    collections::BTreeMap,
-    ops::Bound,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{
             AtomicU64,
             Ordering::{AcqRel, Acquire, Relaxed},
@@ -32,7 +30,7 @@ use loadline_core::{
 use loadline_linux::arena::Arena;
 
 use super::{
-    arrival::{Arrival, Reader},
+    arrival::Reader,
     disk::Disk,
     object::{Length, Object, Response, SENT_IN_PLACE},
     pinned::{Pinned, pages_of},
@@ -45,7 +43,10 @@ use super::{
 };
 use crate::runtime::clock::Clock;
 
+mod fetches;
 mod notes;
+
+use fetches::Fetches;
 
 /// A key as the store knows it.
 pub(crate) type Key = Arc<[u8]>;
@@ -54,8 +55,8 @@ pub(crate) type Key = Arc<[u8]>;
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(super) table: RwLock<Table>,
-    /// Responses that are being fetched. Those of one URL are beside one another.
-    fetches: Mutex<BTreeMap<Key, Arc<Arrival>>>,
+    /// Responses that are being fetched.
+    fetches: Mutex<Fetches>,
     /// Memory of bodies that are coming in.
     pub(super) arriving: Arriving,
     pub(super) pinned: Pinned,
@@ -384,66 +385,6 @@ impl Store {
         self.limits().longest().get()
     }
 
-    /// Joins the fetch for a key, or begins one, unless `has_come` what it would bring.
-    pub(crate) fn join(&self, key: &Key, has_come: impl FnOnce() -> bool) -> Join {
-        let mut fetches = self.fetches();
-        if let Some(reader) = fetches.get(key).and_then(Arrival::read) {
-            return Join::Other(reader);
-        }
-        // Whoever ends a fetch stores first, so that nobody fetches again what has just come.
-        if has_come() {
-            return Join::Again;
-        }
-        let arrival = Arc::<Arrival>::default();
-        let Some(reader) = arrival.read() else { return Join::Again };
-        fetches.insert(key.clone(), arrival);
-        Join::Begin(reader)
-    }
-
-    /// Lets those who ask for `key` join a fetch that is under way for another.
-    pub(crate) fn share(&self, key: &Key, arrival: &Arc<Arrival>) {
-        self.fetches().entry(key.clone()).or_insert_with(|| arrival.clone());
-    }
-
-    /// Marks the end of a fetch that can still be joined; none if it cannot.
-    pub(crate) fn ended(&self, key: &[u8], arrival: &Arc<Arrival>) -> Option<Closed> {
-        let fetches = self.fetches();
-        fetches.get(key).filter(|other| Arc::ptr_eq(other, arrival))?;
-        Some(self.sweeps.closed())
-    }
-
-    /// Lets nobody join a fetch any more; none if nobody could.
-    pub(crate) fn close(&self, key: &[u8], arrival: &Arc<Arrival>) -> Option<Closed> {
-        let mut fetches = self.fetches();
-        fetches.get(key).filter(|other| Arc::ptr_eq(other, arrival))?;
-        fetches.remove(key);
-        Some(self.sweeps.closed())
-    }
-
-    /// Closes the fetches of this URL, or those whose keys `names` matches: nobody joins them and
-    /// nothing of them is stored. Gives their number.
-    pub(super) fn close_all(&self, url: Option<&[u8]>, names: impl Fn(&[u8]) -> bool) -> u64 {
-        let mut fetches = self.fetches();
-        let named: Vec<Key> = match url {
-            Some(url) => {
-                let from = (Bound::Included(url), Bound::Unbounded);
-                let from = fetches.range::<[u8], _>(from).map(|(key, _)| key);
-                from.take_while(|key| url_of(key) == url).cloned().collect()
-            }
-            None => fetches.keys().filter(|key| names(key)).cloned().collect(),
-        };
-        let gone: Vec<_> = named.iter().filter_map(|key| fetches.remove(key)).collect();
-        // Under the lock: whoever closes a fetch after this is seen here, and whoever has closed
-        // one before sees this once the table has been looked at, by the lock of that.
-        self.sweeps.note(url);
-        distinct(gone.iter())
-    }
-
-    /// How many fetches are under way.
-    pub(super) fn fetch_count(&self) -> u64 {
-        distinct(self.fetches().values())
-    }
-
     /// Takes memory for a body that is coming in; none if there is no more.
     pub(super) fn reserve(&self, bytes: u64) -> Option<Reserved> {
         let most = self.limits().memory.get() / ARRIVING_PART;
@@ -494,10 +435,6 @@ impl Store {
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn fetches(&self) -> MutexGuard<'_, BTreeMap<Key, Arc<Arrival>>> {
-        self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What is known of a request, as `get` has it.
@@ -517,14 +454,6 @@ fn found<'t>(
     };
     let what = get(table, &key).cloned();
     Found { key, what, has_others: of_url.is_some() }
-}
-
-/// How many these are: one may be joined by two keys.
-fn distinct<'a>(fetches: impl Iterator<Item = &'a Arc<Arrival>>) -> u64 {
-    let mut all: Vec<_> = fetches.map(Arc::as_ptr).collect();
-    all.sort_unstable();
-    all.dedup();
-    all.len() as u64
 }
 
 impl Branch {

@@ -232,6 +232,79 @@ fn those_who_say_who_they_are_do_not_wait_for_each_other() {
     assert!(status(&proxy.get("/a", "")).contains("; hit;"));
 }
 
+/// A server that sends its number twice with these fields, of the first `slow` responses the second
+/// time when it is let.
+fn halting(fields: &'static str, slow: usize) -> (Origin, Sender<()>) {
+    let (go_on, may) = channel::<()>();
+    let may = Mutex::new(may);
+    let origin = Origin::new(move |stream, _, number| {
+        let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\n");
+        send(stream, format!("{head}{number}"));
+        if number < slow {
+            may.lock().unwrap().recv().unwrap();
+        }
+        send(stream, number.to_string());
+    });
+    (origin, go_on)
+}
+
+#[test]
+fn who_asks_when_the_head_has_come_does_not_get_what_is_stale_or_older_than_wanted() {
+    for (fields, wishes) in [
+        ("Cache-Control: no-cache\r\nETag: \"1\"\r\n", ""),
+        ("Cache-Control: max-age=5\r\nAge: 9\r\nETag: \"1\"\r\n", ""),
+        ("Cache-Control: max-age=60\r\n", "Cache-Control: no-cache\r\n"),
+        ("Cache-Control: max-age=60\r\n", "Cache-Control: max-age=0\r\n"),
+    ] {
+        let (origin, go_on) = halting(fields, 1);
+        let proxy = Proxy::before(&origin);
+        let mut first = proxy.begin(&get("/a", ""));
+        assert!(head(&mut first).is_some());
+        let late = proxy.get("/a", wishes);
+        assert_eq!(body(&late), "11", "{fields}{wishes}: {late}");
+        go_on.send(()).unwrap();
+        assert_eq!(crate::support::until_closed(&mut first), "00");
+        crate::support::wait_until(|| proxy.cache().fetches == 0, "both fetches to end");
+        let next = proxy.get("/a", "");
+        assert_ne!(body(&next), "00", "{fields}{wishes}: what is older is not stored: {next}");
+    }
+}
+
+#[test]
+fn who_asks_when_the_head_has_come_waits_for_the_rest_of_what_is_fresh() {
+    let (origin, go_on) = halting("Cache-Control: max-age=60\r\n", 1);
+    let proxy = Proxy::before(&origin);
+    let mut clients = [proxy.begin(&get("/a", "")), proxy.begin(&get("/a", ""))];
+    for client in &mut clients {
+        assert!(head(client).is_some());
+    }
+    go_on.send(()).unwrap();
+    for client in &mut clients {
+        assert_eq!(crate::support::until_closed(client), "00");
+    }
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[test]
+fn what_comes_slowly_is_stored_although_others_have_fetches_of_their_own_meanwhile() {
+    let (origin, go_on) = halting("Cache-Control: no-cache\r\nETag: \"1\"\r\n", 2);
+    let proxy = Proxy::before(&origin);
+    let [mut first, mut second] = [(); 2].map(|()| {
+        let mut client = proxy.begin(&get("/a", ""));
+        assert!(head(&mut client).is_some());
+        client
+    });
+    go_on.send(()).unwrap();
+    assert_eq!(crate::support::until_closed(&mut first), "00");
+    crate::support::wait_until(|| proxy.cache().objects == 1, "it to be stored");
+    assert_eq!(body(&proxy.get("/a", "")), "22");
+    go_on.send(()).unwrap();
+    assert_eq!(crate::support::until_closed(&mut second), "11");
+    let asked = origin.asked();
+    assert_eq!(asked.len(), 3);
+    assert!(asked[2].contains("If-None-Match: \"1\""), "{}", asked[2]);
+}
+
 #[test]
 fn what_is_too_long_goes_through_in_a_window_and_is_not_stored() {
     let long = "z".repeat(9 << 20);

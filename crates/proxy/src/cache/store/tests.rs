@@ -3,7 +3,7 @@
 use loadline_core::time::Duration;
 
 use super::*;
-use crate::cache::{BROKEN, Via, testing::fresh};
+use crate::cache::{BROKEN, Begun, Via, arrival::Arrival, testing::fresh};
 
 const MEMORY: u64 = 8 << 20;
 const LENGTH: u64 = 512 << 10;
@@ -51,6 +51,45 @@ fn fetch(store: &Store, number: usize, length: u64) -> Option<Arc<Object>> {
 
 fn has(store: &Store, number: usize) -> bool {
     store.find(&url(number), b"web", Fields(&[])).what.is_some()
+}
+
+/// Two fetches for a key, the second of which was begun when the head of the first had come.
+fn two_fetches(store: &Store, key: &Key) -> [Arc<Arrival>; 2] {
+    let begin = || match store.join_if(key, |_| false, || false) {
+        Join::Begin(reader) => reader.arrival().clone(),
+        other => panic!("{other:?}"),
+    };
+    let first = begin();
+    let head = Arc::new(response(Length::Unknown, none()));
+    first.begin(Begun::Response(head, Some((fresh(), true)), None), Via::default());
+    let joined = store.join(key, || true);
+    assert!(matches!(joined, Join::Other(reader) if Arc::ptr_eq(reader.arrival(), &first)));
+    let second = begin();
+    let joined = store.join_if(key, |_| false, || true);
+    assert!(matches!(joined, Join::Other(reader) if Arc::ptr_eq(reader.arrival(), &second)));
+    [first, second]
+}
+
+#[test]
+fn what_an_earlier_fetch_brings_is_stored_unless_a_later_one_has_ended() {
+    let (store, key, other) = (store(), url(1), url(2));
+    let [first, second] = two_fetches(&store, &key);
+    assert_eq!(store.fetch_count(), 2);
+    for arrival in [&first, &second] {
+        assert!(store.ended(&key, arrival).is_some() && store.close(&key, arrival).is_some());
+    }
+    let [first, second] = two_fetches(&store, &key);
+    // By another key they are in the same order.
+    store.share(&other, &second);
+    store.share(&other, &first);
+    for key in [&key, &other] {
+        assert!(store.ended(key, &second).is_some());
+        assert!(store.ended(key, &first).is_none() && store.close(key, &first).is_none());
+        assert!(store.close(key, &second).is_some());
+    }
+    two_fetches(&store, &key);
+    assert_eq!(store.close_all(Some(&key), |_| false), 2);
+    assert_eq!(store.fetch_count(), 0);
 }
 
 #[test]

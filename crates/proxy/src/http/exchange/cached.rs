@@ -5,7 +5,7 @@ use std::{future::poll_fn, sync::Arc, task::Poll};
 use loadline_core::{
     cache::{
         Decision, Fields, Forward, Found, Metadata, Outcome, Situation, Wishes, decide,
-        is_server_error,
+        is_server_error, may_join,
     },
     decide::{
         ending::{Ending, Fault},
@@ -127,7 +127,8 @@ impl Exchange<'_> {
             Step::Fetch(again) => again.key != need.key || !is_same(&again, &need),
             _ => true,
         };
-        let (reader, is_first) = match store.join(&need.key, has_come) {
+        let is_usable = |coming: &Metadata| self.may_join(wanted, coming);
+        let (reader, is_first) = match store.join_if(&need.key, is_usable, has_come) {
             Join::Again => return Round::Again,
             Join::Other(reader) => (reader, false),
             Join::Begin(reader) => (reader, true),
@@ -146,6 +147,13 @@ impl Exchange<'_> {
         let is_first = is_first && need.place.is_none();
         let wanted = need.asked.as_deref().unwrap_or(wanted);
         self.wait(Waiting { wanted, need: &need, reader, is_first }, uses_disk).await
+    }
+
+    /// Whether it may wait for the rest of a response whose head has come.
+    fn may_join(&self, wanted: &Wanted, coming: &Metadata) -> bool {
+        let fields = request_fields(&self.request.text);
+        let settings = &wanted.caching().settings;
+        may_join(coming, &Wishes::of(Fields(&fields), settings), unix_now(), settings)
     }
 
     fn step(&self, store: &Store, uses_disk: bool, wanted: &Wanted) -> Step {
