@@ -243,11 +243,12 @@ impl Figures {
     }
 
     /// Where the run ends in its figures. After its plan it goes on for responses alone: a time-out
-    /// at its end makes the rate no lower. One that got no response ends with its last failure. A
-    /// run is not over before its plan is: the pause after its last request is a part of it.
+    /// at its end makes the rate no lower. The plan of users who send a number of requests goes on
+    /// until the last of them has ended. A run is not over before its plan is: the pause after its
+    /// last request is a part of it.
     fn elapsed(&self, plan: &LoadPlan) -> Duration {
-        let without_plan = if self.statuses.is_empty() { self.last_ended } else { Duration::ZERO };
-        let last = self.latest.max(self.last_ended.min(self.lasts.unwrap_or(without_plan)));
+        let in_plan = self.lasts.map_or(self.last_ended, |lasts| self.last_ended.min(lasts));
+        let last = self.latest.max(in_plan);
         if self.interrupted {
             return last;
         }

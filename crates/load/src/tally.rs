@@ -304,20 +304,34 @@ mod tests {
         assert_eq!(record.outcomes.timeout, 2);
     }
 
-    /// How long a number of requests takes nobody knows before.
     #[test]
-    fn a_request_that_timed_out_does_not_stretch_the_run() {
-        let tally = Tally::new(None);
+    fn a_request_that_timed_out_does_not_stretch_an_open_loop_of_a_number_of_requests() {
+        let plan = LoadPlan::open("localhost", Rate::per_sec(10), Until::Requests(2)).unwrap();
+        let tally = Tally::new(plan.lasts());
         for (planned, ended, result) in [(0, 50, answer(200)), (100, 30_100, Err(Outcome::Timeout))]
         {
             let mut ticket = tally.plan(ms(planned));
             ticket.send(ms(planned));
             ticket.end(ms(ended), result);
         }
-        let record = tally.close(None, false).record(&plan());
-        assert_eq!(record.elapsed, Duration::from_millis(100));
+        let record = tally.close(None, false).record(&plan);
+        assert_eq!(record.elapsed, Duration::from_millis(200));
         assert_eq!((record.outcomes.ok, record.outcomes.timeout), (1, 1));
-        assert_eq!(record.achieved, Rate::per_sec(10));
+        assert_eq!(record.achieved, Rate::per_sec(5));
+    }
+
+    /// A server that answers the first request and then hangs.
+    #[test]
+    fn users_who_send_a_number_of_requests_are_at_it_until_the_last_has_failed() {
+        let tally = Tally::new(None);
+        for (planned, ended, result) in [(0, 5, answer(200)), (5, 4_000, Err(Outcome::Timeout))] {
+            let mut ticket = tally.plan(ms(planned));
+            ticket.send(ms(planned));
+            ticket.end(ms(ended), result);
+        }
+        let record = tally.close(None, false).record(&plan());
+        assert_eq!(record.elapsed, Duration::from_secs(4));
+        assert_eq!(record.achieved, Rate::milli_per_sec(250));
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub struct LoadRecord {
     /// Duration of the run in seconds: from the first planned send time to the last response, or to
     /// the last failure while the plan went on. A run that is not interrupted lasts at least to the
     /// end of its plan: that of its duration, or with even distances one distance after the last
-    /// request. Users who send a number of requests think after the last as well.
+    /// request. The plan of users who send a number of requests goes on until the last has ended,
+    /// and they think after it as well.
     #[serde(rename = "elapsed_s", with = "number::secs")]
     #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub elapsed: Duration,
