@@ -299,7 +299,7 @@ pub struct Moment {
 pub struct Generator {
     /// CPU time of the generator as a share of one core; 1 is saturated.
     pub cpu_share: f64,
-    /// Share of planned requests that were sent in time; 1 in a closed loop.
+    /// Share of the planned rate that was sent; 1 in a closed loop. `lag` tells how late.
     pub sent_share: f64,
     /// Reasons why the run is invalid; empty if it is valid.
     pub faults: Vec<Fault>,
@@ -315,7 +315,7 @@ pub struct AgentRecord {
     pub planned: u64,
     /// Requests that the agent sent.
     pub sent: u64,
-    /// Share of planned requests that were sent in time; 1 in a closed loop.
+    /// Share of the planned rate that was sent; 1 in a closed loop. `lag` tells how late.
     pub sent_share: f64,
     /// CPU time of the agent as a share of one core.
     pub cpu_share: f64,

@@ -373,7 +373,7 @@ fn facts(record: &LoadRecord) -> Table {
         ("statuses", counts(&mut record.statuses.iter().map(|(s, n)| (s.to_string(), *n)))),
         ("by header", counts(&mut record.by_header.iter().map(|(h, n)| (h.clone(), *n)))),
         ("CPU of the generator", format!("{} % of a core", digits(generator.cpu_share * 100.0))),
-        ("sent in time", format!("{} %", digits(generator.sent_share * 100.0))),
+        ("planned rate sent", format!("{} %", digits(generator.sent_share * 100.0))),
     ];
     for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
         table.push([name.into(), value.into()]);

@@ -376,7 +376,7 @@ mod tests {
             "9.94/s answered ok of 10/s planned",
             "9.4 MB, 188.0 kB/s",
             "11076 ms |# 7",
-            "valid: 100.0 % sent in time, lag p99 0.00 ms, CPU 8 % of a core",
+            "valid: 100.0 % of the rate sent, lag p99 0.00 ms, CPU 8 % of a core",
         ] {
             assert!(page.contains(part), "{part:?} is not in\n{page}");
         }
@@ -388,7 +388,7 @@ mod tests {
     fn the_page_says_why_a_run_is_not_to_be_trusted_and_what_was_breached() {
         let page = write(&longest());
         for part in [
-            "INVALID: 100.0 % sent in time",
+            "INVALID: 100.0 % of the rate sent",
             "  - only 91.2 % of the requests",
             "    change: plan a lower rate",
             "  BREACHED  p99<300ms         900 ms; not sure: at least 290 ms",

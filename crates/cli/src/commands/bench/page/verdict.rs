@@ -10,7 +10,7 @@ pub(super) fn validity(page: &mut String, record: &LoadRecord) {
     let generator = &record.generator;
     let sent = match record.model {
         LoadModel::Open { .. } => {
-            format!("{:.1} % sent in time, ", generator.sent_share * 100.0)
+            format!("{:.1} % of the rate sent, ", generator.sent_share * 100.0)
         }
         LoadModel::Closed { .. } => String::new(),
     };
