@@ -19,6 +19,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
+    http1::Failure,
     http3::Http3Connection,
     outcome::{Outcome, Shortage},
     quic::Quic,
@@ -78,6 +79,16 @@ pub(crate) struct NoConnection {
 pub(crate) enum Wire {
     Plain(TcpStream),
     Secure(Box<TlsStream<TcpStream>>),
+}
+
+impl NoConnection {
+    /// What a request failed by that needed it.
+    pub(crate) fn failure(self) -> Failure {
+        match self.reason {
+            Some(reason) => Failure::WithReason(self.outcome, reason),
+            None => Failure::Ended(self.outcome),
+        }
+    }
 }
 
 impl Connector {

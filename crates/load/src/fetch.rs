@@ -8,7 +8,7 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::{
     client::PROBE_PATIENCE,
-    connect::{self, Connector, Endpoint},
+    connect::{self, Connector, Endpoint, NoConnection},
     http1::{Connection, Failure},
     http2::Http2Connection,
     outcome::Outcome,
@@ -46,6 +46,8 @@ pub struct Fetched {
     /// Why the name has no address, where the look-up failed; the outcome is
     /// [`Outcome::ConnectRefused`] then.
     pub unresolved: Option<String>,
+    /// Why it failed otherwise, where that is known: what TLS found wrong, or what is no HTTP.
+    pub reason: Option<String>,
     /// Whether the connection was kept from the exchange before.
     pub reused: bool,
     /// Looking the host's name up, on a new connection; none where the host is an address.
@@ -103,7 +105,11 @@ impl Prober {
         let mut fetched = Fetched::default();
         let deadline = tokio::time::Instant::now() + self.patience;
         fetched.outcome = match timeout_at(deadline, self.attempt(&mut fetched)).await {
-            Ok(outcome) => outcome,
+            Ok(Err(Failure::WithReason(outcome, reason))) => {
+                fetched.reason = Some(reason);
+                Err(outcome)
+            }
+            Ok(answered) => answered.map_err(Failure::outcome),
             Err(_) if fetched.protocol.is_empty() => Err(Outcome::ConnectTimeout),
             Err(_) => Err(Outcome::Timeout),
         };
@@ -120,7 +126,7 @@ impl Prober {
         self.connector.close().await;
     }
 
-    async fn attempt(&mut self, fetched: &mut Fetched) -> Result<u16, Outcome> {
+    async fn attempt(&mut self, fetched: &mut Fetched) -> Result<u16, Failure> {
         if let Some(mut kept) = self.kept.take()
             && kept.speaker.is_open().await
         {
@@ -131,11 +137,11 @@ impl Prober {
                     return Ok(status);
                 }
                 Err(Failure::Unprocessed) => *fetched = Fetched::default(),
-                Err(failure) => return Err(failure.outcome()),
+                Err(failure) => return Err(failure),
             }
         }
         let mut opened = self.open(fetched).await?;
-        let (status, again) = self.ask(&mut opened, fetched).await.map_err(Failure::outcome)?;
+        let (status, again) = self.ask(&mut opened, fetched).await?;
         self.kept = again.then_some(opened);
         Ok(status)
     }
@@ -157,7 +163,7 @@ impl Prober {
 
     /// Looks the name up and connects to the first of its addresses that can be reached; only the
     /// last has all the time there is.
-    async fn open(&mut self, fetched: &mut Fetched) -> Result<Kept, Outcome> {
+    async fn open(&mut self, fetched: &mut Fetched) -> Result<Kept, Failure> {
         let begun = clock::now();
         let found = connect::look_up(&self.target).await;
         fetched.dns = self.target.is_named().then(|| clock::now().since(begun));
@@ -165,7 +171,7 @@ impl Prober {
             Ok(addresses) => self.open_first(addresses, fetched).await,
             Err(error) => {
                 fetched.unresolved = Some(reason(&error));
-                Err(Outcome::ConnectRefused)
+                Err(Failure::Ended(Outcome::ConnectRefused))
             }
         }
     }
@@ -174,42 +180,43 @@ impl Prober {
         &mut self,
         addresses: Vec<SocketAddr>,
         fetched: &mut Fetched,
-    ) -> Result<Kept, Outcome> {
+    ) -> Result<Kept, Failure> {
         let mut addresses = self.connector.usable(addresses);
         addresses.sort_by_key(|address| Some(*address) != self.answered);
         let patience = PROBE_PATIENCE.to_std().min(self.patience / 2);
-        let mut last = Outcome::ConnectRefused;
+        let mut last = Failure::Ended(Outcome::ConnectRefused);
         for (number, address) in addresses.iter().enumerate() {
             let opening = self.open_at(*address, fetched);
             let opened = if number + 1 == addresses.len() {
                 opening.await
             } else {
-                timeout(patience, opening).await.unwrap_or(Err(Outcome::ConnectTimeout))
+                let late = Failure::Ended(Outcome::ConnectTimeout);
+                timeout(patience, opening).await.unwrap_or(Err(late))
             };
             match opened {
                 Ok(opened) => {
                     self.answered = Some(*address);
                     return Ok(opened);
                 }
-                Err(outcome) => last = outcome,
+                Err(failure) => last = failure,
             }
         }
         Err(last)
     }
 
-    async fn open_at(&self, address: SocketAddr, fetched: &mut Fetched) -> Result<Kept, Outcome> {
+    async fn open_at(&self, address: SocketAddr, fetched: &mut Fetched) -> Result<Kept, Failure> {
         let endpoint = Endpoint { address, name: self.name.clone() };
         if self.connector.speaks_http3() {
-            let opened = self.connector.open_http3(&endpoint).await.map_err(|none| none.outcome)?;
+            let opened = self.connector.open_http3(&endpoint).await;
+            let opened = opened.map_err(NoConnection::failure)?;
             fetched.connect = Some(opened.connect);
             let speaker = Speaker::Shared(Session::Http3(opened.wire));
             return Ok(Kept { speaker, protocol: opened.protocol, address });
         }
-        let opened = self.connector.open(&endpoint).await.map_err(|none| none.outcome)?;
+        let opened = self.connector.open(&endpoint).await.map_err(NoConnection::failure)?;
         (fetched.connect, fetched.tls) = (Some(opened.connect), opened.tls);
         let speaker = if opened.http2 {
-            let session = Http2Connection::open(opened.wire).await;
-            Speaker::Shared(Session::Http2(session.map_err(Failure::outcome)?))
+            Speaker::Shared(Session::Http2(Http2Connection::open(opened.wire).await?))
         } else {
             Speaker::Http1(Box::new(Connection::new(opened.wire, opened.connect)))
         };
@@ -239,6 +246,7 @@ impl Default for Fetched {
             protocol: String::new(),
             address: None,
             unresolved: None,
+            reason: None,
             reused: false,
             dns: None,
             connect: None,

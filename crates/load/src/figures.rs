@@ -165,10 +165,7 @@ impl Figures {
 
     /// Notes why TLS connections did not come about.
     pub(crate) fn count_reasons(&mut self, reason: String, count: u64) {
-        let reasons = &mut self.reasons;
-        if reasons.len() < REASONS_MAX || reasons.contains_key(&reason) {
-            *reasons.entry(reason).or_default() += count;
-        }
+        count_reason(&mut self.reasons, reason, count);
     }
 
     /// Adds those of another part of the same plan.
@@ -316,6 +313,13 @@ impl PhaseFigures {
             first_byte: self.first_byte.latency(),
             body: self.body.latency(),
         }
+    }
+}
+
+/// Counts so many failures for this reason, unless there are many reasons already.
+pub(crate) fn count_reason(reasons: &mut BTreeMap<String, u64>, reason: String, count: u64) {
+    if reasons.len() < REASONS_MAX || reasons.contains_key(&reason) {
+        *reasons.entry(reason).or_default() += count;
     }
 }
 

@@ -18,7 +18,7 @@ use loadline_linux::clock;
 use loadline_measure::record::{ProbeKind, ProbeOutcome, ProbeRecord, ProbeSample, ProbeTarget};
 
 use super::{ProbeError, series};
-use crate::{Fetched, LoadPlan, Outcome, PlanError, Prober};
+use crate::{Fetched, LoadPlan, Outcome, PlanError, Prober, figures::count_reason};
 
 /// What to ask, how often, and over which connections.
 #[derive(Clone, Debug)]
@@ -163,6 +163,9 @@ impl Lane {
         note_once(&mut self.addresses, address.unwrap_or_default());
         if let Some(why) = &fetched.unresolved {
             self.unresolved = (self.unresolved.0 + 1, why.clone());
+        }
+        if let Some(reason) = &fetched.reason {
+            count_reason(&mut self.target.reasons, reason.clone(), 1);
         }
         self.target.samples.push(sample(number, at, fetched));
     }

@@ -3,7 +3,10 @@
 use std::{io::Write as _, path::PathBuf};
 
 use loadline_core::time::Duration;
-use loadline_load::{LoadError, LoadPlan, Protocol, TlsVersion};
+use loadline_load::{
+    LoadError, LoadPlan, Protocol, TlsVersion,
+    probe::{self, TtfbPlan},
+};
 use loadline_measure::record::Outcomes;
 use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::version::{TLS12, TLS13};
@@ -150,6 +153,37 @@ fn a_server_that_asks_for_a_certificate_refuses_who_has_none() {
             plan.transport.tls.certificate = Some(file(&directory, "client.pem", &pair));
             assert_eq!(run(&plan).outcomes.ok, 2, "{protocol:?}, {version:?}");
         }
+    }
+}
+
+#[test]
+fn ttfb_says_why_a_certificate_or_its_absence_is_refused() {
+    let authority = Authority::new();
+    let identity = authority.sign("localhost");
+    let directory = tempfile::tempdir().unwrap();
+    let stranger = file(&directory, "ca.pem", &Authority::new().pem());
+    for (of_client, outcomes, told) in [
+        (false, Outcomes { bad_answer: 2, ..Outcomes::default() }, "invalid peer certificate: "),
+        (true, Outcomes { connect_refused: 2, ..Outcomes::default() }, "received fatal alert: "),
+    ] {
+        let tls = authority.server(&identity, &[&TLS13], of_client);
+        let server = Served::start(Speech::secure(tls, false));
+        let mut request = plan(&server, 1);
+        request.transport.tls.insecure = of_client;
+        request.transport.tls.authorities = (!of_client).then(|| stranger.clone());
+        let plan = TtfbPlan {
+            requests: vec![request],
+            count: 2,
+            interval: Duration::ZERO,
+            keepalive: false,
+        };
+        let measured = probe::ttfb(&plan, |_| (), std::future::pending());
+        let record = loadline_load::runtime().unwrap().block_on(measured).unwrap();
+        let target = &record.targets[0];
+        assert_eq!(target.outcomes, outcomes, "{:?}", target.reasons);
+        let reasons: Vec<_> = target.reasons.iter().collect();
+        let [(why, 2)] = &reasons[..] else { panic!("{reasons:?}") };
+        assert!(why.starts_with(told), "{why}");
     }
 }
 

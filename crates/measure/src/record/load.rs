@@ -385,7 +385,7 @@ pub struct Outcomes {
     pub client_error: u64,
     /// A response with status 5xx.
     pub server_error: u64,
-    /// Connection refused or address unreachable.
+    /// Connection refused, by a TLS alert too, or address unreachable.
     pub connect_refused: u64,
     /// Timeout of the connect.
     pub connect_timeout: u64,

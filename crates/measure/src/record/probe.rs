@@ -3,6 +3,8 @@
 //! Every sample stands in the record, in the order of its number: what an average hides, such as
 //! a first request that had to open connections further on, is seen in the series alone.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Latency, Outcomes, Phases, number};
@@ -63,6 +65,10 @@ pub struct ProbeTarget {
     pub note: Option<String>,
     /// Samples by outcome; the sum is the number of samples.
     pub outcomes: Outcomes,
+    /// Failed TLS handshakes, in the words of the TLS library, and HTTP/1.1 responses that were not
+    /// valid or had too long a head, by reason.
+    #[serde(default)]
+    pub reasons: BTreeMap<String, u64>,
     /// Duplicate responses.
     pub duplicates: u64,
     /// Number of connections opened; 0 for ICMP.
@@ -162,7 +168,7 @@ pub enum ProbeOutcome {
     ClientError,
     /// A response with status 5xx.
     ServerError,
-    /// Connection refused or address unreachable.
+    /// Connection refused, by a TLS alert too, or address unreachable.
     ConnectRefused,
     /// Timeout of the connect.
     ConnectTimeout,

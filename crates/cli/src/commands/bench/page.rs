@@ -106,7 +106,11 @@ fn share(part: u64, whole: u64) -> String {
 }
 
 /// The most frequent values, on a line or two.
-fn counts<K: std::fmt::Display>(page: &mut String, name: &str, counts: &BTreeMap<K, u64>) {
+pub(crate) fn counts<K: std::fmt::Display>(
+    page: &mut String,
+    name: &str,
+    counts: &BTreeMap<K, u64>,
+) {
     let mut most: Vec<_> = counts.iter().collect();
     most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     let named = most.iter().take(MOST_VALUES).map(|(value, count)| format!("{value}: {count}"));

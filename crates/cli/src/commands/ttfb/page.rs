@@ -7,7 +7,10 @@ use loadline_measure::record::{Latency, ProbeRecord, ProbeTarget};
 use loadline_report::{Align, Table, bare_url};
 
 use super::plot::{self, SHOWN, mark};
-use crate::commands::series::{failures, figure, shortened};
+use crate::commands::{
+    bench::page::counts,
+    series::{failures, figure, shortened},
+};
 
 /// The page, with its line ends.
 pub(super) fn write(record: &ProbeRecord) -> String {
@@ -58,6 +61,7 @@ fn describe(index: usize, target: &ProbeTarget) -> String {
     if let Some(note) = &target.note {
         text += &format!("  {}\n", shortened(note, 78));
     }
+    counts(&mut text, "reason", &target.reasons);
     if let Some((slow, last)) = slow(target) {
         let all = target.time.count;
         text +=
@@ -185,6 +189,20 @@ mod tests {
         assert!(rows.contains(&vec!["TTFB", "*", "net-lb", "500", "230", "230", "230", "230"]));
         assert!(rows.contains(&vec!["connect", "*", "net-lb", "500", "115", "115", "115", "115"]));
         assert!(!page.contains("TLS"), "a phase that nobody went through takes no line:\n{page}");
+    }
+
+    #[test]
+    fn a_target_says_why_its_requests_failed() {
+        let why = "invalid peer certificate: certificate not valid for name \"localhost\"; it is \
+                   only valid for DnsName(\"example.org\")";
+        let target = ProbeTarget {
+            outcomes: Outcomes { bad_answer: 2, ..Outcomes::default() },
+            reasons: [(why.to_owned(), 2)].into(),
+            ..target("silent", 1)
+        };
+        let page = page(vec![target]);
+        assert!(page.contains("  reason invalid peer certificate: certificate not"), "{page}");
+        assert!(page.contains("DnsName(\"example.org\"): 2\n"), "{page}");
     }
 
     #[test]
