@@ -3,7 +3,7 @@
 use super::text::{percent, secs};
 use super::window::{Window, highest};
 use crate::record::{Bottleneck, Process, ProcessSample, Resource, ResourceRecord, Role, Sample};
-use crate::statistics::sample::mean;
+use crate::statistics::sample::{mean, sum};
 
 /// Processes with a thread that a core is too slow for.
 pub(super) fn threads(record: &ResourceRecord, window: Window) -> Vec<Bottleneck> {
@@ -165,7 +165,7 @@ pub(super) fn by_role(record: &ResourceRecord, from: usize, until: usize) -> [(R
         let used = |process: &Process| {
             mean(&series(record, process.pid, ProcessSample::cores)[from..until])
         };
-        (role, record.processes.iter().filter(of).map(used).sum())
+        (role, sum(record.processes.iter().filter(of).map(used)))
     })
 }
 
@@ -189,7 +189,7 @@ fn series(record: &ResourceRecord, pid: u32, figure: impl Fn(&ProcessSample) -> 
 
 /// What the watched processes use of the machine's CPU.
 fn watched_share(record: &ResourceRecord, from: usize, until: usize) -> f64 {
-    let used: f64 = by_role(record, from, until).iter().map(|(_, cores)| cores).sum();
+    let used = sum(by_role(record, from, until).into_iter().map(|(_, cores)| cores));
     used / f64::from(record.machine.cores.max(1))
 }
 

@@ -216,6 +216,15 @@ fn a_machine_that_others_fill_does_not_limit_who_sleeps() {
 }
 
 #[test]
+fn of_a_machine_that_others_fill_nothing_is_used_by_what_was_watched_where_nothing_was() {
+    let mut record = run(Role::Watched, 20, |_| busy(1.0, 0.0));
+    record.processes.clear();
+    let said = "all cores were full from 1.0 s on, 0 % of them with what was watched";
+    let verdict = judge(&record, None);
+    assert!(verdict.remarks.iter().any(|remark| remark.starts_with(said)), "{verdict:?}");
+}
+
+#[test]
 fn load_that_is_not_met_while_others_fill_the_machine_is_said_and_laid_on_nobody() {
     let verdict = judge(&run(Role::Server, 60, |_| busy(1.0, 0.1)), Some(&load(60, 100, 40)));
     assert_eq!(verdict.first(), None);

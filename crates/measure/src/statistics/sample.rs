@@ -11,7 +11,12 @@ use crate::record::Latency;
 /// The arithmetic mean; zero of nothing.
 #[must_use]
 pub fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    sum(values.iter().copied()) / values.len().max(1) as f64
+}
+
+/// The sum; zero of nothing, where that of the standard library is `-0`.
+pub(crate) fn sum(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, |sum, value| sum + value)
 }
 
 /// The sum of the squared distances from the mean.
@@ -84,6 +89,11 @@ mod tests {
         assert_eq!(figures.p50, Duration::from_micros(1_200));
         assert_eq!(figures.max, Duration::from_micros(1_220));
         assert_eq!(figures.stddev, Duration::from_nanos(21_909));
+    }
+
+    #[test]
+    fn the_mean_of_nothing_is_printed_as_zero() {
+        assert_eq!(mean(&[]).to_string(), "0");
     }
 
     #[test]

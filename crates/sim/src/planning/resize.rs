@@ -152,7 +152,7 @@ pub(crate) fn in_use(group: &Group) -> impl Iterator<Item = &Server> {
 pub(crate) fn limits(group: &Group) -> (Option<f64>, Option<u64>) {
     let servers = || in_use(group).map(|server| &server.capacity);
     let rate = |capacity: &Capacity| capacity.max_rate.map(Rate::as_per_sec_f64);
-    let rates: Option<f64> = servers().map(rate).sum();
+    let rates = servers().map(rate).try_fold(0.0_f64, |sum, rate| Some(sum + rate?));
     let in_flight = |capacity: &Capacity| capacity.max_in_flight.map(u64::from);
     let all_in_flight: Option<u64> = servers().map(in_flight).sum();
     let scaler = group.scaler.as_f64();
@@ -220,5 +220,7 @@ mod tests {
         assert_eq!(addresses.len(), 5);
         resize(&mut group, 1, 5);
         assert_eq!((group.servers.len(), limits(&group).0), (1, Some(50.0)));
+        group.servers.clear();
+        assert_eq!(limits(&group).0.map(|rate| rate.to_string()).as_deref(), Some("0"));
     }
 }
