@@ -138,13 +138,12 @@ impl Http2Connection {
             stream.send_data(request.body.clone(), true)?;
         }
         let sent = clock::now();
-        let mut interim = None;
+        let (mut interim, mut head_bytes) = (None, 0);
         let response = poll_fn(|cx| {
             // As over HTTP/1.1 the first byte may be that of an interim response.
-            if interim.is_none()
-                && let Poll::Ready(Some(Ok(_))) = response.poll_informational(cx)
-            {
-                interim = Some(clock::now());
+            while let Poll::Ready(Some(Ok(head))) = response.poll_informational(cx) {
+                interim.get_or_insert_with(clock::now);
+                head_bytes += STATUS_BYTES + length_of(head.headers());
             }
             Pin::new(&mut response).poll(cx)
         });
@@ -155,7 +154,7 @@ impl Http2Connection {
             let value = response.headers().get(name).map_or(ABSENT, |value| value.as_bytes());
             String::from_utf8_lossy(value).into_owned()
         });
-        let head_bytes = STATUS_BYTES + length_of(response.headers());
+        head_bytes += STATUS_BYTES + length_of(response.headers());
         let bytes = head_bytes + read_body(response.into_body()).await?;
         let phases = phases(sent, first_byte, clock::now());
         Ok(WholeResponse { status, bytes, counted, phases })

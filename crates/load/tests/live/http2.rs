@@ -39,6 +39,14 @@ fn without_tls_http2_is_spoken_at_once_and_all_users_share_a_connection() {
 }
 
 #[test]
+fn the_bytes_of_interim_responses_count() {
+    let server = Served::start(Speech::plain_http2(Http2Behaviour::Hint));
+    let record = run(&plan(&server, 1, 3));
+    assert_eq!(record.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
+    assert_eq!(record.bytes_read, 3 * (2 * (10 + 12) + 10 + 11 + 10));
+}
+
+#[test]
 fn over_tls_the_server_chooses_unless_it_is_told() {
     let authority = Authority::new();
     let identity = authority.sign("localhost");

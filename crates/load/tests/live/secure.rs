@@ -41,6 +41,8 @@ pub(crate) struct Identity {
 pub(crate) enum Http2Behaviour {
     /// Responses with 200 and ten bytes.
     Answer,
+    /// Responds likewise after two interim responses with a field of 12 bytes each.
+    Hint,
     /// Reads the body and answers with as many bytes.
     Echo,
     /// Resets each stream with this reason.
@@ -267,8 +269,14 @@ async fn answer_http2(
         body.flow_control().release_capacity(data.len()).unwrap();
     }
     tokio::task::yield_now().await;
+    for _ in 0..if manner == Http2Behaviour::Hint { 2 } else { 0 } {
+        let hint = http::Response::builder().status(103).header("link", "</a.css>");
+        answer.send_informational(hint.body(()).unwrap()).unwrap();
+    }
     let data = match manner {
-        Http2Behaviour::Answer | Http2Behaviour::GoAway => Bytes::from_static(b"0123456789"),
+        Http2Behaviour::Answer | Http2Behaviour::Hint | Http2Behaviour::GoAway => {
+            Bytes::from_static(b"0123456789")
+        }
         Http2Behaviour::Echo => received.into(),
         Http2Behaviour::Reset(reason) => return answer.send_reset(reason),
         Http2Behaviour::Hang => return std::future::pending().await,
