@@ -98,6 +98,16 @@ impl Rate {
         Some(Ratio::part(number % seconds, number))
     }
 
+    /// Whether so much is lost of the rate that a text says that it would be another rate.
+    #[must_use]
+    pub fn is_cut(text: &str) -> bool {
+        Self::cut_of(text).is_some_and(|cut| cut > RATE_CUT_MAX)
+    }
+
+    /// How a rate is written of which nothing is lost.
+    pub const STEPS: &'static str =
+        "write 0.001/s, which is 3.6/h, or a multiple of it: these are its steps";
+
     /// This share of the rate, rounded down.
     #[must_use]
     pub fn share(self, ratio: Ratio) -> Self {
@@ -138,6 +148,9 @@ impl FromStr for Rate {
         Ok(Self(number / seconds))
     }
 }
+
+/// Less than this is lost of a rate by its unit without a word.
+const RATE_CUT_MAX: Ratio = Ratio::percent(10);
 
 /// The number of a rate in thousandths, and in how many seconds.
 fn rate_parts(text: &str) -> Option<(u64, u64)> {
@@ -557,6 +570,7 @@ mod tests {
         assert_eq!(cut("1/m"), Some(40_000));
         assert_eq!(cut("0/s"), Some(0));
         assert_eq!(cut("7"), None);
+        assert!(Rate::is_cut("7/h") && !Rate::is_cut("1/m") && !Rate::is_cut("7"));
     }
 
     #[test]

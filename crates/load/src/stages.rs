@@ -30,6 +30,16 @@ pub enum StageError {
         /// What is wrong with it.
         source: UnitError,
     },
+    /// The rate of a stage would be another one, since rates are kept in thousandths per second.
+    #[error("stage {number}, `{item}`: its rate would be cut to {rate}; {}", Rate::STEPS)]
+    Cut {
+        /// Which one, counted from 1.
+        number: usize,
+        /// As it was given.
+        item: String,
+        /// What would be left of its rate.
+        rate: Rate,
+    },
     /// A stage takes no time.
     #[error("stage {number}, `{item}`, lasts no time; {EXAMPLE}")]
     Instant {
@@ -73,6 +83,9 @@ fn parse_stage(item: &str, number: usize, before: Rate) -> Result<Stage, StageEr
         None => (false, rate),
     };
     let to: Rate = rate.parse().map_err(wrong_unit)?;
+    if Rate::is_cut(rate) {
+        return Err(StageError::Cut { number, item: named(), rate: to });
+    }
     let lasts: Duration = lasts.parse().map_err(wrong_unit)?;
     if lasts == Duration::ZERO {
         return Err(StageError::Instant { number, item: named() });
@@ -111,6 +124,7 @@ mod tests {
             ("10:60s", ["stage 1, `10:60s`", "`100/s`"]),
             ("10/s:60s, ...5/s:1s", ["stage 2", "`100/s`"]),
             ("10/s:60", ["stage 1", "`1m30s`"]),
+            ("10/s:1h, 7/h:1h", ["stage 2, `7/h:1h`", "cut to 0.001/s; write 0.001/s"]),
             ("10/s:0s", ["stage 1, `10/s:0s`", "lasts no time"]),
             ("0/s:10s", ["no request", "400/s:5m"]),
         ] {

@@ -237,9 +237,14 @@ fn mend_tip(error: &mut clap::Error) {
 }
 
 /// A rate as httperf takes it, a bare number per second, or with its unit.
-pub(crate) fn rate(text: &str) -> Result<Rate, UnitError> {
+pub(crate) fn rate(text: &str) -> Result<Rate, String> {
     let text = text.trim();
-    if text.contains('/') { text.parse() } else { format!("{text}/s").parse() }
+    let text = if text.contains('/') { text.to_owned() } else { format!("{text}/s") };
+    let rate: Rate = text.parse().map_err(|error: UnitError| error.to_string())?;
+    if Rate::is_cut(&text) {
+        return Err(format!("it would be cut to {rate}; {}", Rate::STEPS));
+    }
+    Ok(rate)
 }
 
 /// A size with one decimal, as people read it.
@@ -274,7 +279,16 @@ mod tests {
         assert_eq!(rate("10"), Ok(Rate::per_sec(10)));
         assert_eq!(rate("0.5"), Ok(Rate::milli_per_sec(500)));
         assert_eq!(rate("30/m"), Ok(Rate::milli_per_sec(500)));
-        assert!(rate("fast").unwrap_err().to_string().contains("100/s"));
+        assert!(rate("fast").unwrap_err().contains("100/s"));
+    }
+
+    #[test]
+    fn a_rate_that_would_be_cut_to_another_one_is_refused_with_a_right_one() {
+        for (text, cut) in [("7/h", "cut to 0.001/s; "), ("1/h", "cut to 0/s; ")] {
+            let told = rate(text).unwrap_err();
+            assert!(told.contains(cut) && told.contains("write 0.001/s"), "{told}");
+        }
+        assert_eq!(rate("1/m"), Ok(Rate::milli_per_sec(16)));
     }
 
     #[test]

@@ -204,9 +204,8 @@ impl Quantity for Rate {
     }
 
     fn misread(self, text: &str) -> Option<Complaint> {
-        let is_far_off = Self::cut_of(text).is_some_and(|cut| cut > RATE_CUT_MAX);
         let message = || format!("`{text}` would be cut to {self}");
-        is_far_off.then(|| Complaint::new(message(), RATE_STEPS))
+        Self::is_cut(text).then(|| Complaint::new(message(), Self::STEPS))
     }
 
     fn unread(text: &str) -> Option<Complaint> {
@@ -216,7 +215,7 @@ impl Quantity for Rate {
         let is_rate = format!("{whole}.{}/{unit}", fraction.get(..3)?).parse::<Self>().is_ok();
         let is_finer = is_rate && fraction.bytes().all(|byte| byte.is_ascii_digit());
         let message = || format!("`{text}` has more than three decimals");
-        is_finer.then(|| Complaint::new(message(), RATE_STEPS))
+        is_finer.then(|| Complaint::new(message(), Self::STEPS))
     }
 }
 
@@ -276,11 +275,6 @@ impl Quantity for Bytes {
         self.get()
     }
 }
-
-/// Less than this is lost of a rate by its unit without a word.
-const RATE_CUT_MAX: Ratio = Ratio::percent(10);
-
-const RATE_STEPS: &str = "write 0.001/s, which is 3.6/h, or a multiple of it: these are its steps";
 
 #[cfg(test)]
 mod tests {
@@ -342,7 +336,7 @@ mod tests {
         for text in ["0.0001/s", "1.0005/s", "0.00001/m"] {
             let complaint = Positive::read(text).unwrap_err();
             let message = format!("`{text}` has more than three decimals");
-            assert_eq!((complaint.message, &*complaint.help), (message, RATE_STEPS));
+            assert_eq!((complaint.message, &*complaint.help), (message, Rate::STEPS));
         }
         for text in ["1.00x1/s", "1.0001/x", "1.0001", "1.0001/"] {
             let complaint = Positive::read(text).unwrap_err();
@@ -360,7 +354,7 @@ mod tests {
             ("0.1/m", "`0.1/m` would be cut to 0.001/s"),
         ] {
             let complaint = Positive::read(text).unwrap_err();
-            assert_eq!((&*complaint.message, &*complaint.help), (message, RATE_STEPS));
+            assert_eq!((&*complaint.message, &*complaint.help), (message, Rate::STEPS));
         }
         for text in ["3.6/h", "100/h", "1/m", "0.001/s", "30/m"] {
             assert!(Positive::read(text).is_ok(), "{text}");
