@@ -60,6 +60,6 @@ pub use schedule::Schedule;
 pub use stages::{StageError, parse_stages};
 pub use target::Target;
 pub use timetable::{ArrivalsError, Timetable, parse_arrivals_file};
-pub use tls::TlsError;
+pub use tls::{TlsError, is_server_name};
 pub use transport::{Protocol, Tls, TlsVersion, Transport};
 pub use weights::Turns;

@@ -140,9 +140,15 @@ fn split_authority(authority: &str) -> Result<(&str, Option<u16>), (usize, &'sta
     if zone.map(unescaped).is_some_and(|zone| zone.is_empty() || !zone.bytes().all(named)) {
         return Err((name.len() + 1, "the zone is an interface, like http://[fe80::1%25eth0]/"));
     }
-    let wrong = name.bytes().position(|byte| !named(byte));
-    if let Some(at) = wrong.or(host.is_empty().then_some(0)) {
-        return Err((at, "it needs a host, like http://127.0.0.1:8080/"));
+    if host.is_empty() {
+        return Err((0, "it needs a host, like http://127.0.0.1:8080/"));
+    }
+    if let Some(at) = name.bytes().position(|byte| !named(byte)) {
+        let why = match name.is_ascii() {
+            true => "a host has letters, digits, `.`, `-` and `_` alone",
+            false => "write letters of the host beyond ASCII as the DNS has them, with xn--",
+        };
+        return Err((at, why));
     }
     if rest.is_empty() {
         return Ok((host, None));
@@ -229,7 +235,8 @@ mod tests {
             ("me:pw@a/", "Authorization"),
             ("a/b c", "percent-encoded"),
             ("a/ü", "percent-encoded"),
-            ("a b/", "needs a host"),
+            ("a b/", "letters, digits"),
+            ("http://m\u{fc}nchen.test/", "xn--"),
         ] {
             let error = url.parse::<Target>().unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");
@@ -242,6 +249,7 @@ mod tests {
             ("ftp://a/", "ftp://a/"),
             ("https://", ""),
             ("http://a b/", " b/"),
+            ("http://m\u{fc}nchen/", "\u{fc}nchen/"),
             ("http://me:pw@a/", "me:pw@a/"),
             ("http://a:99999/", ":99999/"),
             ("http://[::1/", "[::1/"),

@@ -117,6 +117,12 @@ pub(crate) fn config(
     Ok(Arc::new(config))
 }
 
+/// Whether a certificate can be for this name.
+#[must_use]
+pub fn is_server_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
+}
+
 /// The name that the server of `target` must have a certificate for.
 ///
 /// # Errors

@@ -157,16 +157,20 @@ fn unreached(place: &str) -> String {
 /// What a response holds.
 fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
     let mut head = ResponseHead::new(HeadLimits { bytes: 16 << 10, fields: 100 });
-    let Status::Complete(length) = head.parse(answer, Method::Get)? else {
+    let Status::Complete(length) = head.parse(answer, Method::Get).context(STRANGE)? else {
         bail!("the answer broke off");
     };
     let mut body = Vec::new();
     BodyReader::new(head.framing())
-        .feed_data(&answer[length..], |piece| body.extend_from_slice(piece))?;
+        .feed_data(&answer[length..], |piece| body.extend_from_slice(piece))
+        .context(STRANGE)?;
     let told = String::from_utf8_lossy(&body);
     ensure!(head.status() == 200, "it answered {}: {}", head.status(), told.trim());
-    serde_json::from_slice(&body).context("this is no admin interface of loadline")
+    serde_json::from_slice(&body).context(STRANGE)
 }
+
+/// What is said of a response that is not HTTP, or not the administration's.
+const STRANGE: &str = "this is no admin interface of loadline";
 
 /// The port of an address without one.
 const PORT: u16 = 9090;
@@ -282,5 +286,15 @@ mod tests {
         assert!(read::<State>(refused).unwrap_err().to_string().contains("421: name"));
         assert!(read::<State>(&answer.as_bytes()[..answer.len() - 9]).is_err());
         assert!(read::<State>(b"HTTP/1.1 200 OK\r\n").is_err());
+    }
+
+    #[test]
+    fn a_port_of_tls_or_of_another_service_is_told_to_be_no_admin_interface() {
+        let alert = [0x15, 3, 3, 0, 2, 2, 0x0a];
+        let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nsize\r\n";
+        for answer in [&alert[..], chunked] {
+            let told = read::<State>(answer).unwrap_err().to_string();
+            assert!(told.contains("no admin interface of loadline"), "{told}");
+        }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct With {
     /// Send the load from `loadline agent` on these machines, a part from each, and none from here;
     /// the default port is 9320
     #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', requires = "token_file")]
+    #[arg(value_parser = agent)]
     with: Vec<String>,
     /// The file with the token of the agents
     #[arg(long, value_name = "FILE", requires = "with")]
@@ -99,6 +100,12 @@ impl Generators {
     }
 }
 
+fn agent(name: &str) -> Result<String, &'static str> {
+    let name = name.trim();
+    let is_given = !name.is_empty();
+    is_given.then(|| name.to_owned()).ok_or("name machines with a comma between: load-1,load-2")
+}
+
 /// Whether the command line is to blame.
 pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(AgentError::Plan(_) | AgentError::Few { .. }))
@@ -107,3 +114,27 @@ pub(crate) fn is_usage(error: &anyhow::Error) -> bool {
 
 /// Agents of another version are not led: their figures may mean something else.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        with: With,
+    }
+
+    #[test]
+    fn agents_without_a_name_are_wrong_usage() {
+        let read = |names| Line::try_parse_from(["x", "--token-file", "token", "--with", names]);
+        for names in ["", ",", "load-1,", " "] {
+            let told = read(names).map(|line| line.with.with).unwrap_err().to_string();
+            assert!(told.contains("load-1,load-2"), "{names}: {told}");
+        }
+        let line = read("load-1, load-2").unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(line.with.with, ["load-1", "load-2"]);
+    }
+}

@@ -31,7 +31,7 @@ pub(crate) struct Switches {
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
     /// Server name (SNI) to send and to verify in TLS, instead of the URL's host
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = server_name)]
     server_name: Option<String>,
     /// TLS 1.2 or later, which is the default
     #[arg(long = "tlsv1.2", visible_alias = "tls1.2", conflicts_with = "tls13")]
@@ -79,6 +79,11 @@ const NO_VERSION: &str = "--tlsv1.3 is above --tls-max 1.2: leave one of them ou
 
 const NO_QUIC: &str = "HTTP/3 needs TLS 1.3: leave --tls-max 1.2 or --http3 out";
 
+fn server_name(name: &str) -> Result<String, &'static str> {
+    let told = "a certificate is for a name or an address, like www.example.org";
+    loadline_load::is_server_name(name).then(|| name.to_owned()).ok_or(told)
+}
+
 /// Name and value of a header as curl's `-H` takes it.
 ///
 /// # Errors
@@ -121,6 +126,15 @@ mod tests {
         assert!(tls.insecure && tls.key.is_some() && tls.certificate.is_some());
         assert_eq!(tls.server_name.as_deref(), Some("a.example"));
         assert!(read("--tlsv1.3 --tls-max 1.2").is_err());
+    }
+
+    #[test]
+    fn a_server_name_that_no_certificate_can_be_for_is_wrong_usage() {
+        let read = |name| Line::try_parse_from(["x", "--server-name", name]);
+        for name in ["", "bad name"] {
+            assert!(read(name).is_err_and(|it| it.to_string().contains("certificate")), "{name}");
+        }
+        assert!(read("a.example").is_ok() && read("::1").is_ok());
     }
 
     #[test]
