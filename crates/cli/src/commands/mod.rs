@@ -10,7 +10,10 @@ use clap::{
     Subcommand,
     error::{ContextKind, ContextValue},
 };
-use loadline_core::units::{Bytes, Rate, UnitError};
+use loadline_core::{
+    time::Duration,
+    units::{Bytes, Rate, UnitError},
+};
 use loadline_spanned::FileErrors;
 
 use crate::process_log::{LogFormat, has_colours, tell};
@@ -245,6 +248,21 @@ pub(crate) fn rate(text: &str) -> Result<Rate, String> {
         return Err(format!("it would be cut to {rate}; {}", Rate::STEPS));
     }
     Ok(rate)
+}
+
+/// As [`rate`], and not zero.
+pub(crate) fn rate_above_zero(text: &str) -> Result<Rate, String> {
+    rate(text).and_then(above_zero)
+}
+
+/// A time with its unit that is not zero.
+pub(crate) fn time_above_zero(text: &str) -> Result<Duration, String> {
+    text.parse().map_err(|error: UnitError| error.to_string()).and_then(above_zero)
+}
+
+fn above_zero<T: Default + PartialEq>(given: T) -> Result<T, String> {
+    let is_zero = given == T::default();
+    if is_zero { Err("it must be above zero".to_owned()) } else { Ok(given) }
 }
 
 /// A size with one decimal, as people read it.

@@ -13,7 +13,7 @@ use super::drive::Pace;
 use crate::commands::{
     bench::{RequestArgs, TransportArgs, UsageError},
     generators::With,
-    rate,
+    rate_above_zero, time_above_zero,
 };
 
 /// Find the load line: the highest rate at which a service still meets its objective
@@ -76,32 +76,34 @@ struct SearchArgs {
     seed: u64,
     /// Duration of each closed-loop step; five times as long where more users bring no more
     /// throughput [1500ms]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     rung: Option<Duration>,
     /// Duration of the first trials [1s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     first_trial: Option<Duration>,
     /// Maximum duration of the last trials, if the latencies show no slow cycle [10s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     trial: Option<Duration>,
     /// Minimum time of such trials near the load line before a load is confirmed [20s]
     #[arg(long, value_name = "TIME")]
     trial_sum: Option<Duration>,
     /// Minimum duration of each of the two confirming runs [6s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     confirm: Option<Duration>,
     /// Precision: in 95 of 100 searches the result is this close to the load line [2%; with --quick
     /// 4%]
     #[arg(long, value_name = "SHARE", value_parser = precision)]
     precision: Option<Ratio>,
     /// Time limit of the search [10m for 2 %, 40m for 1 %; with --quick 30s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     within: Option<Duration>,
     /// Highest rate to try
-    #[arg(long, value_name = "RATE", default_value = "1000000/s", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value = "1000000/s")]
+    #[arg(value_parser = rate_above_zero)]
     max_rate: Rate,
     /// Maximum number of requests in flight; what is due beyond it is dropped and counts as errors
     #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     max_in_flight: u32,
     /// Maximum wait for the service to come to rest after a breach
     #[arg(long, value_name = "TIME", default_value = "30s")]
@@ -296,6 +298,24 @@ mod tests {
             (quick.first_trial, quick.last_trial, quick.within),
             (quick.last_trial, Duration::from_secs(1), Duration::from_secs(30))
         );
+    }
+
+    /// A search loads the service for a while before it comes to most of these.
+    #[test]
+    fn what_must_be_above_zero_is_refused_by_its_flag_before_a_search_begins() {
+        for (flag, zero) in [
+            ("--max-rate", "0"),
+            ("--rung", "0s"),
+            ("--first-trial", "0s"),
+            ("--trial", "0s"),
+            ("--confirm", "0s"),
+            ("--within", "0s"),
+            ("--max-in-flight", "0"),
+        ] {
+            let line = ["capacity", "localhost", "--slo", "p99<1s", flag, zero];
+            let error = Line::try_parse_from(line).err().map(|error| error.to_string());
+            assert!(error.as_ref().is_some_and(|told| told.contains(flag)), "{flag}: {error:?}");
+        }
     }
 
     #[test]
