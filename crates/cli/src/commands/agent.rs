@@ -10,11 +10,13 @@ use anyhow::Context as _;
 use loadline_core::{time::Duration, units::Rate};
 use loadline_load::{
     Tls, Transport,
-    agents::{Limits, Token, serve},
+    agents::{Limits, Token, check_transport, serve},
 };
 use tokio::net::TcpListener;
 
-use super::{generators::VERSION, rate, stop_signal::StopSignal, worker};
+use super::{
+    generators::VERSION, rate_above_zero, stop_signal::StopSignal, time_above_zero, worker,
+};
 use crate::process_log::{self, LogFormat};
 
 /// Send a part of the load of `bench --with` or `capacity --with` on another machine
@@ -44,13 +46,15 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
     /// Maximum duration of a run
-    #[arg(long, value_name = "TIME", default_value = "1h")]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time_above_zero)]
     max_duration: Duration,
     /// Maximum rate of its part of a run
-    #[arg(long, value_name = "RATE", default_value = "100000/s", value_parser = rate)]
+    #[arg(long, value_name = "RATE", default_value = "100000/s")]
+    #[arg(value_parser = rate_above_zero)]
     max_rate: Rate,
     /// Maximum number of users of its part of a run
     #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     max_users: u32,
 }
 
@@ -72,6 +76,18 @@ struct OwnArgs {
     sources: Vec<IpAddr>,
 }
 
+impl OwnArgs {
+    fn transport(&self) -> Transport {
+        let tls = Tls {
+            authorities: self.cacert.clone(),
+            certificate: self.cert.clone(),
+            key: self.key.clone(),
+            ..Tls::default()
+        };
+        Transport { tls, sources: self.sources.clone(), ..Transport::default() }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -89,19 +105,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn listen(args: &Args, token: Token) -> anyhow::Result<ExitCode> {
+    let own = args.own.transport();
+    check_transport(&own)?;
     let mut stop = StopSignal::new()?;
     let bound = TcpListener::bind(args.listen).await;
     let listener = bound.with_context(|| format!("cannot listen on {}", args.listen))?;
     worker::announce(listener.local_addr()?).context("cannot say where the agent listens")?;
     let LimitArgs { max_duration: longest, max_rate: rate, max_users: users } = args.limits;
-    let OwnArgs { cacert, cert, key, sources } = &args.own;
-    let tls = Tls {
-        authorities: cacert.clone(),
-        certificate: cert.clone(),
-        key: key.clone(),
-        ..Tls::default()
-    };
-    let own = Transport { tls, sources: sources.clone(), ..Transport::default() };
     let limits = Limits { longest, rate, users };
     let say = |text: &str| tracing::info!("{text}");
     tokio::select! {

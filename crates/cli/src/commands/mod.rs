@@ -257,7 +257,7 @@ pub(crate) fn rate_above_zero(text: &str) -> Result<Rate, String> {
 
 /// A time with its unit that is not zero.
 pub(crate) fn time_above_zero(text: &str) -> Result<Duration, String> {
-    text.parse().map_err(|error: UnitError| error.to_string()).and_then(above_zero)
+    text.parse::<Duration>().map_err(|error| error.to_string()).and_then(above_zero)
 }
 
 fn above_zero<T: Default + PartialEq>(given: T) -> Result<T, String> {

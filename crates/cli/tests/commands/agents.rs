@@ -208,6 +208,25 @@ fn an_agent_without_a_token_does_not_start() {
 }
 
 #[test]
+fn an_agent_with_files_addresses_or_limits_that_cannot_be_used_does_not_start() {
+    let token = token();
+    let start = ["agent", "--listen", "127.0.0.1:0", "--token-file", token.path()];
+    for (options, code, told) in [
+        (["--cacert", "nosuch.pem"], 2, "nosuch.pem"),
+        (["--cert", "nosuch.pem"], 2, "nosuch.pem"),
+        (["--source-address", "192.0.2.9"], 2, "192.0.2.9: it must be an address of this machine"),
+        (["--max-users", "0"], 1, "--max-users"),
+        (["--max-rate", "0"], 1, "--max-rate"),
+        (["--max-duration", "0s"], 1, "--max-duration"),
+    ] {
+        let output = loadline(&[&start[..], &options].concat());
+        let error = text(&output.stderr);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{error}");
+        assert!(error.contains(told), "{options:?}: {error}");
+    }
+}
+
+#[test]
 fn strangers_and_nonsense_do_not_disturb_an_agent() {
     let (worker, token) = (Worker::start(&[]), token());
     let agent = Agent::start(&token, &[]);

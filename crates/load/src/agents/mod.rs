@@ -32,7 +32,7 @@ mod server;
 mod token;
 
 pub use leader::{AgentError, Leader};
-pub use server::{Limits, serve};
+pub use server::{Limits, check_transport, serve};
 pub use token::{Token, TokenError};
 
 /// How long the other side may say nothing; longer than a machine of use is ever busy, and short

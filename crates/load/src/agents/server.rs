@@ -3,7 +3,7 @@
 //! One leader at a time. A run has a thread of its own, so that the conversation does not disturb
 //! it; it ends with the conversation, and with [`Limits::longest`].
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, iter, sync::Arc};
 
 use loadline_core::{
     time::{Duration, Instant},
@@ -22,8 +22,10 @@ use super::{
     token::Token,
 };
 use crate::{
+    connect::Connector,
     plan::{LoadPlan, Pattern},
-    run,
+    run::{self, LoadError},
+    target::Target,
     transport::Transport,
 };
 
@@ -36,6 +38,19 @@ pub struct Limits {
     pub rate: Rate,
     /// Users of its part.
     pub users: u32,
+}
+
+/// Whether connections can go out as `own` says: with its files, from its source addresses.
+///
+/// # Errors
+/// [`LoadError`] with the first of them that cannot be used.
+pub fn check_transport(own: &Transport) -> Result<(), LoadError> {
+    let secure: Target = "https://localhost/".parse()?;
+    let mut own = own.clone();
+    // Without authorities of its own it may well send over HTTP alone, and need none of the
+    // system's.
+    own.tls.insecure = own.tls.authorities.is_none();
+    Connector::new(&own, iter::once(&secure)).map(drop)
 }
 
 /// What all conversations of an agent share.
