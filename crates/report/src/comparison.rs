@@ -199,7 +199,7 @@ impl<'r> Side<'r> {
     /// where even its lower end is among the requests that failed.
     fn quantile(&self, share: f64, value: Duration) -> Measured {
         let (count, failed) = (self.record.response.count, self.record.outcomes.failed());
-        let worth = self.worth * (count + failed) as f64 / count as f64;
+        let worth = self.worth * count.saturating_add(failed) as f64 / count as f64;
         let ranks = statistics::quantile_ranks(worth as u64, share, CONFIDENCE);
         // Half a rank less than the rank is between it and the one before: no rounding of the
         // division can make it the next.

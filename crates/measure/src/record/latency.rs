@@ -74,7 +74,7 @@ impl Spread {
     /// How many times there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.iter().map(|bin| bin.count).sum()
+        sum(self.0.iter())
     }
 
     /// The time that this share of them (0 to 1) does not exceed; none where there are none.
@@ -87,25 +87,30 @@ impl Spread {
     /// [`Duration::MAX`] where the share reaches into them.
     #[must_use]
     pub fn quantile_with_failed(&self, share: f64, failed: u64) -> Duration {
-        let all = self.count() + failed;
+        let all = self.count().saturating_add(failed);
         self.at_rank(libm::ceil(share.clamp(0.0, 1.0) * all as f64) as u64)
     }
 
     /// How many took this time or longer.
     #[must_use]
     pub fn count_from(&self, time: Duration) -> u64 {
-        self.0.iter().filter(|bin| bin.up_to >= time).map(|bin| bin.count).sum()
+        sum(self.0.iter().filter(|bin| bin.up_to >= time))
     }
 
     /// The time of this rank, counted from 1; [`Duration::MAX`] beyond the last.
     pub(crate) fn at_rank(&self, rank: u64) -> Duration {
-        let mut below = 0;
+        let mut below = 0_u64;
         let found = self.0.iter().find_map(|bin| {
-            below += bin.count;
+            below = below.saturating_add(bin.count);
             (below >= rank.max(1)).then_some(bin.up_to)
         });
         found.unwrap_or(Duration::MAX)
     }
+}
+
+/// The counts of these bins together; a record that was written by hand may have any.
+fn sum<'b>(bins: impl Iterator<Item = &'b Bin>) -> u64 {
+    bins.fold(0, |sum, bin| sum.saturating_add(bin.count))
 }
 
 /// Percentiles over all requests, by which objectives are judged; a failed request counts as
@@ -173,6 +178,7 @@ pub struct Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Outcomes;
 
     #[test]
     fn a_quantile_is_the_bin_that_holds_it() {
@@ -183,6 +189,16 @@ mod tests {
             assert_eq!(spread.quantile(share), Some(Duration::from_millis(ms)), "{share}");
         }
         assert_eq!(Spread::default().quantile(0.5), None);
+    }
+
+    #[test]
+    fn counts_too_large_to_be_added_are_the_largest() {
+        let bin = |ms| Bin { up_to: Duration::from_millis(ms), count: u64::MAX };
+        let spread = Spread(vec![bin(1), bin(2)]);
+        assert_eq!(spread.count(), u64::MAX);
+        assert_eq!(spread.quantile_with_failed(1.0, 1), Duration::from_millis(1));
+        let outcomes = Outcomes { ok: u64::MAX, timeout: 1, ..Outcomes::default() };
+        assert_eq!((outcomes.total(), outcomes.failed()), (u64::MAX, 0));
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl LoadRecord {
         let cut_off = if self.interrupted { self.outcomes.cut_off } else { 0 };
         let failed = self.outcomes.failed().saturating_sub(cut_off);
         let of_all = || Percentiles::of_all(&self.response, &self.spreads.response, failed);
-        (self.response.count + failed > 0).then(of_all)
+        (self.response.count > 0 || failed > 0).then(of_all)
     }
 
     /// The record of an interrupted run without what the run itself cut off: nobody knows what
@@ -422,7 +422,7 @@ impl Outcomes {
     /// All requests.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.classes().iter().map(|(_, count)| count).sum()
+        self.classes().iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
     /// All that are not ok.

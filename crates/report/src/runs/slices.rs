@@ -43,10 +43,10 @@ impl Slice {
 
     fn add(&mut self, other: &Self) {
         let (answers, more) = (self.outcomes.ok, other.outcomes.ok);
-        let share = more as f64 / (answers + more).max(1) as f64;
+        let share = more as f64 / answers.saturating_add(more).max(1) as f64;
         self.p50 = self.p50.scale(1.0 - share) + other.p50.scale(share);
         self.until = other.until;
-        self.planned += other.planned;
+        self.planned = self.planned.saturating_add(other.planned);
         self.outcomes = sum(&self.outcomes, &other.outcomes);
         self.in_flight = self.in_flight.max(other.in_flight);
         self.p99 = self.p99.max(other.p99);
@@ -77,7 +77,7 @@ pub(super) fn slices(moments: &[Moment], elapsed: Duration) -> Vec<Slice> {
     if let Some(last) = all.last_mut() {
         last.until = last.until.max(elapsed);
     }
-    let planned: u64 = all.iter().map(|slice| slice.planned).sum();
+    let planned = all.iter().fold(0_u64, |sum, slice| sum.saturating_add(slice.planned));
     let slices = usize::try_from(planned / FEWEST).unwrap_or(MOST).clamp(1, MOST);
     let mut joined: Vec<_> = all.chunks(all.len().div_ceil(slices).max(1)).map(join).collect();
     if let [.., before, last] = joined.as_slice()
@@ -99,16 +99,16 @@ fn join(slices: &[Slice]) -> Slice {
 
 fn sum(a: &Outcomes, b: &Outcomes) -> Outcomes {
     Outcomes {
-        ok: a.ok + b.ok,
-        client_error: a.client_error + b.client_error,
-        server_error: a.server_error + b.server_error,
-        connect_refused: a.connect_refused + b.connect_refused,
-        connect_timeout: a.connect_timeout + b.connect_timeout,
-        timeout: a.timeout + b.timeout,
-        reset: a.reset + b.reset,
-        bad_answer: a.bad_answer + b.bad_answer,
-        dropped: a.dropped + b.dropped,
-        cut_off: a.cut_off + b.cut_off,
+        ok: a.ok.saturating_add(b.ok),
+        client_error: a.client_error.saturating_add(b.client_error),
+        server_error: a.server_error.saturating_add(b.server_error),
+        connect_refused: a.connect_refused.saturating_add(b.connect_refused),
+        connect_timeout: a.connect_timeout.saturating_add(b.connect_timeout),
+        timeout: a.timeout.saturating_add(b.timeout),
+        reset: a.reset.saturating_add(b.reset),
+        bad_answer: a.bad_answer.saturating_add(b.bad_answer),
+        dropped: a.dropped.saturating_add(b.dropped),
+        cut_off: a.cut_off.saturating_add(b.cut_off),
     }
 }
 
@@ -152,6 +152,17 @@ mod tests {
         assert_eq!(slices.last().map(|last| (last.until, last.max.as_millis_f64() as u64)), {
             Some((Duration::from_secs(1_000), 1_000))
         });
+    }
+
+    #[test]
+    fn counts_too_large_to_be_added_are_the_largest() {
+        let mut moments: Vec<_> = (1..=1_000).map(|second| moment(second * 1_000, 1)).collect();
+        for moment in &mut moments {
+            moment.planned = u64::MAX;
+            moment.outcomes = Outcomes { ok: u64::MAX, timeout: u64::MAX, ..moment.outcomes };
+        }
+        let slices = slices(&moments, Duration::from_secs(1_000));
+        assert!(slices.iter().all(|slice| slice.outcomes.timeout == u64::MAX), "{slices:?}");
     }
 
     #[test]

@@ -78,6 +78,24 @@ fn several_runs_stand_in_every_table_and_every_plot() {
     }
 }
 
+/// As a record has them that somebody wrote by hand.
+#[test]
+fn counts_too_large_to_be_added_are_drawn_and_compared() {
+    let mut forged = load(100, 50);
+    let most = Outcomes { ok: u64::MAX, timeout: u64::MAX, ..Outcomes::default() };
+    (forged.planned, forged.outcomes) = (u64::MAX, most);
+    for moment in &mut forged.moments {
+        (moment.planned, moment.outcomes) = (u64::MAX, most);
+    }
+    let bin = Bin { up_to: Duration::from_millis(50), count: u64::MAX };
+    forged.spreads.response = Spread(vec![bin; 2]);
+    let html = html(&[named("forged", forged.clone()), named("again", forged.clone())]);
+    assert!(html.contains(&u64::MAX.to_string()));
+    let limits = crate::Limits::default();
+    let compared = crate::compare_runs(("forged", &forged), ("again", &forged), limits);
+    assert!(!compared.regressed, "{compared:?}");
+}
+
 #[test]
 fn one_run_has_nothing_to_be_laid_over() {
     let html = html(&[named("alone", load(100, 50))]);

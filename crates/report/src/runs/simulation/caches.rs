@@ -37,8 +37,8 @@ pub(super) fn table(caches: &[SimulatedCache]) -> Table {
 fn spark(moments: &[CacheMoment]) -> String {
     let per_bar = moments.len().div_ceil(SPARK_WIDTH).max(1);
     let bars = moments.chunks(per_bar).map(|some| {
-        let hits: u64 = some.iter().map(|it| it.hits).sum();
-        let requests: u64 = some.iter().map(|it| it.requests).sum();
+        let hits = some.iter().fold(0_u64, |sum, it| sum.saturating_add(it.hits));
+        let requests = some.iter().fold(0_u64, |sum, it| sum.saturating_add(it.requests));
         let level = hits as f64 / requests.max(1) as f64 * (BARS.len() - 1) as f64;
         BARS[(level.round() as usize).min(BARS.len() - 1)]
     });
