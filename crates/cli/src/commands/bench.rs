@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(if is_usage(&error) { ExitCode::from(super::EXIT_USAGE) } else { code });
         }
     };
-    let format = if args.output.json { Format::Json } else { args.output.format };
+    let format = if args.output.prints_record() { Format::Json } else { args.output.format };
     let mut text = format.write(&record)?;
     if let (Format::Text, Some(resources)) = (format, &record.resources) {
         text += "\n";
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn plan_and_measure(args: &Args) -> anyhow::Result<(LoadRecord, Option<OutputFile>)> {
     let plan = args.plan()?;
-    let file = args.output.output.as_deref().map(OutputFile::open).transpose()?;
+    let file = OutputFile::asked(args.output.output.as_deref())?;
     Ok((measure(args, &plan)?, file))
 }
 

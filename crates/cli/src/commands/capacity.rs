@@ -15,7 +15,11 @@ use loadline_core::units::Rate;
 use loadline_load::LoadError;
 use loadline_measure::record::{CapacityRecord, Document, Record, Verdict};
 
-use super::{EXIT_INVALID, bench::UsageError, output_file::OutputFile};
+use super::{
+    EXIT_INVALID,
+    bench::UsageError,
+    output_file::{OutputFile, is_printed},
+};
 pub(crate) use args::Args;
 
 /// Runs the command.
@@ -30,7 +34,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(if is_usage(&error) { ExitCode::from(super::EXIT_USAGE) } else { code });
         }
     };
-    let text = if args.json { json(&record)? } else { page::write(&record) };
+    let is_printed = is_printed(args.json, args.output.as_deref());
+    let text = if is_printed { json(&record)? } else { page::write(&record) };
     let printed = super::print(&text);
     let written = file.map(|mut file| file.write(&json(&record)?)).transpose();
     if let Some((path, group)) = args.edit() {
@@ -46,7 +51,7 @@ fn search(args: &Args) -> anyhow::Result<(CapacityRecord, Option<OutputFile>)> {
     if let Some((path, group)) = args.edit() {
         check_edit(path, group)?;
     }
-    let file = args.output.as_deref().map(OutputFile::open).transpose()?;
+    let file = OutputFile::asked(args.output.as_deref())?;
     let (config, objective) = (args.config(&plan), args.objective());
     let record = drive::run(config, &objective, &plan, &args.pace(), &args.with)?;
     Ok((record, file))

@@ -29,6 +29,14 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), file, is_in_vain })
     }
 
+    /// As [`Self::open`], where a file is asked for; `-` is none, but the standard output.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) fn asked(path: Option<&Path>) -> anyhow::Result<Option<Self>> {
+        path.filter(|path| path.as_os_str() != STDOUT).map(Self::open).transpose()
+    }
+
     /// The same in a folder that is made where there is none.
     ///
     /// # Errors
@@ -69,6 +77,14 @@ impl Drop for OutputFile {
     }
 }
 
+/// Whether a record is printed instead of its page: for `--json`, and for `-o -`.
+pub(super) fn is_printed(json: bool, output: Option<&Path>) -> bool {
+    json || output.is_some_and(|path| path.as_os_str() == STDOUT)
+}
+
+/// What the standard output is called where a file is asked for.
+const STDOUT: &str = "-";
+
 fn cannot_write(path: &Path) -> String {
     format!("cannot write `{}`", path.display())
 }
@@ -86,6 +102,14 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "a longer record of before");
         file.write("{}\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn a_dash_is_the_standard_output_and_no_file() {
+        let [dash, file] = ["-", "/dev/null"].map(|path| Some(Path::new(path)));
+        assert!(is_printed(false, dash) && OutputFile::asked(dash).unwrap().is_none());
+        assert!(!is_printed(false, file) && OutputFile::asked(file).unwrap().is_some());
+        assert!(is_printed(true, None) && OutputFile::asked(None).unwrap().is_none());
     }
 
     #[test]

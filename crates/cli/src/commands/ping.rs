@@ -12,7 +12,11 @@ use loadline_core::time::Duration;
 use loadline_load::probe::{self, Family, PingPlan, ProbeError};
 use loadline_measure::record::ProbeRecord;
 
-use super::{output_file::OutputFile, series, stop_signal::StopSignal};
+use super::{
+    output_file::{OutputFile, is_printed},
+    series,
+    stop_signal::StopSignal,
+};
 use lines::Lines;
 
 /// Measure the round-trip time to hosts
@@ -48,7 +52,7 @@ pub(crate) struct Args {
     /// Print the record as JSON; the lines of the pings then go to the standard error
     #[arg(long)]
     json: bool,
-    /// Write the record to a file too
+    /// Write the record to a file too; `-` prints it instead of the page
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print no line for each ping
@@ -57,6 +61,10 @@ pub(crate) struct Args {
 }
 
 impl Args {
+    fn prints_record(&self) -> bool {
+        is_printed(self.json, self.output.as_deref())
+    }
+
     fn plan(&self) -> PingPlan {
         PingPlan {
             hosts: self.hosts.clone(),
@@ -88,14 +96,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let silent = record.targets.iter().any(|target| target.outcomes.ok == 0);
     let page = lines::summary(&record);
-    series::deliver(record, &page, args.json, file)?;
+    series::deliver(record, &page, args.prints_record(), file)?;
     Ok(if silent { ExitCode::from(super::EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
 fn plan_and_measure(args: &Args) -> anyhow::Result<(ProbeRecord, Option<OutputFile>)> {
     let plan = args.plan();
     plan.check().map_err(ProbeError::from)?;
-    let file = args.output.as_deref().map(OutputFile::open).transpose()?;
+    let file = OutputFile::asked(args.output.as_deref())?;
     Ok((measure(args, &plan)?, file))
 }
 
@@ -104,7 +112,7 @@ fn measure(args: &Args, plan: &PingPlan) -> anyhow::Result<ProbeRecord> {
     let tell = |event: &probe::PingEvent| {
         let line = lines.line(event);
         // A line that nobody reads is no reason to end a measurement.
-        let _ = match (args.quiet, args.json) {
+        let _ = match (args.quiet, args.prints_record()) {
             (true, _) => Ok(()),
             (false, true) => writeln!(io::stderr(), "{line}"),
             (false, false) => writeln!(io::stdout(), "{line}"),

@@ -20,7 +20,7 @@ use loadline_measure::record::{ProbeRecord, ProbeTarget};
 use loadline_report::{Dot, Dots, bare_url, times_by_number};
 
 use super::{
-    output_file::OutputFile,
+    output_file::{OutputFile, is_printed},
     series,
     stop_signal::StopSignal,
     switches::{Switches, header},
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Print the record as JSON
     #[arg(long)]
     json: bool,
-    /// Write the record to a file too
+    /// Write the record to a file too; `-` prints it instead of the page
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// No progress on the standard error
@@ -127,7 +127,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(mut plot) = files.plot {
         plot.write(picture(&record)?.svg())?;
     }
-    series::deliver(record, &page, args.json, files.record)?;
+    let is_printed = is_printed(args.json, args.output.as_deref());
+    series::deliver(record, &page, is_printed, files.record)?;
     Ok(if silent { ExitCode::from(super::EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
@@ -139,7 +140,7 @@ struct Files {
 
 fn open_and_measure(args: &Args, plan: &TtfbPlan) -> anyhow::Result<(ProbeRecord, Files)> {
     plan.check().map_err(ProbeError::from)?;
-    let record = args.output.as_deref().map(OutputFile::open).transpose()?;
+    let record = OutputFile::asked(args.output.as_deref())?;
     let plot = args.plot.as_deref().map(OutputFile::open).transpose()?;
     Ok((measure(args, plan)?, Files { record, plot }))
 }

@@ -18,7 +18,7 @@ use loadline_measure::{
     record::{Document, LoadRecord, Record, ResourceRecord, Role},
 };
 
-use super::output_file::OutputFile;
+use super::output_file::{OutputFile, is_printed};
 pub(crate) use page::write as write_page;
 
 /// Watch the machine's resources while a command runs, and say which ran out first
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Print the record as JSON on the standard output instead of the page
     #[arg(long)]
     json: bool,
-    /// Write the record as JSON to this file, beside the page
+    /// Write the record as JSON to this file, beside the page; `-` prints it instead of the page
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The command to run, after `--`; it is the generator unless a role says otherwise
@@ -88,7 +88,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let file = args.output.as_deref().map(OutputFile::open).transpose()?;
+    let file = OutputFile::asked(args.output.as_deref())?;
     let plan = args.plan();
     let watched = if args.command.is_empty() {
         command::none(plan, args.duration).map(|record| (record, ExitCode::SUCCESS))
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(both) => both,
         Err(error) => return Ok(refused(&error)),
     };
-    print(args.json, file, record)?;
+    print(is_printed(args.json, args.output.as_deref()), file, record)?;
     Ok(code)
 }
 

@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufRead as _, BufReader, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -265,6 +265,32 @@ fn an_open_loop_goes_by_stages_or_by_a_file_of_instants() {
     std::fs::write(file.path(), "0\n0.01\n20ms\n").unwrap();
     let listed = bench(&[&url, "--arrivals", file.path().to_str().unwrap(), "--json"]);
     assert_eq!(read_record(&listed.stdout).outcomes.ok, 3);
+}
+
+/// As [`bench`], with this on the standard input.
+fn bench_reading(input: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.arg("bench").args(arguments).stdin(Stdio::piped());
+    let mut bench = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // One that reads nothing has ended before; that is for the test to find out.
+    let _ = bench.stdin.take().unwrap().write_all(input.as_bytes());
+    bench.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_dash_is_the_standard_input_or_output() {
+    let url = server().to_string();
+    let one = ["-c", "1", "-n", "1", "-o", "-"];
+    let listed = bench_reading(&format!("{url}/a\n"), &[&["--urls", "-"], &one[..]].concat());
+    let target = format!("http://{url}/a");
+    assert_eq!(read_record(&listed.stdout).target, target);
+    let due = bench_reading("0\n0.01\n20ms\n", &[&url, "--arrivals", "-", "-o", "-"]);
+    assert_eq!(read_record(&due.stdout).planned, 3);
+    let sent = bench_reading("hello", &[&[&*url, "--body", "@-"], &one[..]].concat());
+    assert_eq!(read_record(&sent.stdout).plan.unwrap().body_bytes, 5);
+    assert!(!std::path::Path::new("-").exists());
+    let csv = bench(&[&[&*url, "--format", "csv"], &one[..]].concat());
+    assert_eq!((csv.status.code(), csv.stdout.len()), (Some(1), 0));
 }
 
 #[test]

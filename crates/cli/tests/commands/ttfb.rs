@@ -167,6 +167,14 @@ fn ttfb_counts_by_the_letter_of_ping_too() {
 }
 
 #[test]
+fn a_record_for_the_standard_output_takes_the_place_of_the_page() {
+    let server = Server::start(V4, Duration::ZERO, OK);
+    let output = ttfb(&[&server.url(), "-n", "2", "-o", "-"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(record(&output.stdout).planned, 2);
+}
+
+#[test]
 fn ipv6_is_spoken_too() {
     let server = Server::start(IpAddr::V6(Ipv6Addr::LOCALHOST), Duration::ZERO, OK);
     let output = ttfb(&[&server.url(), "-n", "3", "--json"]);

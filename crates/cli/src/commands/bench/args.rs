@@ -16,7 +16,7 @@ use loadline_measure::{
 };
 
 use super::{
-    super::{generators::With, rate, watch::Subjects},
+    super::{generators::With, output_file::is_printed, rate, watch::Subjects},
     formats::Format,
     request::{RequestArgs, read_text},
     transport::TransportArgs,
@@ -61,7 +61,8 @@ struct LoadArgs {
     #[arg(long, value_name = "TEXT", value_parser = stages)]
     stages: Option<Stages>,
     /// Open loop: distribution of the planned send times: constant, poisson, uniform, or a FILE
-    /// that lists them in seconds since the start, one on each line [constant]
+    /// that lists them in seconds since the start, one on each line (`-` is the standard input)
+    /// [constant]
     #[arg(long, value_name = "KIND|FILE")]
     arrivals: Option<Arrivals>,
     /// Seed of the random plan; the same seed gives the same plan [1]
@@ -95,7 +96,7 @@ pub(super) struct OutputArgs {
     /// Print the record as JSON; short for --format json
     #[arg(long, conflicts_with = "format")]
     pub(super) json: bool,
-    /// Write the record as JSON to this file too
+    /// Write the record as JSON to this file too; `-` prints it instead of the page
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Watch these processes during the run, and say which resource ran out: `812`,
@@ -127,6 +128,12 @@ impl Args {
         if let Some(conflict) = self.load.conflict() {
             return Err(UsageError::Conflict(conflict));
         }
+        let is_other = !matches!(self.output.format, Format::Text | Format::Json);
+        if self.output.prints_record() && is_other {
+            return Err(UsageError::Conflict(
+                "-o - prints the record instead: leave it or --format out",
+            ));
+        }
         let mut targets = self.request.targets()?;
         let (first, _) = targets[0].clone();
         let mut plan = LoadPlan::new(first, self.load.pattern()?);
@@ -145,6 +152,13 @@ impl Args {
         }
         plan.late_after = self.output.slo.as_ref().and_then(Objective::late_after);
         Ok(plan)
+    }
+}
+
+impl OutputArgs {
+    /// Whether the record is printed as JSON.
+    pub(super) fn prints_record(&self) -> bool {
+        is_printed(self.json, self.output.as_deref())
     }
 }
 

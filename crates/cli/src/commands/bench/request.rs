@@ -18,7 +18,8 @@ pub(crate) struct RequestArgs {
     /// Weights of the URLs, in their order [1 each]
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     weights: Vec<u32>,
-    /// Read URLs from a file, one on each line, followed by its weight if that is not 1 (siege -f)
+    /// Read URLs from a file, one on each line, followed by its weight if that is not 1 (siege -f);
+    /// `-` is the standard input
     #[arg(short = 'f', long = "urls", value_name = "FILE")]
     #[arg(conflicts_with_all = ["urls", "weights"])]
     file: Option<PathBuf>,
@@ -28,7 +29,7 @@ pub(crate) struct RequestArgs {
     /// The HTTP method [GET, with --body POST]
     #[arg(short = 'X', long)]
     method: Option<String>,
-    /// The body of each request; @FILE takes it from a file
+    /// The body of each request; @FILE takes it from a file, @- from the standard input
     #[arg(long, visible_alias = "data", value_name = "TEXT|@FILE")]
     body: Option<String>,
     /// Count responses by the value of this header, for example the name of the server

@@ -1,7 +1,8 @@
 //! What can be wrong with a command line beyond what clap sees.
 
 use std::{
-    fmt, io,
+    fmt,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -28,10 +29,14 @@ impl UsageError {
     }
 }
 
+/// What a file holds; `-` is the standard input, as for curl.
 pub(super) fn read_file(what: &'static str, path: &Path) -> Result<Vec<u8>, UsageError> {
-    std::fs::read(path).map_err(|source| UsageError::Unreadable {
-        what,
-        path: path.to_owned(),
-        source,
-    })
+    let read = if path.as_os_str() == "-" { read_input() } else { std::fs::read(path) };
+    read.map_err(|source| UsageError::Unreadable { what, path: path.to_owned(), source })
+}
+
+fn read_input() -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

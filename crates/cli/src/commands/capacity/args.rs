@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Print the record as JSON
     #[arg(long, help_heading = "Result")]
     pub(super) json: bool,
-    /// Write the record as JSON to this file too
+    /// Write the record as JSON to this file too; `-` prints it instead of the page
     #[arg(short, long, value_name = "FILE", help_heading = "Result")]
     pub(super) output: Option<PathBuf>,
     /// No progress on the standard error
