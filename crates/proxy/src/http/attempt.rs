@@ -195,7 +195,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
-        if !head.tunnels() && self.exchange.would_seem_switched(head.status()) {
+        if self.seems_to_open(&head, buffer.filled()) {
             return Err(Reason::NoUpgrade);
         }
         self.tell_cache(&head, buffer.filled());

@@ -42,4 +42,4 @@ pub(crate) use link::{Link, Target, UNTOLD, unopened};
 pub(crate) use links::Links;
 pub(crate) use stream::Stream;
 pub(crate) use streams::{Place, Streams};
-pub(crate) use websocket::{has_key, write_upgrade};
+pub(crate) use websocket::{has_key, has_length, opens_websocket, write_upgrade};

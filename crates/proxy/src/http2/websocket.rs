@@ -1,10 +1,10 @@
 //! WebSocket over one stream (RFC 8441): an extended CONNECT, in HTTP/1 a GET that upgrades.
 //!
 //! HTTP/2 needs no key, HTTP/1 does. Towards a server of HTTP/1 it is drawn here, and what the
-//! server answers to it is not checked: the client's own handshake is the extended CONNECT. A
-//! client that sends a key all the same, as another proxy may, gets the response to that one. To a
-//! client of HTTP/1 the response to its key is given here (RFC 6455, 4.2.2), once the server of
-//! HTTP/2 has accepted.
+//! server answers to it is checked, as clients of HTTP/1 do (RFC 6455, 4.1): those of streams only
+//! hear that their WebSocket is open. A client that sends a key all the same, as another proxy may,
+//! gets the response to that one. To a client of HTTP/1 the response to its key is given here (RFC
+//! 6455, 4.2.2), once the server of HTTP/2 has accepted.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -14,16 +14,24 @@ use http::{
     header::{CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION},
     request::Parts,
 };
+use loadline_http1::{Known, RequestHead, ResponseHead, Status};
 
 use super::{
-    head::{write_fields, write_host},
+    head::{ANY, write_fields, write_host},
     incoming::Coding,
 };
 
 /// Whether a request asks for a WebSocket.
 pub(super) fn is_asked_for(parts: &Parts) -> bool {
     let protocol = parts.extensions.get::<Protocol>();
-    parts.method == Method::CONNECT && protocol.is_some_and(|it| it.as_str() == "websocket")
+    let is_websocket = protocol.is_some_and(|it| it.as_str() == "websocket");
+    parts.method == Method::CONNECT && is_websocket && !has_length(parts)
+}
+
+/// Whether a request says how long its content is. A CONNECT has none (RFC 9110, 9.3.6): one that
+/// says so is left a CONNECT, which the parser refuses.
+pub(crate) fn has_length(parts: &Parts) -> bool {
+    parts.headers.contains_key(CONTENT_LENGTH)
 }
 
 /// Whether a client has sent a key, and so expects the response to it.
@@ -66,8 +74,30 @@ pub(super) fn connect(request: &mut Request<()>, protocol: &[u8]) -> Option<Acce
     let key = request.headers_mut().remove(SEC_WEBSOCKET_KEY).filter(|_| is_websocket)?;
     *request.method_mut() = Method::CONNECT;
     request.extensions_mut().insert(Protocol::from_static("websocket"));
-    let proof = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
-    Some(Accept(BASE64_STANDARD.encode(proof)))
+    Some(Accept(proof(key.as_bytes())))
+}
+
+/// What the response to a key says (RFC 6455, 4.2.2).
+fn proof(key: &[u8]) -> String {
+    BASE64_STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key, GUID].concat()))
+}
+
+/// Whether a server of HTTP/1 whose response is `head`, parsed from `bytes`, has switched to the
+/// WebSocket that `request` asks for (RFC 6455, 4.1).
+pub(crate) fn opens_websocket(head: &ResponseHead, bytes: &[u8], request: &[u8]) -> bool {
+    let mut asked = RequestHead::new(ANY);
+    let Ok(Status::Complete(_)) = asked.parse(request) else { return false };
+    let key = asked.fields().get(request, SEC_WEBSOCKET_KEY.as_str());
+    let fields = head.fields();
+    let accept = fields.get(bytes, SEC_WEBSOCKET_ACCEPT.as_str());
+    let lists = |known, option: &[u8]| {
+        let values = fields.all_known(bytes, known);
+        let mut options = values.flat_map(|value| value.split(|byte| *byte == b','));
+        options.any(|it| it.trim_ascii().eq_ignore_ascii_case(option))
+    };
+    lists(Known::Upgrade, b"websocket")
+        && lists(Known::Connection, b"upgrade")
+        && key.is_some_and(|key| accept == Some(proof(key).as_bytes()))
 }
 
 impl Accept {
@@ -119,5 +149,34 @@ mod tests {
         assert!(
             connect(&mut request().method(Method::PUT).body(()).unwrap(), b"websocket").is_none()
         );
+    }
+
+    #[test]
+    fn only_a_server_that_has_read_the_key_and_says_so_has_opened_a_websocket() {
+        let asked = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
+                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let lines = [
+            "Upgrade: WebSocket",
+            "Connection: keep-alive, Upgrade",
+            "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+        ];
+        let opens = |lines: &[&str]| {
+            let text = ["HTTP/1.1 101 Switching Protocols", &lines.join("\r\n"), "\r\n"];
+            let (text, mut head) = (text.join("\r\n"), ResponseHead::new(ANY));
+            head.parse(text.as_bytes(), loadline_http1::Method::Get).unwrap();
+            opens_websocket(&head, text.as_bytes(), asked)
+        };
+        assert!(opens(&lines));
+        for missing in 0..lines.len() {
+            let mut left = lines.to_vec();
+            left.remove(missing);
+            assert!(!opens(&left), "{left:?}");
+        }
+        for other in ["Upgrade: h2c", "Connection: close", "Sec-WebSocket-Accept: x"] {
+            let (name, _) = other.split_once(' ').unwrap();
+            let with = |line: &&'static str| if line.starts_with(name) { other } else { *line };
+            let lines: Vec<_> = lines.iter().map(with).collect();
+            assert!(!opens(&lines), "{lines:?}");
+        }
     }
 }

@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     http2::{
-        ANY, Incoming, Place, answer, fields, final_answer, has_key, write_request, write_upgrade,
+        ANY, Incoming, Place, answer, fields, final_answer, has_key, has_length, write_request,
+        write_upgrade,
     },
     runtime::timer::Timer,
 };
@@ -79,7 +80,7 @@ impl Stream {
         let (send, receive) = stream.split();
         let receiver = Receiver::open((receive, control.clone()), &parts, timer).await;
         let mut text = Vec::with_capacity(TEXT_BYTES);
-        let coding = match control.is_websocket() {
+        let coding = match control.is_websocket() && !has_length(&parts) {
             true => write_upgrade(&mut text, &parts, draws),
             false => write_request(&mut text, &parts, receiver.is_over),
         };

@@ -12,6 +12,7 @@ mod early;
 mod ends;
 mod frames;
 mod grpc;
+mod handshake;
 mod life;
 mod messages;
 mod mirror;

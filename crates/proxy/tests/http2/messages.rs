@@ -17,8 +17,11 @@ use loadline_core::{
 };
 use tokio::sync::Notify;
 
-use crate::support::{
-    FullResponse, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing, until,
+use crate::{
+    handshake::opening,
+    support::{
+        FullResponse, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing, until,
+    },
 };
 
 #[tokio::test]
@@ -278,14 +281,13 @@ async fn a_client_may_wait_for_leave_to_send_its_body() {
 #[tokio::test]
 async fn a_websocket_goes_over_one_stream() {
     let proxy = Proxy::to(server(|mut stream| {
-        let request = head(&mut stream).unwrap().to_ascii_lowercase();
+        let asked = head(&mut stream).unwrap();
+        let request = asked.to_ascii_lowercase();
         for line in ["connection: upgrade", "upgrade: websocket", "sec-websocket-version: 13"] {
             assert!(request.contains(&format!("\r\n{line}\r\n")), "{line} is not in {request}");
         }
         assert!(request.contains("\r\nsec-websocket-key: "), "{request}");
-        let answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
-            Connection: Upgrade\r\n\r\n";
-        stream.write_all(answer).unwrap();
+        stream.write_all(opening(&asked).as_bytes()).unwrap();
         let mut back = stream.try_clone().unwrap();
         std::io::copy(&mut stream, &mut back).unwrap();
     }));

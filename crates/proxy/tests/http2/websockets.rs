@@ -13,6 +13,7 @@ use loadline_core::{decide::ending::Ending, fleet::HttpVersion, state::ServiceCo
 
 use crate::{
     grpc::{Script, run},
+    handshake::{not_opening, opening},
     scripted::Scripted,
     support::{PATIENCE, Proxy, answering, fleet, head, server},
 };
@@ -66,10 +67,8 @@ async fn echoes(mut up: SendStream<Bytes>, mut down: RecvStream) {
 #[tokio::test]
 async fn a_stream_of_http2_whose_server_breaks_is_reset() {
     let proxy = Proxy::to(server(|mut stream| {
-        head(&mut stream);
-        let answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
-            Connection: Upgrade\r\n\r\n";
-        stream.write_all(answer).unwrap();
+        let asked = head(&mut stream).unwrap();
+        stream.write_all(opening(&asked).as_bytes()).unwrap();
         stream.read_exact(&mut [0]).unwrap();
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
     }));
@@ -177,6 +176,32 @@ async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
         proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries]
     });
     assert_eq!(ended.await.unwrap(), 0, "it was sent again");
+}
+
+#[tokio::test]
+async fn a_server_that_switches_without_having_read_the_key_has_opened_nothing() {
+    for nth in 0..4 {
+        let proxy = Proxy::to(server(move |mut stream| {
+            let asked = head(&mut stream).unwrap();
+            stream.write_all(not_opening(&asked)[nth].as_bytes()).unwrap();
+            // Until the proxy ends it.
+            let _ = stream.read(&mut [0]);
+        }));
+        assert_eq!(connect(&proxy).await.0.status(), 501, "{nth}");
+        let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::NoUpgrade, 1));
+        ended.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_connect_that_says_how_long_it_is_is_refused_at_once() {
+    let proxy = Proxy::to(server(|_| panic!("it is not sent on")));
+    let mut request = extended_connect();
+    request.headers_mut().insert("content-length", HeaderValue::from_static("5"));
+    let answer = tokio::time::timeout(PATIENCE, connect_by(&proxy, request)).await;
+    assert_eq!(answer.unwrap().0.status(), 400);
+    let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::ClientBad, 1));
+    ended.await.unwrap();
 }
 
 #[test]

@@ -13,8 +13,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     authority::Authority,
+    handshake::opening,
     raw::{frame, lines, next_frame, open},
-    support::{Client, PATIENCE, Relay, config, fleet, head, server, sized, start, until},
+    support::{
+        Client, PATIENCE, Relay, config, exact_head, fleet, head, server, sized, start, until,
+    },
 };
 
 /// H3_NO_ERROR (RFC 9114, 8.1).
@@ -24,13 +27,10 @@ const NO_ERROR: u32 = 0x100;
 async fn what_is_cut_at_the_end_of_a_drain_is_counted_as_drained() {
     let authority = Authority::new();
     let server = server(|mut stream| {
-        let asked = head(&mut BufReader::new(&stream)).unwrap();
+        let asked = exact_head(&mut BufReader::new(&stream)).unwrap();
         let begun = match asked.contains("upgrade") {
-            true => {
-                "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
-                     Upgrade: websocket\r\n\r\n"
-            }
-            false => "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
+            true => opening(&asked),
+            false => "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n".into(),
         };
         stream.write_all(begun.as_bytes()).unwrap();
         // Until the proxy ends it.

@@ -10,6 +10,8 @@ mod bodies;
 mod drains;
 mod early;
 mod handover;
+#[path = "../http2/handshake.rs"]
+mod handshake;
 #[path = "../routes/issuer.rs"]
 mod issuer;
 mod limits;

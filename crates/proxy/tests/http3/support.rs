@@ -26,7 +26,7 @@ use quinn::{ClientConfig, Endpoint, TransportConfig, VarInt, crypto::rustls::Qui
 use rustls::version::TLS13;
 use tokio::net::UdpSocket;
 
-use crate::authority::Authority;
+use crate::{authority::Authority, handshake::opening};
 
 pub(crate) type Requests = SendRequest<h3_quinn::OpenStreams, Bytes>;
 pub(crate) type Stream = RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>;
@@ -113,13 +113,25 @@ pub(crate) fn server(script: impl Fn(TcpStream) + Clone + Send + 'static) -> Soc
 
 /// The head of the next request, in lower case; none at the end.
 pub(crate) fn head(reader: &mut BufReader<&TcpStream>) -> Option<String> {
+    exact_head(reader).map(|head| head.to_ascii_lowercase())
+}
+
+/// The same as it came.
+pub(crate) fn exact_head(reader: &mut BufReader<&TcpStream>) -> Option<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if !matches!(reader.read_line(&mut head), Ok(1..)) {
             return None;
         }
     }
-    Some(head.to_ascii_lowercase())
+    Some(head)
+}
+
+/// Opens the WebSocket that a request asks for: its head, in lower case.
+pub(crate) fn open_websocket(mut stream: &TcpStream) -> String {
+    let asked = exact_head(&mut BufReader::new(stream)).unwrap();
+    stream.write_all(opening(&asked).as_bytes()).unwrap();
+    asked.to_ascii_lowercase()
 }
 
 pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {

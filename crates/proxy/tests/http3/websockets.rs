@@ -1,14 +1,18 @@
 //! WebSocket over a stream (RFC 9220), to a server of HTTP/1.
 
-use std::io::{self, BufReader, Write as _};
+use std::io::{self, BufReader, Read as _, Write as _};
 
 use loadline_core::decide::ending::Ending;
 use quinn::VarInt;
+use tokio::time::timeout;
 
 use crate::{
     authority::Authority,
+    handshake::not_opening,
     raw::{frame, lines, next_frame, open},
-    support::{Client, field, fleet, head, server, sized, start, until},
+    support::{
+        Client, PATIENCE, exact_head, field, fleet, open_websocket, server, sized, start, until,
+    },
 };
 
 const ASKED: [(&str, &str); 6] = [
@@ -27,16 +31,13 @@ const OK: u8 = 0xd9;
 async fn bytes_go_both_ways_once_the_server_has_switched() {
     let authority = Authority::new();
     let server = server(|mut stream| {
-        let asked = head(&mut BufReader::new(&stream)).unwrap();
+        let asked = open_websocket(&stream);
         assert!(asked.starts_with("get /chat http/1.1\r\n"), "{asked}");
         assert_eq!(field(&asked, "upgrade"), Some("websocket"));
         assert_eq!(field(&asked, "host"), Some("a.test"));
         assert_eq!(field(&asked, "sec-websocket-version"), Some("13"));
         assert_eq!(field(&asked, "sec-websocket-key").unwrap().len(), 24);
         assert!(!asked.contains("protocol"), "{asked}");
-        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
-                      Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\n";
-        stream.write_all(answer.as_bytes()).unwrap();
         let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
     });
     let (proxy, address) = start(&fleet(server, &authority, 2));
@@ -62,13 +63,10 @@ async fn bytes_go_both_ways_once_the_server_has_switched() {
 async fn a_client_that_sends_a_key_gets_the_response_to_that_one() {
     let authority = Authority::new();
     let server = server(|mut stream| {
-        let asked = head(&mut BufReader::new(&stream)).unwrap();
+        let asked = open_websocket(&stream);
         assert_eq!(asked.matches("sec-websocket-key").count(), 1, "{asked}");
         // Heads are read in lower case.
         assert_eq!(field(&asked, "sec-websocket-key"), Some("dghlihnhbxbszsbub25jzq=="));
-        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
-                      Upgrade: websocket\r\nSec-WebSocket-Accept: 1234567890\r\n\r\n";
-        stream.write_all(answer.as_bytes()).unwrap();
         let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
     });
     let (_proxy, address) = start(&fleet(server, &authority, 1));
@@ -92,6 +90,39 @@ async fn a_server_that_does_not_switch_is_never_taken_for_one_that_has() {
     assert_eq!(kind, 1);
     assert!(is_501(&answer), "{answer:x?}");
     until(|| proxy.tallies().count(Ending::NoUpgrade) == 1).await;
+}
+
+#[tokio::test]
+async fn a_server_that_switches_without_having_read_the_key_has_opened_nothing() {
+    let authority = Authority::new();
+    for nth in 0..4 {
+        let server = server(move |mut stream| {
+            let asked = exact_head(&mut BufReader::new(&stream)).unwrap();
+            stream.write_all(not_opening(&asked)[nth].as_bytes()).unwrap();
+            // Until the proxy ends it.
+            let _ = stream.read(&mut [0]);
+        });
+        let (proxy, address) = start(&fleet(server, &authority, 1));
+        let client = Client::to(address, &authority).await;
+        let (_send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
+        let (kind, answer) = next_frame(&mut receive).await;
+        assert!(kind == 1 && is_501(&answer), "{nth}: {answer:x?}");
+        until(|| proxy.tallies().count(Ending::NoUpgrade) == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connect_that_says_how_long_it_is_is_refused_at_once() {
+    let authority = Authority::new();
+    let server = server(|_| panic!("it is not sent on"));
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let asked = [&ASKED[..], &[("content-length", "5")]].concat();
+    let (_send, mut receive) = open(&client.connection, &lines(&asked)).await;
+    let (kind, answer) = timeout(PATIENCE, next_frame(&mut receive)).await.unwrap();
+    // `:status 400` by its place in the table.
+    assert_eq!((kind, &answer[2..4]), (1, &[0xff, 4][..]), "{answer:x?}");
+    until(|| proxy.tallies().count(Ending::ClientBad) == 1).await;
 }
 
 #[tokio::test]
@@ -119,10 +150,7 @@ fn is_501(head: &[u8]) -> bool {
 async fn empty_data_does_not_end_a_websocket() {
     let authority = Authority::new();
     let server = server(|mut stream| {
-        head(&mut BufReader::new(&stream)).unwrap();
-        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
-                      Upgrade: websocket\r\n\r\n";
-        stream.write_all(answer.as_bytes()).unwrap();
+        open_websocket(&stream);
         let _ = io::copy(&mut stream.try_clone().unwrap(), &mut stream);
     });
     let (_proxy, address) = start(&fleet(server, &authority, 1));
@@ -140,10 +168,7 @@ async fn empty_data_does_not_end_a_websocket() {
 async fn a_client_that_takes_nothing_of_its_websocket_any_more_ends_it() {
     let authority = Authority::new();
     let server = server(|mut stream| {
-        head(&mut BufReader::new(&stream)).unwrap();
-        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
-                      Upgrade: websocket\r\n\r\n";
-        stream.write_all(answer.as_bytes()).unwrap();
+        open_websocket(&stream);
         // Until the proxy ends it.
         let _ = io::copy(&mut stream, &mut io::sink());
     });

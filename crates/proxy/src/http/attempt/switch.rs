@@ -8,11 +8,21 @@ use loadline_http1::{Forwarded, ResponseHead, ResponseOptions, write_response};
 use super::{Attempt, Done};
 use crate::{
     http::exchange::{Exchange, Next},
+    http2::opens_websocket,
     io::{buffer::Buffer, peer::client_gone, socket::Socket},
     tcp::tunnel::{End, tunnel},
 };
 
 impl Attempt<'_, '_> {
+    /// Whether a response would tell a client that its WebSocket is open, which it is not.
+    pub(super) fn seems_to_open(&self, head: &ResponseHead, bytes: &[u8]) -> bool {
+        let Exchange { request, .. } = &*self.exchange;
+        match head.tunnels() {
+            true => self.exchange.asks_by_stream() && !opens_websocket(head, bytes, &request.text),
+            false => self.exchange.would_seem_switched(head.status()),
+        }
+    }
+
     /// Switches to the other protocol, if the client asked for one.
     pub(super) async fn tunnel(
         &mut self,

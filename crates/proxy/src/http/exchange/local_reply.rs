@@ -81,8 +81,13 @@ impl Exchange<'_> {
     /// Whether a response of this status, which switches to nothing, would tell the client that its
     /// WebSocket is open (RFC 8441, section 5).
     pub(crate) fn would_seem_switched(&self, status: u16) -> bool {
+        self.asks_by_stream() && (200..300).contains(&status)
+    }
+
+    /// Whether a stream is to become a WebSocket: its client knows nothing of what HTTP/1 says.
+    pub(crate) fn asks_by_stream(&self) -> bool {
         let is_stream = matches!(self.client.socket, Socket::Stream(_) | Socket::Quic(_));
-        is_stream && self.request.upgrade && (200..300).contains(&status)
+        is_stream && self.request.upgrade
     }
 
     /// How the connection is closed behind a response that has gone out whole. Where something of
