@@ -12,7 +12,7 @@ use std::{
 use bytes::Bytes;
 use h3::quic::StreamId;
 
-use super::{extended::Protocol, frames::Qpack, priority::Priority};
+use super::{extended::Protocol, frames::Qpack, priority::Priority, send::Sender};
 
 /// Resolves when a stream's client has taken everything, to false, or wants no more, to true.
 pub(super) type Stopped = Pin<Box<dyn Future<Output = bool>>>;
@@ -48,6 +48,10 @@ pub(super) struct StreamControl {
     /// What h3 was given last to send.
     payload: Cell<Bytes>,
     taking: RefCell<Taking>,
+    /// It has been reset.
+    is_reset: Cell<bool>,
+    /// What is to be reset once what has been written of it has had time to leave.
+    cut: Cell<Option<Box<Sender>>>,
 }
 
 /// Whether the client of a stream still takes it.
@@ -89,11 +93,17 @@ impl StreamControl {
             times_passed_over: Cell::new(0),
             payload: Cell::default(),
             taking: RefCell::new(taking),
+            is_reset: Cell::new(false),
+            cut: Cell::default(),
         })
     }
 
-    /// Ready when the client has taken everything, with false, or wants no more, with true.
+    /// Ready when the client has taken everything, with false, or wants or gets no more, with true.
+    /// quinn does not tell when the client has heard of a reset.
     pub(super) fn poll_stopped(&self, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.is_reset.get() {
+            return Poll::Ready(true);
+        }
         let mut taking = self.taking.borrow_mut();
         let wants_no_more = match &mut *taking {
             Taking::Unknown => return Poll::Pending,
@@ -152,6 +162,26 @@ impl StreamControl {
     /// With which code its request was refused, if it was.
     pub(super) fn refusal(&self) -> Option<u64> {
         self.refusal.get()
+    }
+
+    /// Notes that the stream was reset.
+    pub(super) fn set_reset(&self) {
+        self.is_reset.set(true);
+    }
+
+    /// Whether it was reset.
+    pub(super) fn is_reset(&self) -> bool {
+        self.is_reset.get()
+    }
+
+    /// Keeps a response that is broken off, which is reset when it is dropped.
+    pub(super) fn keep_cut(&self, sender: Sender) {
+        self.cut.set(Some(Box::new(sender)));
+    }
+
+    /// The response that was broken off.
+    pub(super) fn take_cut(&self) -> Option<Box<Sender>> {
+        self.cut.take()
     }
 
     pub(super) fn set_protocol(&self, protocol: Option<Protocol>) {

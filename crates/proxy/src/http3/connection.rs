@@ -13,6 +13,7 @@
 //! | attack | what bounds it |
 //! |---|---|
 //! | many streams, of either kind | `http2.streams`, and six: QUIC gives no credit for more |
+//! | streams that have to be reset | after 1,000 the connection is left |
 //! | streams opened and reset | `http2.resets`, as in HTTP/2; then EXCESSIVE_LOAD |
 //! | heads that unpack to much | the listener's `limits`, and h3's limit above it |
 //! | heads of many lines | the listener's `limits`, and 6,000 before h3 has them |
@@ -21,6 +22,7 @@
 //! | forged addresses | RFC 9000, 8.1: three times what came; retry tokens under load |
 
 use std::{
+    cell::Cell,
     future::{Future, poll_fn},
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
@@ -46,6 +48,7 @@ use tokio::{sync::watch, task::spawn_local};
 use super::{
     arrivals::{Arrival, Arrivals, StreamControl},
     quic::{BidiStream, Connection},
+    send::Sender,
     stream::{Opened, Stream},
 };
 use crate::{
@@ -129,7 +132,8 @@ async fn begin(
     timer.arm(keep_alive);
     let (stage, pending) = (Stage::Serving, Rc::new(()));
     let confirmation = confirmed.clone().map(confirmation);
-    let streaming = Rc::new(Streaming { quinn, origin, streams, head, confirmed });
+    let broken = Cell::new(0);
+    let streaming = Rc::new(Streaming { quinn, origin, streams, head, confirmed, broken });
     Some(Box::new(Served {
         h3,
         streaming,
@@ -228,6 +232,8 @@ struct Streaming {
     head: Duration,
     /// Whether the handshake is over, where that is not certain.
     confirmed: Option<watch::Receiver<bool>>,
+    /// Streams that were reset.
+    broken: Cell<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,14 +277,15 @@ impl Served {
             return Poll::Ready(Event::End(End::Over));
         }
         loop {
-            let Streaming { origin, streams, .. } = &*self.streaming;
+            let Streaming { origin, streams, broken, .. } = &*self.streaming;
             if origin.listener.is_cut() {
                 return Poll::Ready(Event::End(End::Over));
             }
             if streams.is_abused() {
                 return Poll::Ready(Event::End(End::Abused));
             }
-            if self.stage == Stage::Serving && origin.worker.is_leaving(&origin.listener) {
+            let leaves = origin.worker.is_leaving(&origin.listener) || broken.get() >= BROKEN_MAX;
+            if self.stage == Stage::Serving && leaves {
                 return Poll::Ready(Event::Leave);
             }
             match self.h3.poll_accept_request_stream(cx) {
@@ -326,8 +333,12 @@ impl Served {
             let control = arrival.control.clone();
             streaming.answer(resolver, arrival).await;
             streaming.close_for(&control);
+            if let Some(cut) = control.take_cut() {
+                Box::pin(streaming.let_out(&control, cut)).await;
+            }
             // Its client may not have all of the response yet.
             poll_fn(|cx| control.poll_stopped(cx)).await;
+            streaming.note_end(&control);
             drop(pending);
         }));
     }
@@ -422,6 +433,19 @@ impl Streaming {
             [Code::H3_FRAME_ERROR, Code::H3_FRAME_UNEXPECTED, Code::QPACK_DECOMPRESSION_FAILED];
         let broken = codes.into_iter().find(|code| control.refusal() == Some(code.value()));
         broken.into_iter().for_each(|code| close(&self.quinn, code));
+    }
+
+    /// Gives what has been written of a response that is broken off time to leave, then resets it.
+    async fn let_out(&self, control: &StreamControl, cut: Box<Sender>) {
+        let timer = Timer::here(&self.origin.worker.timers).await;
+        timer.arm(CUT_WAIT);
+        within(&timer, poll_fn(|cx| control.poll_stopped(cx))).await;
+        drop(cut);
+    }
+
+    /// Counts a stream that was reset.
+    fn note_end(&self, control: &StreamControl) {
+        self.broken.set(self.broken.get() + u32::from(control.is_reset()));
     }
 
     /// The head of a request. One that came before the handshake was over may have been recorded
@@ -525,6 +549,14 @@ const CROSSING: u64 = 100;
 
 const CONNECTION_FIELDS: [&str; 5] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+
+/// Streams that are reset before a connection is left: quinn keeps something of each as long as the
+/// connection.
+const BROKEN_MAX: u32 = 1_000;
+
+/// How long what has been written of a response that is broken off has to leave: a round trip and a
+/// lost packet, on most paths.
+const CUT_WAIT: Duration = Duration::from_millis(250);
 
 /// How long it may take to hear it.
 const LEAVE: Duration = Duration::from_secs(1);

@@ -435,6 +435,7 @@ impl quic::SendStream<Bytes> for SendStream {
 
     fn reset(&mut self, code: u64) {
         self.0.is_over = true;
+        self.0.control.set_reset();
         // Fails where it has ended.
         let _ = self.0.quinn.reset(varint(code));
     }

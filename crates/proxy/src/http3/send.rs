@@ -94,6 +94,11 @@ impl Sender {
     pub(super) fn reset(&mut self) {
         *self = Self::Gone;
     }
+
+    /// What is left to be reset, or to be ended.
+    pub(super) const fn take(&mut self) -> Self {
+        mem::replace(self, Self::Gone)
+    }
 }
 
 async fn send(half: &mut Half, part: Part) -> Result<(), Unsent> {

@@ -153,7 +153,7 @@ impl Stream {
         self.place.destination()
     }
 
-    /// Ends the response. Without one, or with half of one, the stream is reset.
+    /// Ends the response. Without one the stream is reset, with half of one a little later.
     pub(crate) fn shut(&mut self) {
         let is_whole = match &mut self.answer {
             ResponseState::Over => return,
@@ -161,12 +161,22 @@ impl Stream {
             ResponseState::Awaited => false,
         };
         self.answer = ResponseState::Over;
-        if is_whole { self.send.end() } else { self.send.reset() }
+        if is_whole { self.send.end() } else { self.cut() }
     }
 
     /// Ends the stream so that nobody takes what there was of the response for the whole.
     pub(crate) fn reset(&mut self) {
-        self.send.reset();
+        self.cut();
+    }
+
+    /// Breaks the response off. quinn drops what it has not sent of a stream that is reset, so one
+    /// that has begun is kept for a moment; not for a client that broke a rule.
+    fn cut(&mut self) {
+        if self.place.was_answered && self.control.refusal().is_none() {
+            self.control.keep_cut(self.send.take());
+        } else {
+            self.send.reset();
+        }
     }
 
     /// Takes the head at the beginning of `bytes`.

@@ -2,9 +2,9 @@
 
 use std::{
     io::{BufReader, Read as _, Write as _},
-    net::Ipv4Addr,
+    net::{Ipv4Addr, SocketAddr},
     sync::atomic::Ordering::SeqCst,
-    time::Duration as StdDuration,
+    time::{Duration as StdDuration, Instant},
 };
 
 use loadline_core::{decide::ending::Ending, time::Duration};
@@ -59,6 +59,52 @@ async fn what_is_cut_at_the_end_of_a_drain_is_counted_as_drained() {
     let stopped = tokio::task::spawn_blocking(move || proxy.stop(Duration::ZERO));
     let tallies = stopped.await.unwrap();
     assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (3, 3));
+}
+
+/// A server that breaks off each response.
+fn cutting() -> SocketAddr {
+    server(|mut stream| {
+        if head(&mut BufReader::new(&stream)).is_some() {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").unwrap();
+        }
+    })
+}
+
+/// Has a response that is cut, and a request that is malformed.
+async fn have_streams_reset(client: &Client) {
+    let mut asked =
+        [(":method", "GET"), (":scheme", "https"), (":path", "/"), (":authority", "a.test")];
+    for method in ["GET", "a b"] {
+        asked[0] = (":method", method);
+        let (mut send, mut receive) = open(&client.connection, &lines(&asked)).await;
+        let _ = send.finish();
+        assert!(receive.read_to_end(1_000).await.is_err(), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_streams_were_reset_is_closed_once_it_has_been_idle() {
+    let authority = Authority::new();
+    let mut fleet = fleet(cutting(), &authority, 1);
+    fleet.listeners[0].timeouts.keep_alive = Duration::from_secs(1);
+    let (_proxy, address) = start(&fleet);
+    let client = Client::to(address, &authority).await;
+    have_streams_reset(&client).await;
+    let closed = timeout(PATIENCE, client.connection.closed()).await.unwrap();
+    let ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
+    assert_eq!(closed.error_code, VarInt::from_u32(NO_ERROR));
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_streams_that_were_reset() {
+    let authority = Authority::new();
+    let (proxy, address) = start(&fleet(cutting(), &authority, 1));
+    let client = Client::to(address, &authority).await;
+    have_streams_reset(&client).await;
+    let began = Instant::now();
+    let stopped = tokio::task::spawn_blocking(move || proxy.stop(Duration::from_secs(20)));
+    stopped.await.unwrap();
+    assert!(began.elapsed() < StdDuration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
