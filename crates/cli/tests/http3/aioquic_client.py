@@ -18,7 +18,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 
 DATA, HEADERS, CANCEL_PUSH, SETTINGS, GOAWAY, MAX_PUSH_ID = 0x0, 0x1, 0x3, 0x4, 0x7, 0xD
-PRIORITY_UPDATE_OF_PUSH = 0xF0701
+PUSH_PROMISE, PRIORITY_UPDATE, PRIORITY_UPDATE_OF_PUSH = 0x5, 0xF0700, 0xF0701
 
 # What has not come of a broken rule so many seconds after the server had it does not come.
 SILENCE = 2
@@ -368,11 +368,22 @@ CASES = {
         encode_frame(MAX_PUSH_ID, b"\x05"),
         encode_frame(PRIORITY_UPDATE_OF_PUSH, b"\x00u=0"),
     ),
+    "GOAWAY without an id": control(NO_SETTINGS, encode_frame(GOAWAY, b"")),
+    "CANCEL_PUSH with half an id": control(NO_SETTINGS, encode_frame(CANCEL_PUSH, b"\x40")),
+    "MAX_PUSH_ID with more than an id": control(NO_SETTINGS, encode_frame(MAX_PUSH_ID, b"\x05\0")),
+    "PUSH_PROMISE on the control stream": control(NO_SETTINGS, encode_frame(PUSH_PROMISE, b"")),
+    "an unknown frame before SETTINGS": control(encode_frame(0x21, b""), NO_SETTINGS),
+    "a setting of two values with a third": control(encode_frame(SETTINGS, b"\x08\x02")),
+    "a priority for a stream beyond the limit": control(
+        NO_SETTINGS, encode_frame(PRIORITY_UPDATE, b"\x80\x01\0\0u=0")
+    ),
     "a push stream of the client": push_stream,
     "a table larger than allowed": encoder_stream,
     "an acknowledgement of nothing": decoder_stream,
     "DATA before HEADERS": request(encode_frame(DATA, b"x"), GET),
     "SETTINGS on a request stream": request(encode_frame(SETTINGS, b"")),
+    "GOAWAY without an id on a request stream": begun(head(POST), encode_frame(GOAWAY, b"")),
+    "PUSH_PROMISE on a request stream": begun(head(POST), encode_frame(PUSH_PROMISE, b"")),
     "a frame of HTTP/2 on a request stream": request(encode_frame(0x2, b"12345"), GET),
     "an unknown frame before HEADERS": request(encode_frame(0x21, b"grease"), GET),
     "a frame of WebTransport before HEADERS": request(encode_frame(0x41, b"x"), GET),

@@ -9,27 +9,36 @@ use crate::{clients::Aioquic, edge::Edge, skipped::skipped};
 const CASES: &[(&str, &[&str])] = &[
     ("DATA on the control stream", &[UNEXPECTED]),
     ("HEADERS on the control stream", &[UNEXPECTED]),
-    ("a control stream without SETTINGS", &["connection H3_MISSING_SETTINGS"]),
+    ("a control stream without SETTINGS", &[MISSING]),
     ("SETTINGS twice", &[UNEXPECTED]),
     ("a setting twice", &[SETTINGS]),
     ("a setting of HTTP/2", &[SETTINGS]),
     ("a frame of HTTP/2 on the control stream", &[UNEXPECTED]),
-    ("SETTINGS cut short", &["connection H3_FRAME_ERROR", SETTINGS]),
+    ("SETTINGS cut short", &[FRAME, SETTINGS]),
     ("the control stream ended", &["connection H3_CLOSED_CRITICAL_STREAM"]),
     ("two control streams", &[CREATION]),
     ("MAX_PUSH_ID that shrinks", &[ID]),
     ("CANCEL_PUSH of a push that was not promised", &[ID]),
     ("a priority for a push that was not promised", &[ID]),
+    ("GOAWAY without an id", &[FRAME]),
+    ("CANCEL_PUSH with half an id", &[FRAME]),
+    ("MAX_PUSH_ID with more than an id", &[FRAME]),
+    ("PUSH_PROMISE on the control stream", &[UNEXPECTED]),
+    ("an unknown frame before SETTINGS", &[MISSING]),
+    ("a setting of two values with a third", &[SETTINGS]),
+    ("a priority for a stream beyond the limit", &[ID]),
     ("a push stream of the client", &[CREATION]),
     ("a table larger than allowed", &["connection QPACK_ENCODER_STREAM_ERROR"]),
     ("an acknowledgement of nothing", &["connection QPACK_DECODER_STREAM_ERROR"]),
     ("DATA before HEADERS", &[UNEXPECTED]),
     ("SETTINGS on a request stream", &[UNEXPECTED]),
+    ("GOAWAY without an id on a request stream", &[UNEXPECTED]),
+    ("PUSH_PROMISE on a request stream", &[UNEXPECTED]),
     ("a frame of HTTP/2 on a request stream", &[UNEXPECTED]),
     ("an unknown frame before HEADERS", &["200"]),
     ("a frame of WebTransport before HEADERS", &["200"]),
     ("an empty stream", &["stream H3_REQUEST_INCOMPLETE"]),
-    ("HEADERS cut short", &["connection H3_FRAME_ERROR"]),
+    ("HEADERS cut short", &[FRAME]),
     ("DATA after trailers", &[UNEXPECTED]),
     ("trailers twice", &[UNEXPECTED]),
     ("a pseudo-header in trailers", &[MESSAGE, "400"]),
@@ -80,6 +89,8 @@ const DEPARTURES: &[(&str, &str)] = &[
 
 const LOAD: &str = "stream H3_EXCESSIVE_LOAD";
 const UNEXPECTED: &str = "connection H3_FRAME_UNEXPECTED";
+const FRAME: &str = "connection H3_FRAME_ERROR";
+const MISSING: &str = "connection H3_MISSING_SETTINGS";
 const SETTINGS: &str = "connection H3_SETTINGS_ERROR";
 const ID: &str = "connection H3_ID_ERROR";
 const CREATION: &str = "connection H3_STREAM_CREATION_ERROR";

@@ -41,6 +41,8 @@ pub(super) struct StreamControl {
     protocol: Cell<Option<Protocol>>,
     /// Empty DATA frames that h3 has been given, and takes for the end of the body.
     empty: Cell<u32>,
+    /// Bytes of DATA that h3 has been given, and not been asked for.
+    unread: Cell<u64>,
     /// Responses that go first have been sent of while this one waited.
     is_passed_over: Cell<bool>,
     /// How often that was so when it was asked, since data of it was sent.
@@ -89,6 +91,7 @@ impl StreamControl {
             refusal: Cell::new(None),
             protocol: Cell::new(None),
             empty: Cell::new(0),
+            unread: Cell::new(0),
             is_passed_over: Cell::new(false),
             times_passed_over: Cell::new(0),
             payload: Cell::default(),
@@ -199,6 +202,21 @@ impl StreamControl {
         count > 0
     }
 
+    /// h3 has been given so many bytes of DATA.
+    pub(super) fn add_unread(&self, count: u64) {
+        self.unread.set(self.unread.get() + count);
+    }
+
+    /// h3 has given out so many of them.
+    pub(super) fn take_unread(&self, count: usize) {
+        self.unread.set(self.unread.get().saturating_sub(count as u64));
+    }
+
+    /// Whether h3 has some to give out.
+    pub(super) fn has_unread(&self) -> bool {
+        self.unread.get() > 0
+    }
+
     /// Data of it was sent.
     pub(super) fn go_on(&self) {
         self.is_passed_over.set(false);
@@ -250,6 +268,10 @@ pub(super) struct Arrivals {
     last: Cell<Option<Arrival>>,
     /// The id behind it.
     next: Cell<u64>,
+    /// The id behind the last one that has come, be it refused.
+    come: Cell<u64>,
+    /// How many the client may have open at a time.
+    streams: u64,
     /// The first id that is refused.
     end: Cell<u64>,
     /// The longest frame with a head.
@@ -262,16 +284,23 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn new(longest_head: usize) -> Rc<Self> {
-        let (next, end) = (Cell::new(0), Cell::new(u64::MAX));
+    pub(super) fn new(longest_head: usize, streams: u32) -> Rc<Self> {
+        let (next, come, end) = (Cell::new(0), Cell::new(0), Cell::new(u64::MAX));
+        let streams = streams.into();
         let (updates, is_breached) = (Rc::default(), Cell::new(false));
         let (last, qpack) = Default::default();
-        Rc::new(Self { last, next, end, longest_head, updates, is_breached, qpack })
+        Rc::new(Self { last, next, come, streams, end, longest_head, updates, is_breached, qpack })
     }
 
-    /// What is decided of the stream `id`.
+    /// What is decided of the stream `id`, which has come.
     pub(super) fn control(&self, id: u64, stopped: Stopped) -> Rc<StreamControl> {
+        self.come.set(id + ID_STEP);
         StreamControl::of(id, self.updates.clone(), Taking::Going(stopped))
+    }
+
+    /// Whether the client may open the stream `id`, or has: with each that is over, one more.
+    pub(super) fn may_open(&self, id: u64) -> bool {
+        id < self.come.get() + self.streams * ID_STEP
     }
 
     /// The client wants the stream `id` to have this priority from now on. It may come before the
@@ -342,6 +371,8 @@ const ID_STEP: u64 = 4;
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use super::*;
 
     #[test]
@@ -358,5 +389,14 @@ mod tests {
         assert_eq!((times(), times()), (PASSED_OVER_MAX as usize, 0));
         control.go_on();
         assert_eq!(times(), PASSED_OVER_MAX as usize);
+    }
+
+    #[test]
+    fn a_client_may_open_as_many_streams_as_the_limit_says_beyond_those_that_have_come() {
+        let arrivals = Arrivals::new(1_000, 10);
+        let may_open = || [36, 40, 44].map(|id| arrivals.may_open(id));
+        assert_eq!(may_open(), [true, false, false]);
+        arrivals.control(0, Box::pin(ready(false)));
+        assert_eq!(may_open(), [true, true, false]);
     }
 }

@@ -102,7 +102,8 @@ async fn begin(
     let context = view.listener_context(listener)?;
     let (keep_alive, head) = (context.timeouts.keep_alive, context.timeouts.head);
     let (limits, rules, takes_early) = (context.limits, context.rules, context.early_data);
-    let (resets, port) = (context.http2.resets, context.bind.port());
+    let (resets, most) = (context.http2.resets, context.http2.streams);
+    let port = context.bind.port();
     let introduces = view.introduces();
     drop(view);
     timer.arm(head);
@@ -124,7 +125,7 @@ async fn begin(
     let tls = Rc::new(client_tls(&quinn));
     let origin = Origin::new((worker, listener), address, lines, Some(tls));
     let longest = u64::from(list_size(limits));
-    let arrivals = Arrivals::new(usize::try_from(longest).unwrap_or(usize::MAX));
+    let arrivals = Arrivals::new(usize::try_from(longest).unwrap_or(usize::MAX), most);
     let mut builder = server::builder();
     builder.max_field_section_size(longest).enable_extended_connect(true).send_grease(false);
     let greeted = within(&timer, builder.build(Connection::new(quinn.clone(), arrivals.clone())));

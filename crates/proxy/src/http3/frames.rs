@@ -1,10 +1,12 @@
 //! What the frames of a stream say, before h3 has them.
 //!
 //! h3 0.0.8 has all of a frame in memory before it reads it, unless it is DATA: a frame that says
-//! that it is longer than a head may be is refused before it comes (RFC 9114, section 7.1). Heads
-//! and trailers in which pseudo-headers are where none may be, or twice, or that need a table that
-//! is not there, it takes; a limit of pushes that shrinks, pushes that are cancelled, streams of
-//! pushes and of QPACK, and changes of priority it does not look at.
+//! that it is longer than a head may be is refused before it comes (RFC 9114, section 7.1). A known
+//! frame whose payload ends within an integer it takes for one that has not come whole, and keeps
+//! all that follows: that is refused, too. Heads and trailers in which pseudo-headers are where
+//! none may be, or twice, or that need a table that is not there, it takes; unknown frames before
+//! SETTINGS, a limit of pushes that shrinks, pushes that are cancelled, streams of pushes and of
+//! QPACK, and changes of priority it does not look at.
 
 use std::mem;
 
@@ -31,6 +33,10 @@ pub(super) struct Frames {
     updates: Vec<(u64, Box<[u8]>)>,
     /// Empty DATA frames of a body, until they are taken.
     empty: u32,
+    /// Bytes of DATA, until they are taken.
+    data: u64,
+    /// A frame has begun.
+    has_begun: bool,
     /// No more of the body comes.
     has_trailers: bool,
 }
@@ -80,8 +86,19 @@ impl Frames {
     pub(super) fn of_request(max: u64) -> Self {
         let (of, stage) = (Of::Request(Section::Head), Stage::Type);
         let (payload, updates) = (Vec::new(), Vec::new());
-        let (empty, has_trailers) = (0, false);
-        Self { max, of, stage, integer: 0, missing: 0, payload, updates, empty, has_trailers }
+        Self {
+            max,
+            of,
+            stage,
+            integer: 0,
+            missing: 0,
+            payload,
+            updates,
+            empty: 0,
+            data: 0,
+            has_begun: false,
+            has_trailers: false,
+        }
     }
 
     /// Frames of a unidirectional stream, which may be the control stream.
@@ -149,6 +166,11 @@ impl Frames {
         mem::take(&mut self.empty)
     }
 
+    /// How many bytes of DATA have come since.
+    pub(super) fn data(&mut self) -> u64 {
+        mem::take(&mut self.data)
+    }
+
     /// Whether a request that ends here is cut off in a frame behind its head.
     pub(super) fn is_cut_off(&self) -> bool {
         self.of == Of::Request(Section::Trailers) && (self.stage != Stage::Type || self.missing > 0)
@@ -176,10 +198,10 @@ impl Frames {
             }
             Stage::Stream if integer == Qpack::Encoder as u64 => Stage::Encoder,
             Stage::Stream if integer == Qpack::Decoder as u64 => Stage::Decoder(false),
-            Stage::Type if is_priority_update(integer) && matches!(self.of, Of::Request(_)) => {
-                return Err(Breach::Connection(Code::H3_FRAME_UNEXPECTED));
+            Stage::Type => {
+                self.begin(integer)?;
+                Stage::Length(integer)
             }
-            Stage::Type => Stage::Length(integer),
             Stage::Length(kind) if kind != DATA && integer > self.max => {
                 return Err(Breach::Stream(Code::H3_EXCESSIVE_LOAD));
             }
@@ -194,14 +216,28 @@ impl Frames {
         Ok(())
     }
 
+    /// Begins a frame of this type, if it may be where it is (RFC 9114, 6.2.1 and 7.2).
+    fn begin(&mut self, kind: u64) -> Result<(), Breach> {
+        let is_first = !mem::replace(&mut self.has_begun, true);
+        let (is_allowed, code) = match self.of {
+            Of::Control(_) if is_first => (kind == SETTINGS, Code::H3_MISSING_SETTINGS),
+            Of::Control(_) => (kind != PUSH_PROMISE, Code::H3_FRAME_UNEXPECTED),
+            Of::Request(_) => {
+                (kind != PUSH_PROMISE && !is_of_control(kind), Code::H3_FRAME_UNEXPECTED)
+            }
+        };
+        if is_allowed { Ok(()) } else { Err(Breach::Connection(code)) }
+    }
+
     /// Takes a piece of a frame, of which `left` bytes are missing then.
     fn take_payload(&mut self, kind: u64, part: &[u8], left: u64) -> Result<(), Breach> {
         let is_read = match self.of {
             Of::Request(_) => kind == HEADERS,
-            Of::Control(_) => {
-                [CANCEL_PUSH, MAX_PUSH_ID].contains(&kind) || is_priority_update(kind)
-            }
+            Of::Control(_) => is_of_control(kind),
         };
+        if kind == DATA {
+            self.data += part.len() as u64;
+        }
         self.stage = if left == 0 { Stage::Type } else { Stage::Payload(kind, left) };
         if is_read && left == 0 && self.payload.is_empty() {
             return self.read(kind, part);
@@ -216,8 +252,8 @@ impl Frames {
         Ok(())
     }
 
-    /// Reads a frame that is whole. What is cut off in it is for h3 to say.
-    fn read(&mut self, kind: u64, mut payload: &[u8]) -> Result<(), Breach> {
+    /// Reads a frame that is whole.
+    fn read(&mut self, kind: u64, payload: &[u8]) -> Result<(), Breach> {
         match self.of {
             Of::Request(section) => {
                 self.of = Of::Request(Section::Trailers);
@@ -227,21 +263,37 @@ impl Frames {
                     code => Breach::Stream(code),
                 })
             }
-            Of::Control(before) => {
-                let Some(id) = varint(&mut payload) else { return Ok(()) };
-                if kind == PRIORITY_UPDATE && id % 4 == 0 {
-                    self.updates.push((id, payload.into()));
-                } else if kind != MAX_PUSH_ID || id < before {
-                    // No stream of a request, a push, of which there is none, or a limit that
-                    // shrinks.
-                    return Err(Breach::Connection(Code::H3_ID_ERROR));
-                } else {
-                    self.of = Of::Control(id);
-                }
-                Ok(())
-            }
+            Of::Control(_) if kind == SETTINGS => check_settings(payload),
+            Of::Control(before) => self.read_control(kind, payload, before),
         }
     }
+
+    /// Reads a frame of the control stream that begins with an id; `before` is the last limit of
+    /// pushes.
+    fn read_control(&mut self, kind: u64, mut payload: &[u8], before: u64) -> Result<(), Breach> {
+        let id = varint(&mut payload).ok_or(Breach::Connection(Code::H3_FRAME_ERROR))?;
+        match kind {
+            PRIORITY_UPDATE if id % 4 == 0 => self.updates.push((id, payload.into())),
+            CANCEL_PUSH | GOAWAY | MAX_PUSH_ID if !payload.is_empty() => {
+                return Err(Breach::Connection(Code::H3_FRAME_ERROR));
+            }
+            GOAWAY => {}
+            MAX_PUSH_ID if id >= before => self.of = Of::Control(id),
+            // No stream of a request, a push, of which there is none, or a limit that shrinks.
+            _ => return Err(Breach::Connection(Code::H3_ID_ERROR)),
+        }
+        Ok(())
+    }
+}
+
+/// Looks at the values of settings. What is cut off in them is for h3 to refuse.
+fn check_settings(mut payload: &[u8]) -> Result<(), Breach> {
+    while let (Some(id), Some(value)) = (varint(&mut payload), varint(&mut payload)) {
+        if id == ENABLE_CONNECT_PROTOCOL && value > 1 {
+            return Err(Breach::Connection(Code::H3_SETTINGS_ERROR));
+        }
+    }
+    Ok(())
 }
 
 /// Takes instructions of an encoder. The one for a table that may have no entries is that it shall
@@ -266,9 +318,12 @@ fn take_cancellations(bytes: &[u8], mut goes_on: bool) -> Result<bool, Breach> {
     Ok(goes_on)
 }
 
-/// Whether frames of this type change the priority of a request, or of a push.
-const fn is_priority_update(kind: u64) -> bool {
-    matches!(kind, PRIORITY_UPDATE | PRIORITY_UPDATE_OF_PUSH)
+/// Whether frames of this type are of control streams alone.
+const fn is_of_control(kind: u64) -> bool {
+    matches!(
+        kind,
+        CANCEL_PUSH | SETTINGS | GOAWAY | MAX_PUSH_ID | PRIORITY_UPDATE | PRIORITY_UPDATE_OF_PUSH
+    )
 }
 
 /// Types of streams of one direction (RFC 9114, 6.2).
@@ -279,9 +334,15 @@ const PUSH: u64 = 1;
 const DATA: u64 = 0;
 const HEADERS: u64 = 1;
 const CANCEL_PUSH: u64 = 3;
+const SETTINGS: u64 = 4;
+const PUSH_PROMISE: u64 = 5;
+const GOAWAY: u64 = 7;
 const MAX_PUSH_ID: u64 = 0xd;
 const PRIORITY_UPDATE: u64 = 0xf_0700;
 const PRIORITY_UPDATE_OF_PUSH: u64 = 0xf_0701;
+
+/// The setting that allows extended CONNECT: 0 or 1 (RFC 9220, 3).
+const ENABLE_CONNECT_PROTOCOL: u64 = 8;
 
 /// Set Dynamic Table Capacity, to 0.
 const NO_CAPACITY: u8 = 0x20;
@@ -296,6 +357,7 @@ mod tests {
     const LOAD: Result<(), Breach> = Err(Breach::Stream(Code::H3_EXCESSIVE_LOAD));
     const MESSAGE: Result<(), Breach> = Err(Breach::Stream(Code::H3_MESSAGE_ERROR));
     const ID: Result<(), Breach> = Err(Breach::Connection(Code::H3_ID_ERROR));
+    const UNEXPECTED: Result<(), Breach> = Err(Breach::Connection(Code::H3_FRAME_UNEXPECTED));
 
     /// What comes of a stream in pieces of this size.
     fn taken(frames: &mut Frames, stream: &[u8], size: usize) -> Result<(), Breach> {
@@ -348,6 +410,7 @@ mod tests {
     #[test]
     fn of_one_direction_only_the_control_stream_has_frames() {
         assert_eq!(Frames::of_uni(100).take(&[0, 4, 0x7f, 0xff]), LOAD);
+        assert_eq!(Frames::of_uni(100).take(&[0, 4, 0, 0x21, 0x7f, 0xff]), LOAD);
         assert_eq!(Frames::of_uni(100).take(&[0x21, 4, 0x7f, 0xff, 0xff, 0xff]), Ok(()));
         assert_eq!(Frames::of_uni(100).end(), Ok(()));
     }
@@ -383,13 +446,79 @@ mod tests {
     }
 
     #[test]
-    fn a_request_stream_changes_no_priority() {
-        let unexpected = Err(Breach::Connection(Code::H3_FRAME_UNEXPECTED));
-        for last in [0, 1] {
-            let update: &[u8] = &[0x80, 0x0f, 7, last, 1, 0];
-            assert_eq!(Frames::of_request(100).take(update), unexpected);
-            let behind = [&[1, 2, 0, 0], update].concat();
-            assert_eq!(Frames::of_request(100).take(&behind), unexpected);
+    fn on_a_request_stream_no_frame_of_a_control_stream_is_taken_whatever_its_length() {
+        let types: [&[u8]; 7] =
+            [&[3], &[4], &[5], &[7], &[0xd], &[0x80, 0x0f, 7, 0], &[0x80, 0x0f, 7, 1]];
+        for kind in types {
+            for payload in [&[][..], &[0], &[1, 0], &[0xbf, 0xff, 0xff, 0xff]] {
+                let frame = [kind, payload].concat();
+                let behind = [&[1, 2, 0, 0], &frame[..]].concat();
+                for size in 1..=behind.len() {
+                    for stream in [&frame, &behind] {
+                        let told = taken(&mut Frames::of_request(100), stream, size);
+                        assert_eq!(told, UNEXPECTED, "{stream:x?} {size}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_with_an_id_that_ends_too_early_or_too_late_is_refused() {
+        let error = Err(Breach::Connection(Code::H3_FRAME_ERROR));
+        for kind in [&[3][..], &[7], &[0xd], &[0x80, 0x0f, 7, 0], &[0x80, 0x0f, 7, 1]] {
+            // Behind the id of a stream, or of a push, may be its priority.
+            let count = if kind.len() == 1 { 5 } else { 3 };
+            let payloads: [&[u8]; 5] =
+                [&[0], &[1, 0x40], &[3, 0x80, 0, 0], &[2, 8, 0], &[3, 0x40, 8, 0]];
+            for payload in payloads.into_iter().take(count) {
+                let stream = [&[0, 4, 0], kind, payload].concat();
+                for size in 1..=stream.len() {
+                    let told = taken(&mut Frames::of_uni(100), &stream, size);
+                    assert_eq!(told, error, "{stream:x?} {size}");
+                }
+            }
+        }
+        assert_eq!(Frames::of_uni(100).take(&[0, 4, 0, 7, 1, 0, 7, 2, 0x40, 0]), Ok(()));
+    }
+
+    #[test]
+    fn a_client_promises_no_push() {
+        for frame in [&[5, 0][..], &[5, 3, 0, 0, 0], &[5, 0xbf, 0xff, 0xff, 0xff]] {
+            let stream = [&[0, 4, 0], frame].concat();
+            assert_eq!(Frames::of_uni(100).take(&stream), UNEXPECTED);
+        }
+    }
+
+    #[test]
+    fn a_control_stream_begins_with_settings_and_with_nothing_else() {
+        let missing = Err(Breach::Connection(Code::H3_MISSING_SETTINGS));
+        for first in [&[0x21, 0][..], &[7, 1, 0], &[0, 1, 0], &[0x80, 0x0f, 7, 0, 1, 0]] {
+            let stream = [&[0][..], first, &[4, 0]].concat();
+            for size in 1..=stream.len() {
+                assert_eq!(taken(&mut Frames::of_uni(100), &stream, size), missing, "{size}");
+            }
+        }
+        assert_eq!(Frames::of_uni(100).take(&[0, 4, 0, 0x21, 0]), Ok(()));
+    }
+
+    #[test]
+    fn a_setting_of_two_values_has_no_third() {
+        let settings = |value| [0, 4, 4, 6, 0x10, 8, value];
+        assert_eq!(Frames::of_uni(100).take(&settings(0)), Ok(()));
+        assert_eq!(Frames::of_uni(100).take(&settings(1)), Ok(()));
+        let error = Err(Breach::Connection(Code::H3_SETTINGS_ERROR));
+        assert_eq!(Frames::of_uni(100).take(&settings(2)), error);
+        assert_eq!(Frames::of_uni(100).take(&[0, 4, 1, 8]), Ok(()), "for h3 to refuse");
+    }
+
+    #[test]
+    fn data_is_counted_as_it_comes() {
+        let stream = [&[1, 2, 0, 0, 0, 3][..], b"one", &[0, 0, 0x21, 1, 9, 0, 9], b"two"].concat();
+        for size in 1..=stream.len() {
+            let mut frames = Frames::of_request(10);
+            assert_eq!(taken(&mut frames, &stream, size), Ok(()), "{size}");
+            assert_eq!([frames.data(), frames.data()], [6, 0], "{size}");
         }
     }
 
@@ -408,8 +537,8 @@ mod tests {
     fn a_client_neither_opens_pushes_nor_takes_back_how_many_it_allows() {
         let creation = Err(Breach::Connection(Code::H3_STREAM_CREATION_ERROR));
         assert_eq!(Frames::of_uni(100).take(&[1]), creation);
-        assert_eq!(Frames::of_uni(100).take(&[0, 0xd, 1, 5, 0xd, 1, 5]), Ok(()));
-        assert_eq!(Frames::of_uni(100).take(&[0, 0xd, 1, 5, 0xd, 1, 4]), ID);
+        assert_eq!(Frames::of_uni(100).take(&[0, 4, 0, 0xd, 1, 5, 0xd, 1, 5]), Ok(()));
+        assert_eq!(Frames::of_uni(100).take(&[0, 4, 0, 0xd, 1, 5, 0xd, 1, 4]), ID);
     }
 
     #[test]
@@ -420,7 +549,6 @@ mod tests {
                 assert_eq!(taken(&mut Frames::of_uni(100), &stream, size), ID, "{size}");
             }
         }
-        assert_eq!(Frames::of_uni(100).take(&[0, 3, 0]), Ok(()), "for h3 to refuse");
     }
 
     #[test]
@@ -428,12 +556,12 @@ mod tests {
         let update = |id| [&[0x80, 0x0f, 7, 0, 4, id][..], b"u=0"].concat();
         for size in 1..=10 {
             let mut frames = Frames::of_uni(100);
-            let stream = [&[0][..], &update(8), &update(4)].concat();
+            let stream = [&[0, 4, 0][..], &update(8), &update(4)].concat();
             assert_eq!(taken(&mut frames, &stream, size), Ok(()), "{size}");
             let said = |id| (id, b"u=0".as_slice().into());
             assert_eq!(frames.updates(), [said(8), said(4)]);
             assert_eq!(frames.updates(), []);
         }
-        assert_eq!(Frames::of_uni(100).take(&[&[0][..], &update(6)].concat()), ID);
+        assert_eq!(Frames::of_uni(100).take(&[&[0, 4, 0][..], &update(6)].concat()), ID);
     }
 }

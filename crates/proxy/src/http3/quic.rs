@@ -1,10 +1,11 @@
 //! A connection of quinn in the shape h3 wants.
 //!
-//! Four things are ours. A stream that is dropped before its end was sent is reset: quinn would
+//! Five things are ours. A stream that is dropped before its end was sent is reset: quinn would
 //! end it, and half a response would look whole. Of each stream that comes in it is told when its
 //! client has taken all of it or wants no more. The client's streams of QPACK, which h3 0.0.8 does
-//! not read, are looked at. And what GOAWAY says is true: streams from the id
-//! in it on are refused, those below are answered (h3 0.0.8 names the last one that it answers).
+//! not read, are looked at. Of a body h3 has no more than one piece: it reads one whenever it is
+//! asked, also where it has much to give out. And what GOAWAY says is true: streams from the id in
+//! it on are refused, those below are answered (h3 0.0.8 names the last one that it answers).
 
 use std::{
     future::Future,
@@ -267,6 +268,19 @@ impl Receiving {
         }
         Err(Breach::Connection(Code::H3_STREAM_CREATION_ERROR))
     }
+
+    /// Notes what is said of priorities; an error for a stream that the client may not open yet
+    /// (RFC 9218, 7.2).
+    fn note_updates(&mut self) -> Result<(), Breach> {
+        let Some(Whole { arrivals, .. }) = &self.whole else { return Ok(()) };
+        for (id, value) in self.frames.updates() {
+            if !arrivals.may_open(id) {
+                return Err(Breach::Connection(Code::H3_ID_ERROR));
+            }
+            arrivals.update(id, Priority::of_value(&value));
+        }
+        Ok(())
+    }
 }
 
 impl RecvStream {
@@ -281,13 +295,10 @@ impl RecvStream {
             _ => self.0.frames.take(bytes),
         };
         let taken = taken.and_then(|()| self.0.note_qpack());
+        let taken = taken.and_then(|()| self.0.note_updates());
         if let Some(control) = &self.0.control {
             control.add_empty(self.0.frames.empty());
-        }
-        if let Some(Whole { arrivals, .. }) = &self.0.whole {
-            for (id, value) in self.0.frames.updates() {
-                arrivals.update(id, Priority::of_value(&value));
-            }
+            control.add_unread(self.0.frames.data());
         }
         let code = match taken {
             Ok(()) if bytes.is_empty() && self.0.frames.is_cut_off() => {
@@ -317,6 +328,10 @@ impl quic::RecvStream for RecvStream {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        if self.0.control.as_ref().is_some_and(|control| control.has_unread()) {
+            // It goes on with what it has.
+            return Poll::Pending;
+        }
         loop {
             let mut space = [const { MaybeUninit::uninit() }; PIECE];
             let mut read = ReadBuf::uninit(&mut space);

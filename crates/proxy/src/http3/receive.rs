@@ -78,6 +78,7 @@ impl Receiver {
         let data = loop {
             let data = ready!(self.half.poll_recv_data(cx)).map_err(|error| reason(&error))?;
             let data = data.map(|mut data| data.copy_to_bytes(data.remaining()));
+            self.control.take_unread(data.as_ref().map_or(0, Bytes::len));
             if data.is_some() || !self.control.take_empty() {
                 break data;
             }

@@ -4,11 +4,12 @@ use std::{
     io::{self, BufRead, BufReader, Write as _},
     net::SocketAddr,
     sync::atomic::Ordering::SeqCst,
+    thread,
     time::{Duration as StdDuration, Instant},
 };
 
 use loadline_core::{decide::ending::Ending, time::Duration};
-use quinn::{ConnectionError, VarInt};
+use quinn::{ConnectionError, ReadError, ReadToEndError, VarInt};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -175,6 +176,57 @@ async fn a_request_that_is_cut_off_in_a_frame_closes_the_connection_and_is_a_bad
         until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
     }
     assert_eq!(proxy.tallies().requests(), cases.len() as u64);
+}
+
+#[tokio::test]
+async fn what_has_come_of_a_response_that_is_cut_reaches_its_client() {
+    let authority = Authority::new();
+    let server = server(|mut stream| {
+        if head(&mut BufReader::new(&stream)).is_some() {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").unwrap();
+        }
+    });
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.services[0].ejection = None;
+    let (proxy, address) = start(&fleet);
+    let client = Client::to(address, &authority).await;
+    let mut get = POST;
+    get[0] = (":method", "GET");
+    let mut asked = Vec::new();
+    for _ in 0..20 {
+        let (mut send, receive) = open(&client.connection, &lines(&get)).await;
+        send.finish().unwrap();
+        asked.push(receive);
+    }
+    for mut receive in asked {
+        assert_eq!(next_frame(&mut receive).await.0, 1);
+        assert_eq!(next_frame(&mut receive).await, (0, b"half".to_vec()));
+        let told = receive.read_to_end(100).await;
+        assert!(matches!(told, Err(ReadToEndError::Read(ReadError::Reset(_)))), "{told:?}");
+    }
+    until(|| proxy.tallies().count(Ending::ServerCut) == 20).await;
+}
+
+#[tokio::test]
+async fn no_more_is_taken_of_an_upload_than_its_server_takes_however_small_its_frames_are() {
+    let authority = Authority::new();
+    let server = server(|stream| {
+        head(&mut BufReader::new(&stream)).unwrap();
+        thread::sleep(PATIENCE);
+    });
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let (mut send, _receive) = open(&client.connection, &lines(&POST)).await;
+    let piece = frame(0, &[b'x'; 100]).repeat(1_000);
+    let mut taken = 0;
+    // Until nothing has been taken for a second.
+    while taken < 64 << 20
+        && let Ok(Ok(())) = timeout(StdDuration::from_secs(1), send.write_all(&piece)).await
+    {
+        taken += piece.len();
+    }
+    // The client and the kernel have some of it.
+    assert!(taken < 32 << 20, "{taken} bytes");
 }
 
 #[tokio::test]

@@ -24,7 +24,9 @@ use tokio::{net::UdpSocket, time::timeout};
 use crate::{
     authority::Authority,
     raw::{frame, lines, next_frame, open},
-    support::{Client, PATIENCE, Relay, config, fleet, head, request, server, sized, start, until},
+    support::{
+        Client, PATIENCE, Relay, config, fleet, get, head, request, server, sized, start, until,
+    },
 };
 
 const GET: [(&str, &str); 4] =
@@ -45,6 +47,21 @@ const CLOSED_CRITICAL_STREAM: u32 = 0x104;
 
 /// H3_FRAME_UNEXPECTED.
 const FRAME_UNEXPECTED: u32 = 0x105;
+
+/// H3_FRAME_ERROR.
+const FRAME_ERROR: u32 = 0x106;
+
+/// H3_ID_ERROR.
+const ID_ERROR: u32 = 0x108;
+
+/// H3_SETTINGS_ERROR.
+const SETTINGS_ERROR: u32 = 0x109;
+
+/// H3_MISSING_SETTINGS.
+const MISSING_SETTINGS: u32 = 0x10a;
+
+/// H3_NO_ERROR.
+const NO_ERROR: u32 = 0x100;
 
 /// H3_STREAM_CREATION_ERROR.
 const STREAM_CREATION_ERROR: u32 = 0x103;
@@ -372,19 +389,84 @@ async fn a_head_or_trailers_that_need_a_dynamic_table_close_the_connection_for_t
 }
 
 #[tokio::test]
-async fn a_request_stream_that_changes_a_priority_closes_its_connection() {
+async fn a_request_stream_with_a_frame_of_a_control_stream_closes_its_connection() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let mut post = GET;
+    post[0] = (":method", "POST");
+    let mut broken = 0;
+    for wrong in [&[0x80, 0x0f, 7, 0, 1, 0][..], &[7, 0], &[5, 0], &[3, 0], &[0xd, 0]] {
+        for first in [&[][..], &frame(1, &block(&post))] {
+            let client = Client::to(address, &authority).await;
+            let (mut send, _receive) = client.connection.open_bi().await.unwrap();
+            send.write_all(&[first, wrong].concat()).await.unwrap();
+            assert_eq!(code_of(&client.connection).await, FRAME_UNEXPECTED, "{wrong:x?}");
+            broken += 1;
+            until(|| proxy.tallies().count(Ending::ClientBad) == broken).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_control_stream_that_breaks_a_rule_closes_its_connection_and_counts_once() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].http2.streams = 10;
+    let (proxy, address) = start(&fleet);
+    let cases: [(&[u8], _); 9] = [
+        (&[0, 4, 0, 7, 0], FRAME_ERROR),
+        (&[0, 4, 0, 3, 0], FRAME_ERROR),
+        (&[0, 4, 0, 0xd, 1, 0x40], FRAME_ERROR),
+        (&[0, 4, 0, 7, 2, 0, 0], FRAME_ERROR),
+        (&[0, 4, 0, 5, 0], FRAME_UNEXPECTED),
+        (&[0, 0x21, 0, 4, 0], MISSING_SETTINGS),
+        (&[0, 0x80, 0x0f, 7, 0, 1, 0], MISSING_SETTINGS),
+        (&[0, 4, 2, 8, 2], SETTINGS_ERROR),
+        // Of the eleventh request, where ten may be open.
+        (&[0, 4, 0, 0x80, 0x0f, 7, 0, 1, 40], ID_ERROR),
+    ];
+    for (index, (stream, code)) in cases.into_iter().enumerate() {
+        // One of h3 has opened this stream.
+        let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        endpoint.set_default_client_config(config(&authority, 1 << 20));
+        let connection = endpoint.connect(address, "a.test").unwrap().await.unwrap();
+        let mut send = connection.open_uni().await.unwrap();
+        send.write_all(stream).await.unwrap();
+        assert_eq!(code_of(&connection).await, code, "{stream:x?}");
+        until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_many_of_whose_streams_had_to_be_reset_is_left() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');
     let (_proxy, address) = start(&fleet(server, &authority, 1));
-    let update = [0x80, 0x0f, 7, 0, 1, 0];
-    for first in [&[][..], &frame(1, &block(&GET))] {
-        let client = Client::to(address, &authority).await;
-        let (mut send, _receive) = client.connection.open_bi().await.unwrap();
-        send.write_all(&[first, &update].concat()).await.unwrap();
-        let closed = timeout(PATIENCE, client.connection.closed()).await;
-        let quinn::ConnectionError::ApplicationClosed(closed) = closed.unwrap() else { panic!() };
-        assert_eq!(closed.error_code, VarInt::from_u32(FRAME_UNEXPECTED));
+    let client = Client::to(address, &authority).await;
+    let short = lines(&[("content-length", "5")]);
+    let mut post = GET;
+    post[0] = (":method", "POST");
+    let malformed = [lines(&post), short].concat();
+    let mut rounds = 0;
+    // Half of all, which is no abuse.
+    while get(client.requests.clone(), "/3").await.is_ok() {
+        rounds += 1;
+        assert!(rounds < 1_500, "it is not left");
+        let (mut send, mut receive) = open(&client.connection, &malformed).await;
+        send.write_all(&frame(0, b"x")).await.unwrap();
+        send.finish().unwrap();
+        let _ = receive.read_to_end(1_000).await;
     }
+    assert_eq!(code_of(&client.connection).await, NO_ERROR);
+}
+
+/// With which code a connection is closed.
+async fn code_of(connection: &quinn::Connection) -> u32 {
+    let closed = timeout(PATIENCE, connection.closed()).await.unwrap();
+    let quinn::ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
+    closed.error_code.into_inner().try_into().unwrap()
 }
 
 /// An encoded section of these lines.
