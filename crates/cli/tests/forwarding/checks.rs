@@ -65,3 +65,33 @@ fn a_server_without_the_service_address_is_down_for_that_service_alone() {
     }
     edge.end();
 }
+
+#[test]
+fn a_server_that_lacks_one_of_several_service_addresses_is_down() {
+    let Some(network) = Network::new(2) else { return };
+    let mut text = "[l4]\ninterface = \"eth0\"\nxdp_mode = \"generic\"\n".to_owned();
+    for (_, method, part, v6) in SERVICES {
+        text += &listener(SocketAddr::new(at(0, part, v6), 80), "tcp", method, "web");
+    }
+    text += &format!(
+        "[service.web]\nhealth = {{ tcp = true, interval = \"200ms\", timeout = \"150ms\" }}\n\
+         [[service.web.group]]\nservers = [{}, {}]\n",
+        listed(&[1, 2], false),
+        listed(&[1, 2], true)
+    );
+    let edge = Edge::start(&network, &text);
+    let all_are_up = |state: &Value| conditions(state, "web") == ["up"; 4];
+    edge.until(all_are_up);
+    for (_, _, part, v6) in SERVICES {
+        let place = format!("{}/{} dev lo", at(0, part, v6), if v6 { 128 } else { 32 });
+        network.servers[1].run(&format!("ip address del {place}"));
+        let expected = match v6 {
+            false => ["up", "down", "up", "up"],
+            true => ["up", "up", "up", "down"],
+        };
+        edge.until(|state| conditions(state, "web") == expected);
+        network.servers[1].run(&format!("ip address add {place} nodad"));
+        edge.until(all_are_up);
+    }
+    edge.end();
+}

@@ -154,8 +154,7 @@ fn servers(
         let (service, method, v6) = *one;
         let groups = services.get(service).into_iter().flat_map(|it| &it.groups);
         let addresses = groups.flat_map(|it| &it.servers).map(|it| it.address);
-        // A link address serves both families.
-        let fits = addresses.filter(|it| method == Method::Mac || it.is_ipv6() == v6);
+        let fits = addresses.filter(|it| it.is_ipv6() == v6);
         found.extend(fits.map(|address| match method {
             Method::Nat => (None, address),
             Method::Mac | Method::Ipip => (Some(*one), SocketAddr::new(address.ip(), 0)),

@@ -235,6 +235,14 @@ fn more_servers_than_the_tables_have_room_for_are_refused() {
     let found = told(&limited("max_servers = 19", &also_mac(&with(9))));
     let [(4, words)] = found.as_slice() else { panic!("{found:?}") };
     assert!(words.contains("20 servers whose packets") && words.contains("max_servers = 20"));
+
+    // Of `mac` in both families, each server counts for its own.
+    let both = also_mac(&with(9)).replace(
+        "bind = \"10.0.0.100:80\"\nprotocol = \"udp\"",
+        "bind = [\"10.0.0.100:80\", \"[fd00::100]:80\"]\nprotocol = \"udp\"",
+    );
+    let both = both.replace("\"10.0.1.1:80\"", "\"10.0.1.1:80\", \"[fd00::1:1]:80\"");
+    assert_eq!(told(&limited("max_servers = 21", &both)), []);
 }
 
 #[test]

@@ -143,6 +143,8 @@ pub enum Output {
         state: Arc<ServerState>,
         /// It is ejected: only a check from here can say whether it answers.
         is_ejected: bool,
+        /// Which of several links to it comes next: another after each check that passed.
+        turn: u16,
     },
     /// Something an operator wants to know.
     Notice(Notice),
@@ -563,7 +565,7 @@ impl Controller {
         let Some(check) = place.of(&self.fleet).0.health.clone() else { return };
         let entry = self.server_table.at_mut(place);
         entry.checks = Checks::UnderWay;
-        let (address, state) = (entry.address(), entry.state.clone());
+        let (address, state, turn) = (entry.address(), entry.state.clone(), entry.turn);
         let is_ejected = entry.ejected().until().is_some();
         self.outputs.push_back(Output::Check {
             server,
@@ -574,6 +576,7 @@ impl Controller {
             check,
             state,
             is_ejected,
+            turn,
         });
     }
 }

@@ -34,13 +34,18 @@ impl Forwarding {
     }
 
     /// How a health check of a service reaches a server as its packets do, where that is another
-    /// way than to the server's own address: the first there is of the server's family.
+    /// way than to the server's own address. Of several service addresses of its family each `turn`
+    /// is another's.
     #[must_use]
-    pub fn link(&self, service: usize, server: IpAddr) -> Option<ServerLink> {
-        let mut direct = self.frontends.iter().filter(|it| it.method != Method::Nat);
-        let first =
-            direct.find(|it| it.service == service && it.address.is_ipv6() == server.is_ipv6())?;
-        Some(ServerLink { method: first.method, service: first.address.ip() })
+    pub fn link(&self, service: usize, server: IpAddr, turn: u16) -> Option<ServerLink> {
+        let direct = self.frontends.iter().filter(|it| {
+            let is_direct = it.method != Method::Nat && it.service == service;
+            is_direct && it.address.is_ipv6() == server.is_ipv6()
+        });
+        let links = direct.map(|it| ServerLink { method: it.method, service: it.address.ip() });
+        let links: BTreeSet<ServerLink> = links.collect();
+        let turn = usize::from(turn).checked_rem(links.len())?;
+        links.into_iter().nth(turn)
     }
 
     /// What the active of several balancers has, and nobody else: the service addresses, then the
@@ -66,7 +71,7 @@ pub struct Frontend {
 }
 
 /// To a service address at a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerLink {
     /// By `mac` or `ipip`.
     pub method: Method,
@@ -253,6 +258,33 @@ impl Affinity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checks_of_a_server_take_each_service_address_of_its_family_in_turn() {
+        let at = |address: &str, method, service| Frontend {
+            address: address.parse().unwrap(),
+            protocol: Protocol::Tcp,
+            method,
+            service,
+        };
+        let frontends = alloc::vec![
+            at("10.0.0.1:80", Method::Nat, 0),
+            at("10.0.0.2:80", Method::Mac, 0),
+            at("10.0.0.2:443", Method::Mac, 0),
+            at("10.0.0.3:80", Method::Ipip, 0),
+            at("10.0.0.4:80", Method::Mac, 1),
+            at("[fd00::2]:80", Method::Mac, 0),
+        ];
+        let forwarding = Forwarding { frontends, ..Forwarding::default() };
+        let link = |server: &str, turn| forwarding.link(0, server.parse().unwrap(), turn);
+        let to =
+            |method, service: &str| Some(ServerLink { method, service: service.parse().unwrap() });
+        let [mac, ipip] = [to(Method::Mac, "10.0.0.2"), to(Method::Ipip, "10.0.0.3")];
+        assert_eq!([0, 1, 2, 3].map(|turn| link("10.0.1.1", turn)), [mac, ipip, mac, ipip]);
+        let v6 = to(Method::Mac, "fd00::2");
+        assert_eq!([0, 1].map(|turn| link("fd00::1:1", turn)), [v6, v6]);
+        assert_eq!(forwarding.link(2, "10.0.1.1".parse().unwrap(), 0), None);
+    }
 
     #[test]
     fn a_client_stays_for_as_long_as_its_connections_at_least() {

@@ -53,6 +53,29 @@ fn a_server_is_looked_at_again_at_once_unless_a_check_is_under_way() {
 }
 
 #[test]
+fn a_check_that_failed_comes_again_by_the_same_link_and_one_that_passed_by_the_next() {
+    let (mut controller, servers) = checked();
+    let mut turn_after = |millis, result: Option<bool>| {
+        let server = servers[1];
+        if let Some(is_passed) = result {
+            let passed = is_passed.then(|| passed(1)).ok_or_else(|| "refused".to_owned());
+            controller.handle(at(millis), Input::Checked { server, passed });
+        }
+        controller.handle(at(millis + 1), Input::Recheck { server });
+        let outputs: Vec<_> = std::iter::from_fn(|| controller.poll()).collect();
+        let told = |output: &Output| match output {
+            Output::Check { server: it, turn, .. } if *it == server => Some(*turn),
+            _ => None,
+        };
+        outputs.iter().find_map(told).unwrap()
+    };
+    let results = [None, Some(false), Some(false), Some(true), Some(false), Some(true)];
+    let turns: Vec<u16> =
+        (1..).zip(results).map(|(nth, result)| turn_after(10 * nth, result)).collect();
+    assert_eq!(turns, [1, 1, 1, 2, 2, 3]);
+}
+
+#[test]
 fn a_check_says_whether_its_server_is_ejected_which_others_cannot_know() {
     let (mut controller, servers) = checked();
     let (server, reason) = (servers[3], Reason::EmptyReply);

@@ -41,10 +41,10 @@ impl ForwardedService {
         }
     }
 
-    /// Whether packets of this service can go to such a server. A link address serves both
-    /// families.
+    /// Whether packets of this service can go to such a server. A link address would serve both
+    /// families, but a server is checked in its own alone.
     fn leads_to(&self, target: &Target) -> bool {
-        self.method == Method::Mac || target.address.is_ipv6() == self.v6
+        target.address.is_ipv6() == self.v6
     }
 }
 
@@ -67,4 +67,47 @@ pub(super) fn forwarded_services(plan: &Plan) -> BTreeMap<ForwardedService, Want
         forwarded_services.insert(forwarded, wanted);
     }
     forwarded_services
+}
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::{
+        decide::controller::{Controller, Output},
+        fleet::{
+            Edge, Fleet, Group, Server, Service,
+            forwarding::{self, Forwarding, Protocol},
+        },
+        time::Instant,
+    };
+
+    use super::*;
+
+    #[test]
+    fn packets_of_a_family_go_to_servers_of_that_family_alone_by_which_they_are_checked() {
+        let servers = ["10.0.1.1:80", "10.0.1.2:80", "[fd00::1:3]:80"];
+        let servers = servers.map(|address| Server::at(address.parse().unwrap()));
+        let groups = vec![Group::within("near", servers.into())];
+        let service = Service { groups, ..Service::named("web") };
+        let mut fleet = Fleet::of(Edge::within("near"), Vec::new(), vec![service]);
+        let frontends = Method::ALL.into_iter().zip(0_u16..).flat_map(|(method, host)| {
+            let both = [format!("10.0.0.{host}:80"), format!("[fd00::{host}]:80")];
+            both.map(|address| forwarding::Frontend {
+                address: address.parse().unwrap(),
+                protocol: Protocol::Tcp,
+                method,
+                service: 0,
+            })
+        });
+        fleet.forwarding = Forwarding { frontends: frontends.collect(), ..Forwarding::default() };
+        let Some(Output::Publish(plan)) = Controller::new(Instant::ZERO, fleet).poll() else {
+            panic!("no plan")
+        };
+        let found = forwarded_services(&plan);
+        assert_eq!(found.len(), 6);
+        for (forwarded, wanted) in found {
+            let is_v6 = wanted.targets.iter().map(|target| target.address.is_ipv6());
+            let expected = if forwarded.v6 { vec![true] } else { vec![false; 2] };
+            assert_eq!(is_v6.collect::<Vec<_>>(), expected, "{forwarded:?}");
+        }
+    }
 }

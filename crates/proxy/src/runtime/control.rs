@@ -98,13 +98,15 @@ impl Control {
         while let Some(output) = self.controller.poll() {
             match output {
                 Output::Publish(plan) => self.shared.publish(plan),
-                Output::Check { server, service, address, check, state, is_ejected, .. } => {
+                Output::Check {
+                    server, service, address, check, state, is_ejected, turn, ..
+                } => {
                     let asked = (!is_ejected).then(|| self.instead(service, address, server));
                     if let Some(input) = asked.flatten() {
                         self.inputs.send(input);
                         continue;
                     }
-                    let way = self.way(service, address.ip());
+                    let way = self.way(service, address.ip(), turn);
                     let results = self.inputs.clone();
                     self.checks.spawn(run_check(state, (address, way), check, results));
                 }
@@ -114,10 +116,10 @@ impl Control {
     }
 
     /// How a check reaches a server of the service at this index.
-    fn way(&self, service: usize, server: IpAddr) -> Way {
+    fn way(&self, service: usize, server: IpAddr, turn: u16) -> Way {
         let fleet = self.controller.fleet();
         let settings = &fleet.services[service];
-        let link = fleet.forwarding.link(service, server);
+        let link = fleet.forwarding.link(service, server, turn);
         let lane = |(link, detour)| Lane { link, detour };
         Way {
             tls: self.shared.keys().service(&settings.name),

@@ -40,6 +40,8 @@ pub(crate) struct ServerEntry {
     /// Whether it has joined a serving group and has not passed its checks yet.
     pub is_joining: bool,
     pub priority: u16,
+    /// Checks that passed, over and over from zero.
+    pub turn: u16,
 }
 
 /// Where the checks of a server stand.
@@ -67,6 +69,7 @@ impl ServerEntry {
             in_maintenance: false,
             is_joining: false,
             priority: 0,
+            turn: 0,
         }
     }
 
@@ -148,6 +151,7 @@ impl ServerEntry {
             Ok(round_trip) => {
                 self.ejected.iter_mut().for_each(|ejected| ejected.vouch());
                 self.round_trip.record(round_trip);
+                self.turn = self.turn.wrapping_add(1);
                 if self.health.is_healthy() {
                     self.down_for = None;
                 }
