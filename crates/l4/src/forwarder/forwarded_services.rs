@@ -69,6 +69,25 @@ pub(super) fn forwarded_services(plan: &Plan) -> BTreeMap<ForwardedService, Want
     forwarded_services
 }
 
+/// Frontends that have got another service or method, which does not know the connections that they
+/// had. Connections of `nat` are known whatever service they came by.
+pub(super) fn moved<'a>(
+    before: impl Iterator<Item = (&'a ForwardedService, &'a [Frontend])>,
+    wanted: &'a BTreeMap<ForwardedService, Wanted>,
+) -> Vec<(Frontend, &'a ForwardedService)> {
+    let is_other = |(known, frontends): &(&ForwardedService, &[Frontend])| {
+        wanted.get(*known).is_none_or(|wanted| wanted.frontends != **frontends)
+    };
+    let changed = before.filter(is_other);
+    let each = changed.flat_map(|(known, frontends)| frontends.iter().map(move |it| (known, it)));
+    let moved = each.filter_map(|(known, frontend)| {
+        let (other, _) = wanted.iter().find(|(_, it)| it.frontends.contains(frontend))?;
+        let is_kept = other == known || [known, other].iter().all(|it| it.method == Method::Nat);
+        (!is_kept).then_some((*frontend, other))
+    });
+    moved.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use loadline_core::{
@@ -109,5 +128,27 @@ mod tests {
             let expected = if forwarded.v6 { vec![true] } else { vec![false; 2] };
             assert_eq!(is_v6.collect::<Vec<_>>(), expected, "{forwarded:?}");
         }
+    }
+
+    #[test]
+    fn a_listener_that_gets_another_service_or_method_is_told_of_but_where_nat_stays() {
+        let of =
+            |name: &str, method| ForwardedService { service: name.to_owned(), method, v6: false };
+        let address = "10.0.0.100:80".parse().unwrap();
+        let frontends = vec![Frontend { address, protocol: Protocol::Tcp }];
+        let told = |before: &ForwardedService, after: &ForwardedService| {
+            let wanted = Wanted {
+                frontends: frontends.clone(),
+                targets: Vec::new(),
+                times: Times::default(),
+                affinity: Affinity::default(),
+            };
+            let wanted = BTreeMap::from([(after.clone(), wanted)]);
+            moved([(before, &*frontends)].into_iter(), &wanted).len()
+        };
+        let [blue, green] = ["blue", "green"].map(|name| of(name, Method::Mac));
+        let [nat, other] = ["blue", "green"].map(|name| of(name, Method::Nat));
+        assert_eq!((told(&blue, &blue), told(&nat, &other)), (0, 0));
+        assert_eq!((told(&blue, &green), told(&blue, &nat), told(&nat, &blue)), (1, 1, 1));
     }
 }

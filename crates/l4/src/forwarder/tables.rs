@@ -17,7 +17,7 @@ use loadline_core::{
 use super::{
     StartError,
     episode::Episode,
-    forwarded_services::{ForwardedService, Wanted, forwarded_services},
+    forwarded_services::{ForwardedService, Wanted, forwarded_services, moved},
     load::Load,
     numbers::Numbers,
     placed::{Placed, wanted_servers},
@@ -143,6 +143,7 @@ impl Tables {
         let (now, wanted) = (Datapath::now(), self.wanted.clone());
         self.place(now, &wanted);
         self.write_servers(now);
+        self.tell_moved(&wanted);
         for (forwarded, wanted) in &wanted {
             if let Err(error) = self.serve(now, forwarded, wanted) {
                 tracing::error!(service = %forwarded.service, method = %forwarded.method,
@@ -164,6 +165,19 @@ impl Tables {
             if let Err(error) = self.datapath.remove_service(served.number) {
                 tracing::error!(service = %forwarded.service, "cannot be removed: {error}");
             }
+        }
+    }
+
+    /// Warns of connections that do not outlive the change of their listener.
+    fn tell_moved(&self, wanted: &BTreeMap<ForwardedService, Wanted>) {
+        let before = self.services.iter().map(|(known, served)| (known, &*served.frontends));
+        for (Frontend { address, .. }, ForwardedService { service, method, .. }) in
+            moved(before, wanted)
+        {
+            tracing::warn!(
+                %address, %service, %method,
+                "another service or method: connections that this listener had break"
+            );
         }
     }
 
