@@ -5,6 +5,7 @@ use aya::{
     programs::{ProgramError, TcAttachType, Xdp, XdpMode},
 };
 use loadline_core::time::{Duration, Instant};
+use loadline_linux::netlink::Netlink;
 use nix::net::if_::{if_indextoname, if_nametoindex};
 
 use crate::{error::AttachError, object::Object, traffic_control};
@@ -12,7 +13,7 @@ use crate::{error::AttachError, object::Object, traffic_control};
 /// How to attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attach {
-    /// The first of the others that works.
+    /// The first of the others that works; to forward on a veth not native.
     #[default]
     Auto,
     /// In the driver, before the kernel has made anything of the packet.
@@ -157,7 +158,12 @@ pub(crate) fn attach(
         return Err(AttachError::Unknown(interface.replace('\0', "?")));
     }
     let ways = match how {
-        Attach::Auto => &[Attached::Native, Attached::Generic, Attached::Tcx][..],
+        // On a veth, XDP_TX of a program in the driver loses packets unless the other end has a
+        // program too, and packets have no checksums yet, which traffic control alone leaves be.
+        Attach::Auto if object.traffic_control.is_some() && is_veth(interface) => {
+            &[Attached::Tcx, Attached::Generic][..]
+        }
+        Attach::Auto => &[Attached::Native, Attached::Generic, Attached::Tcx],
         Attach::Native => &[Attached::Native],
         Attach::Generic => &[Attached::Generic],
         Attach::Tcx => &[Attached::Tcx],
@@ -172,6 +178,12 @@ pub(crate) fn attach(
         }
     }
     Err(refusal)
+}
+
+/// Whether an interface is one end of a virtual pair.
+fn is_veth(interface: &str) -> bool {
+    let kind = Netlink::open().and_then(|mut netlink| netlink.link_kind(interface));
+    kind.is_ok_and(|kind| kind.as_deref() == Some("veth"))
 }
 
 fn attach_by(

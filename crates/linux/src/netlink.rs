@@ -3,10 +3,15 @@
 use std::{convert::Infallible, fmt, io, net::IpAddr};
 
 use netlink_packet_core::{
-    Emitable, NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable, NetlinkHeader, NetlinkMessage,
-    NetlinkPayload, NetlinkSerializable, Parseable,
+    DecodeError, Emitable, NLA_HEADER_SIZE, NLM_F_ACK, NLM_F_REQUEST, NetlinkDeserializable,
+    NetlinkHeader, NetlinkMessage, NetlinkPayload, NetlinkSerializable, NlasIterator, Parseable,
+    parse_string,
 };
-use netlink_packet_route::{AddressFamily, route::RouteAddress};
+use netlink_packet_route::{
+    AddressFamily,
+    link::{LinkAttribute, LinkMessage},
+    route::RouteAddress,
+};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 /// A conversation about one network namespace.
@@ -75,6 +80,17 @@ impl Netlink {
         answer.map(|answer| A::parse(&answer.bytes).map_err(io::Error::other)).transpose()
     }
 
+    /// The kind of a virtual interface, as `ip link add type` has it; none of any other interface.
+    ///
+    /// # Errors
+    /// The kernel's, where there is none of this name.
+    pub fn link_kind(&mut self, interface: &str) -> io::Result<Option<String>> {
+        let mut message = LinkMessage::default();
+        message.attributes.push(LinkAttribute::IfName(interface.to_owned()));
+        let answer: Option<LinkKind> = self.ask(Request::GetLink, &message)?;
+        Ok(answer.and_then(|LinkKind(kind)| kind))
+    }
+
     fn send(
         &mut self,
         what: Request,
@@ -106,6 +122,25 @@ impl Netlink {
             };
         }
     }
+}
+
+/// The kind among what the kernel tells of an interface.
+struct LinkKind(Option<String>);
+
+impl Parseable<[u8]> for LinkKind {
+    fn parse(message: &[u8]) -> Result<Self, DecodeError> {
+        let attributes = message.get(LINK_HEADER..).unwrap_or_default();
+        let kind =
+            attribute(attributes, IFLA_LINKINFO).and_then(|it| attribute(it, IFLA_INFO_KIND));
+        kind.map(parse_string).transpose().map(Self)
+    }
+}
+
+/// The value of the first attribute with this number.
+fn attribute(attributes: &[u8], number: u16) -> Option<&[u8]> {
+    let found = NlasIterator::new(attributes).flatten().find(|it| it.kind() == number)?;
+    let length = usize::from(found.length());
+    found.into_inner().get(NLA_HEADER_SIZE..length)
 }
 
 impl NetlinkSerializable for Message {
@@ -154,5 +189,31 @@ pub fn route_address(address: IpAddr) -> RouteAddress {
     match address {
         IpAddr::V4(v4) => RouteAddress::Inet(v4),
         IpAddr::V6(v6) => RouteAddress::Inet6(v6),
+    }
+}
+
+/// Length of `struct ifinfomsg`.
+const LINK_HEADER: usize = 16;
+
+/// What is told of virtual interfaces, and their kind in it.
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_veth_is_told_from_a_network_card() {
+        let mut message = vec![0_u8; LINK_HEADER];
+        let kind = |message: &[u8]| LinkKind::parse(message).unwrap().0;
+        // IFLA_IFNAME of eth0.
+        message.extend([9, 0, 3, 0]);
+        message.extend(*b"eth0\0\0\0\0");
+        assert_eq!(kind(&message), None);
+        message.extend([16, 0, 18, 0, 9, 0, 1, 0]);
+        message.extend(*b"veth\0\0\0\0");
+        assert_eq!(kind(&message).as_deref(), Some("veth"));
+        assert_eq!(kind(&[]), None);
     }
 }

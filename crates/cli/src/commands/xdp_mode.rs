@@ -6,7 +6,7 @@ use loadline_l4::Attach;
 /// The values of `--xdp-mode`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum XdpMode {
-    /// The first of the other modes that works
+    /// The first of the other modes that works; to forward on a veth interface not native
     Auto,
     /// In the network driver
     Native,

@@ -213,7 +213,11 @@ impl Keyword<Configuration> for XdpMode {
 
     fn words() -> Vec<(&'static str, Self, &'static str)> {
         vec![
-            ("auto", Self::Auto, "The first of native, generic and tcx that works."),
+            (
+                "auto",
+                Self::Auto,
+                "The first of native, generic and tcx that works; on a veth not native.",
+            ),
             ("native", Self::Native, "In the network driver, before the kernel's network stack."),
             ("generic", Self::Generic, "In the network stack: with any driver, slower."),
             (

@@ -141,7 +141,7 @@ impl Datapath {
 /// How a program is attached to an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// The first of the others that works.
+    /// The first of the others that works; on a veth interface not native.
     #[default]
     Auto,
     /// In the driver.

@@ -53,6 +53,17 @@ fn connections_reach_all_servers_by_each_method_and_answers_take_the_link_of_the
 }
 
 #[test]
+fn by_default_connections_on_a_veth_reach_their_servers_although_native_xdp_would_lose_them() {
+    let Some(network) = Network::new() else { return };
+    let datapath = network.balancer.enter(|| {
+        let mut datapath = forwarding(OWN, 0, |_| 1);
+        assert_eq!(datapath.attach("eth0", Attach::Auto).unwrap(), Attached::Tcx);
+        datapath
+    });
+    network.meet_all(&datapath);
+}
+
+#[test]
 fn where_traffic_control_takes_no_links_it_is_given_filters_which_replace_those_left_behind() {
     let Some(network) = Network::new() else { return };
     // As many as the kernel takes; it refuses the next as kernels before 6.6 refuse the first.
