@@ -182,8 +182,8 @@ pub(crate) fn attach(
 
 /// Whether an interface is one end of a virtual pair.
 fn is_veth(interface: &str) -> bool {
-    let kind = Netlink::open().and_then(|mut netlink| netlink.link_kind(interface));
-    kind.is_ok_and(|kind| kind.as_deref() == Some("veth"))
+    let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));
+    link.is_ok_and(|link| link.kind.as_deref() == Some("veth"))
 }
 
 fn attach_by(

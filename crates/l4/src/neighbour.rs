@@ -6,16 +6,28 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket},
 };
 
-use loadline_linux::netlink::{Netlink, Request, bits, family, route_address};
+use loadline_linux::netlink::{Link, Netlink, Request, bits, family, route_address};
 use netlink_packet_route::{
     neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteType, RouteVia},
 };
+use nix::net::if_::if_nametoindex;
 use rustix::io::Errno;
 
 /// A conversation with the kernel about the network namespace it was opened in.
 #[derive(Debug)]
 pub(crate) struct Neighbours(Netlink);
+
+/// What the kernel knows of the next hop towards a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Neighbour {
+    /// Its link address.
+    Known([u8; 6]),
+    /// Nothing yet, or there is no route.
+    Unknown,
+    /// It is at the interface of this index, to which our packets do not go.
+    Elsewhere(u32),
+}
 
 /// The next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +45,19 @@ impl Neighbours {
         Netlink::open().map(Self)
     }
 
-    /// The link address of the next hop towards a host. None where the kernel does not know it: it
-    /// is made to ask then, for the next time.
+    /// The link address of the next hop towards a host, for packets that leave by `interface`. The
+    /// kernel is made to ask for one that it does not know or has not heard of for some time, for
+    /// the next time.
     ///
     /// # Errors
     /// The kernel's.
-    pub(crate) fn find(&mut self, host: IpAddr) -> io::Result<Option<[u8; 6]>> {
-        let Some(hop) = self.hop(host)? else { return Ok(None) };
-        let found = self.link(hop)?;
-        if found.is_none() {
+    pub(crate) fn find(&mut self, host: IpAddr, interface: &str) -> io::Result<Neighbour> {
+        let Some(hop) = self.hop(host)? else { return Ok(Neighbour::Unknown) };
+        if !self.is_at(hop, interface) {
+            return Ok(Neighbour::Elsewhere(hop.interface));
+        }
+        let (found, is_fresh) = self.link(hop)?;
+        if !is_fresh {
             // Nobody needs to take it, and it may fail where nobody answers.
             let _ = from_here().and_then(|(v4, v6)| match hop.address {
                 IpAddr::V4(address) => v4.send_to(&[], (address, DISCARD)),
@@ -51,7 +67,15 @@ impl Neighbours {
                 }
             });
         }
-        Ok(found)
+        Ok(found.map_or(Neighbour::Unknown, Neighbour::Known))
+    }
+
+    /// Whether packets that leave by an interface come to this hop: it is that one, or the bridge
+    /// whose port that one is. Of an interface that is not there nothing is known.
+    fn is_at(&mut self, hop: Hop, interface: &str) -> bool {
+        let Ok(own) = if_nametoindex(interface) else { return true };
+        let is_port = |link: Link| link.controller == Some(hop.interface);
+        own == hop.interface || self.0.link(interface).is_ok_and(is_port)
     }
 
     /// The next hop; none without a route, or if the host is this machine.
@@ -64,7 +88,8 @@ impl Neighbours {
         Ok(route.and_then(|route| next_hop(host, &route)))
     }
 
-    fn link(&mut self, hop: Hop) -> io::Result<Option<[u8; 6]>> {
+    /// The link address, and whether the kernel still counts on it.
+    fn link(&mut self, hop: Hop) -> io::Result<(Option<[u8; 6]>, bool)> {
         let mut message = NeighbourMessage::default();
         message.header.family = family(hop.address);
         message.header.ifindex = hop.interface;
@@ -73,14 +98,7 @@ impl Neighbours {
             IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
         }));
         let found: Option<NeighbourMessage> = known(self.0.ask(Request::GetNeighbour, &message))?;
-        let Some(found) = found else { return Ok(None) };
-        if matches!(found.header.state, NeighbourState::Incomplete | NeighbourState::Failed) {
-            return Ok(None);
-        }
-        Ok(found.attributes.iter().find_map(|attribute| match attribute {
-            NeighbourAttribute::LinkLayerAddress(bytes) => bytes.as_slice().try_into().ok(),
-            _ => None,
-        }))
+        Ok(found.map_or((None, false), |found| link_address(&found)))
     }
 }
 
@@ -90,6 +108,17 @@ fn known<T>(answered: io::Result<Option<T>>) -> io::Result<Option<T>> {
         Err(error) if is_absence(&error) => Ok(None),
         answered => answered,
     }
+}
+
+fn link_address(known: &NeighbourMessage) -> (Option<[u8; 6]>, bool) {
+    if matches!(known.header.state, NeighbourState::Incomplete | NeighbourState::Failed) {
+        return (None, false);
+    }
+    let address = known.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(bytes) => bytes.as_slice().try_into().ok(),
+        _ => None,
+    });
+    (address, address.is_some() && known.header.state != NeighbourState::Stale)
 }
 
 fn next_hop(host: IpAddr, route: &RouteMessage) -> Option<Hop> {
@@ -146,5 +175,20 @@ mod tests {
             vec![RouteAttribute::Oif(7), RouteAttribute::Via(RouteVia::Inet6(router))];
         let expected = Hop { interface: 7, address: router.into() };
         assert_eq!(next_hop(host, &route), Some(expected));
+    }
+
+    #[test]
+    fn the_kernel_is_asked_again_for_an_address_that_it_has_not_heard_of_for_some_time() {
+        let known = |state| {
+            let mut message = NeighbourMessage::default();
+            message.header.state = state;
+            message.attributes.push(NeighbourAttribute::LinkLayerAddress(vec![2; 6]));
+            link_address(&message)
+        };
+        let address = Some([2; 6]);
+        assert_eq!(known(NeighbourState::Reachable), (address, true));
+        assert_eq!(known(NeighbourState::Permanent), (address, true));
+        assert_eq!(known(NeighbourState::Stale), (address, false));
+        assert_eq!(known(NeighbourState::Failed), (None, false));
     }
 }

@@ -80,15 +80,14 @@ impl Netlink {
         answer.map(|answer| A::parse(&answer.bytes).map_err(io::Error::other)).transpose()
     }
 
-    /// The kind of a virtual interface, as `ip link add type` has it; none of any other interface.
+    /// The interface of this name.
     ///
     /// # Errors
-    /// The kernel's, where there is none of this name.
-    pub fn link_kind(&mut self, interface: &str) -> io::Result<Option<String>> {
+    /// The kernel's, where there is none.
+    pub fn link(&mut self, interface: &str) -> io::Result<Link> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(interface.to_owned()));
-        let answer: Option<LinkKind> = self.ask(Request::GetLink, &message)?;
-        Ok(answer.and_then(|LinkKind(kind)| kind))
+        self.ask(Request::GetLink, &message)?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn send(
@@ -124,15 +123,23 @@ impl Netlink {
     }
 }
 
-/// The kind among what the kernel tells of an interface.
-struct LinkKind(Option<String>);
+/// An interface as the kernel tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// The kind of a virtual one, as `ip link add type` has it.
+    pub kind: Option<String>,
+    /// Index of the bridge or bond whose port it is.
+    pub controller: Option<u32>,
+}
 
-impl Parseable<[u8]> for LinkKind {
+impl Parseable<[u8]> for Link {
     fn parse(message: &[u8]) -> Result<Self, DecodeError> {
         let attributes = message.get(LINK_HEADER..).unwrap_or_default();
+        let controller = attribute(attributes, IFLA_MASTER).and_then(|it| it.try_into().ok());
         let kind =
             attribute(attributes, IFLA_LINKINFO).and_then(|it| attribute(it, IFLA_INFO_KIND));
-        kind.map(parse_string).transpose().map(Self)
+        let kind = kind.map(parse_string).transpose()?;
+        Ok(Self { kind, controller: controller.map(u32::from_ne_bytes) })
     }
 }
 
@@ -195,6 +202,9 @@ pub fn route_address(address: IpAddr) -> RouteAddress {
 /// Length of `struct ifinfomsg`.
 const LINK_HEADER: usize = 16;
 
+/// What an interface is a port of.
+const IFLA_MASTER: u16 = 10;
+
 /// What is told of virtual interfaces, and their kind in it.
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
@@ -204,16 +214,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_veth_is_told_from_a_network_card() {
+    fn a_veth_is_told_from_a_network_card_and_a_port_from_one_that_is_none() {
         let mut message = vec![0_u8; LINK_HEADER];
-        let kind = |message: &[u8]| LinkKind::parse(message).unwrap().0;
+        let link = |message: &[u8]| Link::parse(message).unwrap();
         // IFLA_IFNAME of eth0.
         message.extend([9, 0, 3, 0]);
         message.extend(*b"eth0\0\0\0\0");
-        assert_eq!(kind(&message), None);
+        assert_eq!(link(&message), Link::default());
+        message.extend([8, 0, 10, 0, 7, 0, 0, 0]);
         message.extend([16, 0, 18, 0, 9, 0, 1, 0]);
         message.extend(*b"veth\0\0\0\0");
-        assert_eq!(kind(&message).as_deref(), Some("veth"));
-        assert_eq!(kind(&[]), None);
+        let kind = Some("veth".to_owned());
+        assert_eq!(link(&message), Link { kind, controller: Some(7) });
+        assert_eq!(link(&[]), Link::default());
     }
 }

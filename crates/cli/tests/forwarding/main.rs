@@ -272,6 +272,56 @@ fn servers_come_and_go_by_reload_and_no_connection_breaks() {
     assert!(log.contains("has left: no connection is on it any more"), "{log}");
 }
 
+/// A file with a service by NAT.
+fn file_of_nat(servers: &str) -> String {
+    format!(
+        "[l4]\ninterface = \"eth0\"\nxdp_mode = \"generic\"\nreturn_addresses = [\"10.0.0.9\"]\n\
+         {}[[service.web.group]]\nservers = [{servers}]\n",
+        listener(SocketAddr::new(at(0, NAT, false), 80), "tcp", "nat", "web"),
+    )
+}
+
+#[test]
+fn a_server_behind_another_interface_is_told_of_and_loses_no_packets() {
+    let Some(network) = Network::new(1) else { return };
+    for command in [
+        "ip link add eth1 type veth peer name far",
+        "ip address add 10.9.0.8/24 dev eth1",
+        "ip link set eth1 up",
+        "ip link set far up",
+        "ip neighbour add 10.9.0.1 lladdr 02:00:00:00:09:01 dev eth1",
+    ] {
+        network.balancer.run(command);
+    }
+    let edge = Edge::start(&network, &file_of_nat("\"10.9.0.1:80\", \"10.0.1.1:80\""));
+    edge.until(|state| {
+        let servers = state["forwarding"]["servers"].as_array().unwrap();
+        servers.iter().any(|server| server["address"] == "10.0.1.1:80" && !server["link"].is_null())
+    });
+    let begun = Instant::now();
+    // It is told at the second look, a second after the first.
+    while begun.elapsed() < Duration::from_secs(3) {
+        assert_eq!(network.curl(&format!("http://{}/", at(0, NAT, false))), "1\n");
+    }
+    let log = edge.end();
+    assert!(log.contains("it is reached by eth1, and packets leave by eth0"), "{log}");
+}
+
+#[test]
+fn a_server_whose_link_address_is_another_is_followed_though_nothing_else_asks_for_it() {
+    let Some(network) = Network::new(1) else { return };
+    // What the kernel takes a minute for it does in seconds here.
+    for setting in ["base_reachable_time_ms=1000", "delay_first_probe_time=1"] {
+        network.balancer.run(&format!("sysctl -q net.ipv4.neigh.eth0.{setting}"));
+    }
+    let edge = Edge::start(&network, &file_of_nat("\"10.0.1.1:80\""));
+    let has_link = |state: &Value, link: &str| state["forwarding"]["servers"][0]["link"] == link;
+    edge.until(|state| has_link(state, "02:00:00:00:00:01"));
+    network.servers[0].run("ip link set eth0 address 02:00:00:00:0a:01");
+    edge.until(|state| has_link(state, "02:00:00:00:0a:01"));
+    edge.end();
+}
+
 /// A file with one server by NAT, at this port, and room for one.
 fn file_of_one(port: u16) -> String {
     format!(

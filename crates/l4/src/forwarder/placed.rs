@@ -10,7 +10,7 @@ use super::{
     service_numbers::ServiceNumbers,
     targets::Target,
 };
-use crate::{Server, ServerName};
+use crate::{Server, ServerName, neighbour::Neighbour};
 
 /// A server in the tables.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub(super) struct Placed {
     pub(super) leaving: Option<Instant>,
     /// How long its connections may stay then.
     drain: Option<Duration>,
+    /// Index of the interface that it is reached by, where packets do not leave by that one.
+    pub(super) elsewhere: Option<u32>,
     /// How often its link address has been missed in a row.
     pub(super) missed: u32,
     /// What the program was told last.
@@ -54,6 +56,15 @@ impl Placed {
         self.is_wanted = true;
         self.drain = target.drain;
         self.leaving = target.is_drained.then(|| self.leaving.unwrap_or(now));
+    }
+
+    /// Takes in what the kernel knows of its next hop.
+    pub(super) fn meet(&mut self, found: Neighbour) {
+        (self.link, self.elsewhere) = match found {
+            Neighbour::Known(link) => (Some(link), None),
+            Neighbour::Unknown => (self.link, None),
+            Neighbour::Elsewhere(interface) => (None, Some(interface)),
+        };
     }
 
     /// Notes that no service has the server any more.
@@ -193,6 +204,19 @@ mod tests {
         assert!(placed.server(at(41), NAME).is_up);
         placed.leave(at(50));
         assert!(!placed.is_wanted && placed.server(at(99), NAME).is_up, "without a limit for ever");
+    }
+
+    #[test]
+    fn a_server_that_is_reached_by_another_interface_is_given_no_packets() {
+        let mut placed = Placed::default();
+        placed.follow(at(1), &Target { link: None, ..target() });
+        placed.meet(Neighbour::Known([2; 6]));
+        assert!(placed.server(at(1), NAME).is_up);
+        placed.meet(Neighbour::Unknown);
+        assert!(placed.server(at(2), NAME).is_up, "it is where it was until it is found elsewhere");
+        placed.meet(Neighbour::Elsewhere(7));
+        assert!(!placed.server(at(3), NAME).is_up);
+        assert_eq!(placed.elsewhere, Some(7));
     }
 
     #[test]

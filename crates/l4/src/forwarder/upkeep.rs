@@ -6,6 +6,7 @@ use loadline_core::{
     decide::plan::Plan,
     time::{self, Duration},
 };
+use nix::net::if_::if_indextoname;
 
 use super::{
     episode::EpisodeReport,
@@ -13,7 +14,8 @@ use super::{
 };
 
 use crate::{
-    AttachmentChange, Datapath, TableError, Unsettled, Verdict, ring::SERVER_MAX, standby::Standby,
+    AttachmentChange, Datapath, TableError, Unsettled, Verdict, neighbour::Neighbour,
+    ring::SERVER_MAX, standby::Standby,
 };
 
 /// When each task is due again.
@@ -114,14 +116,14 @@ impl Tables {
             if placed.is_fixed || !placed.is_wanted || placed.link.is_some() && !all {
                 continue;
             }
-            let found = self.neighbours.find(name.address).unwrap_or_else(|error| {
+            let interface = self.attachment.interface();
+            let found = self.neighbours.find(name.address, interface).unwrap_or_else(|error| {
                 tracing::warn!(server = %name.address, %error, "cannot read the neighbour table");
-                None
+                Neighbour::Unknown
             });
-            if found.is_some() && found != placed.link {
-                placed.link = found;
-                links.changed = true;
-            }
+            let before = placed.link;
+            placed.meet(found);
+            links.changed |= placed.link != before;
             links.whole &= placed.link.is_some();
         }
         links
@@ -138,9 +140,17 @@ impl Tables {
             if placed.missed != 2 {
                 continue;
             }
-            if let Some(name) = self.numbers.name(*number) {
-                tracing::warn!(server = %name.address, "gets no packets: its link address is \
-                    unknown");
+            let Some(name) = self.numbers.name(*number) else { continue };
+            let server = name.address;
+            let elsewhere = placed.elsewhere.and_then(|index| if_indextoname(index).ok());
+            match elsewhere {
+                None => tracing::warn!(%server, "gets no packets: its link address is unknown"),
+                Some(other) => tracing::warn!(
+                    %server,
+                    "gets no packets: it is reached by {}, and packets leave by {}; change the \
+                     route to it, or set its `mac`",
+                    other.to_string_lossy(), self.attachment.interface()
+                ),
             }
         }
     }
