@@ -388,6 +388,18 @@ fn ports_that_are_all_taken_refuse_exactly_the_rest_until_the_fin_timeout() {
 const FIRST_PORTS: std::ops::Range<u16> = 31_000..31_040;
 
 #[test]
+fn a_full_table_of_nat_connections_is_told_once() {
+    let Some(network) = Network::new(1) else { return };
+    let edge = Edge::start(&network, &file(&[1], "max_nat_connections = 4", ""));
+    let service = SocketAddr::new(at(0, NAT, false), 80);
+    let _held = answered(&network.client, 31_000..31_008, service, 4);
+    edge.until(|_| edge.packets("drop-nat-full") >= 4);
+    thread::sleep(Duration::from_secs(1));
+    let log = edge.end();
+    assert_eq!(log.matches("the table of NAT connections is full").count(), 1, "{log}");
+}
+
+#[test]
 fn whoever_may_not_is_told_which_right_is_missing() {
     let directory = tempfile::tempdir().unwrap();
     set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();

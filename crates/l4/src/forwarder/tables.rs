@@ -49,7 +49,10 @@ pub(super) struct Tables {
     generation: u64,
     /// Servers without a number that were already reported.
     unplaced: BTreeSet<ServerName>,
+    /// No NAT port was free.
     pub(super) exhaustion: Episode,
+    /// There was no room for a NAT connection.
+    pub(super) overflow: Episode,
     /// Connections that were counted of servers that have left since.
     pub(super) opened_before: u64,
     pub(super) due: super::upkeep::Due,
@@ -106,6 +109,7 @@ impl Tables {
             generation: 0,
             unplaced: BTreeSet::new(),
             exhaustion: Episode::default(),
+            overflow: Episode::default(),
             opened_before: 0,
             due: super::upkeep::Due::default(),
             loads: BTreeMap::new(),

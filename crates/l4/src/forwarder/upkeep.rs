@@ -233,9 +233,11 @@ impl Tables {
 
     fn watch_exhaustion(&mut self, now: time::Instant) -> Result<(), TableError> {
         let verdicts = self.datapath.verdicts()?;
-        let refused = verdicts.iter().find(|(verdict, _)| *verdict == Verdict::DropNatPorts);
-        let refused = refused.map_or(0, |(_, count)| count.packets);
-        match self.exhaustion.look(now, refused) {
+        let refused = |reason| {
+            let refused = verdicts.iter().find(|(verdict, _)| *verdict == reason);
+            refused.map_or(0, |(_, count)| count.packets)
+        };
+        match self.exhaustion.look(now, refused(Verdict::DropNatPorts)) {
             None => {}
             Some(EpisodeReport::Began) => tracing::warn!(
                 "NAT ports are exhausted: new connections are refused; add l4.return_addresses or \
@@ -243,6 +245,16 @@ impl Tables {
             ),
             Some(EpisodeReport::Over(packets)) => {
                 tracing::info!(packets, "NAT ports are no longer exhausted");
+            }
+        }
+        match self.overflow.look(now, refused(Verdict::DropNatFull)) {
+            None => {}
+            Some(EpisodeReport::Began) => tracing::warn!(
+                "the table of NAT connections is full: new connections are refused; raise \
+                 l4.max_nat_connections or shorten fin_timeout"
+            ),
+            Some(EpisodeReport::Over(packets)) => {
+                tracing::info!(packets, "the table of NAT connections is no longer full");
             }
         }
         Ok(())
