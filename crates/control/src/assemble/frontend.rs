@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
 use loadline_core::fleet::{
@@ -10,7 +10,7 @@ use loadline_core::fleet::{
     forwarding::{Datapath, Frontend, Method, Protocol},
     socket_path,
 };
-use loadline_spanned::{At, Problems, Span};
+use loadline_spanned::{At, Key, Problems, Span};
 
 use super::unused;
 use crate::file::{self, Spoken};
@@ -18,7 +18,8 @@ use crate::file::{self, Spoken};
 /// What a frontend is read in.
 pub(super) struct Context<'a> {
     pub(super) services: &'a [Service],
-    /// What forwards; none where the file says nothing of it.
+    pub(super) l4: &'a Key<file::L4>,
+    /// What forwards; none where the file says nothing of it, or nothing that can be used.
     pub(super) datapath: Option<&'a Datapath>,
 }
 
@@ -36,8 +37,9 @@ pub(super) fn frontend(
     if entry.value.bind.given() {
         check_address(&bind.span, &frontend, problems);
     }
-    check_datapath(entry, &frontend, context.datapath, problems);
+    check_datapath(entry, &frontend, context, problems);
     if let Some(service) = context.services.get(service) {
+        check_addresses(&bind.span, &frontend, (service, context.datapath), problems);
         check_servers(&bind.span, &frontend, service, problems);
         check_service(entry, &frontend, service, problems);
         check_quic_server_ids(&bind.span, &frontend, service, problems);
@@ -123,31 +125,82 @@ fn check_address(bind: &Span, frontend: &Frontend, problems: &mut Problems) {
     if address.ip().is_unspecified() || address.port() == 0 {
         let message = format!("`{address}` leaves open where packets go to");
         let help = "write the service address and its port: bind = \"10.0.0.100:80\"".to_owned();
-        problems.error(bind, message, "not one address", help);
+        return problems.error(bind, message, "not one address", help);
+    }
+    let is_broadcast = address.ip() == IpAddr::V4(Ipv4Addr::BROADCAST);
+    if address.ip().is_loopback() || address.ip().is_multicast() || is_broadcast {
+        let message = format!("no packets come in to `{}` that could be forwarded", address.ip());
+        let help = "write an address of this balancer alone that clients reach: \
+                    bind = \"10.0.0.100:80\"";
+        problems.error(bind, message, "not the address of a service", help.to_owned());
+    }
+}
+
+/// Refuses addresses that cannot be of the balancer and of somebody else, or be used for two things
+/// there.
+fn check_addresses(
+    bind: &Span,
+    frontend: &Frontend,
+    (service, datapath): (&Service, Option<&Datapath>),
+    problems: &mut Problems,
+) {
+    let (ip, name) = (frontend.address.ip(), &service.name);
+    let servers = || service.groups.iter().flat_map(|it| &it.servers);
+    let is_server = |ip: IpAddr| servers().any(|it| it.address.ip() == ip);
+    if is_server(ip) {
+        let message = format!("`{ip}` is the address of a server of `{name}` as well");
+        let help = "packets would come back here: give the service an address of its own";
+        problems.error(bind, message, "the balancer's", help.to_owned());
+    }
+    let returns = datapath.map_or(&[][..], |it| it.return_addresses.as_slice());
+    if returns.contains(&ip) {
+        let message = format!("`{ip}` is in `return_addresses` as well");
+        let help = "give the service another address: to that one, responses of servers come";
+        problems.error(bind, message, "a return address", help.to_owned());
+    }
+    let mut of_servers = returns.iter().filter(|_| frontend.method == Method::Nat);
+    if let Some(taken) = of_servers.find(|it| is_server(**it)) {
+        let message = format!("`{taken}` in `return_addresses` is a server of `{name}`");
+        let help = "name an address in `return_addresses` that nothing else uses".to_owned();
+        problems.error(bind, message, "this service", help);
+    }
+    let tunnels = datapath.map_or(&[][..], |it| it.tunnel_addresses.as_slice());
+    if frontend.method == Method::Ipip && tunnels.contains(&ip) {
+        let message = format!("`{ip}` is in `tunnel_addresses` as well");
+        let help = "servers have the service address themselves, and drop what comes from there: \
+                    name another address of the balancer";
+        problems.error(bind, message, "the source of tunnels", help.to_owned());
     }
 }
 
 fn check_datapath(
     entry: &At<file::Listener>,
     frontend: &Frontend,
-    datapath: Option<&Datapath>,
+    context: &Context<'_>,
     problems: &mut Problems,
 ) {
     let Some(forward) = entry.value.forward.at() else { return };
-    let Some(datapath) = datapath else {
+    let Some(l4) = context.l4.at() else {
         let message = format!("forward = \"{}\" without `[l4]`", frontend.method);
         let help = "say on which interface: l4 = { interface = \"eth0\" }".to_owned();
         problems.absent(&forward.span, &forward.span, message, help);
         return;
     };
+    // Where the table, or the addresses in it, cannot be used, that has been told.
+    let Some(datapath) = context.datapath else { return };
+    let given = l4.value.return_addresses.place_or(&l4.span);
+    let is_told = problems.is_damaged(&l4.span) || problems.is_damaged(&given);
     let v6 = frontend.address.is_ipv6();
     let has_return = datapath.return_addresses.iter().any(|it| it.is_ipv6() == v6);
-    if frontend.method == Method::Nat && !has_return {
+    if frontend.method == Method::Nat && !has_return && !is_told {
         let family = family(v6);
         let message = format!("forward = \"nat\" without a return address of {family}");
-        let help = "add one: [l4] return_addresses = [\"10.0.0.9\"]; servers see connections come \
-                    from there";
-        problems.error(&forward.span, message, "nowhere to answer to", help.to_owned());
+        let example = if v6 { "fd00::9" } else { "10.0.0.9" };
+        let help = format!(
+            "add one: [l4] return_addresses = [\"{example}\"]; servers see connections come from \
+             there"
+        );
+        problems.error(&forward.span, message, "nowhere to answer to", help);
     }
 }
 

@@ -79,9 +79,7 @@ pub(super) fn listeners(
         problems.absent(&file.span, &place, message, help);
     }
     let known = Services::new(file, services, problems);
-    // Where the table is there and cannot be used, that has been told.
-    let assumed = file.value.l4.given().then(|| Datapath::on(String::new()));
-    let context = frontend::Context { services, datapath: datapath.or(assumed.as_ref()) };
+    let context = frontend::Context { services, l4: &file.value.l4, datapath };
     let (mut listeners, mut frontends) = (Vec::new(), Vec::new());
     let (mut above, mut issuers, mut linted) = (Above::default(), Vec::new(), BTreeSet::new());
     for entry in given.into_iter().flat_map(|list| &list.value) {

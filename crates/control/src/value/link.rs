@@ -1,6 +1,6 @@
 //! Values of packet forwarding: interfaces, link addresses, addresses without a port.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use loadline_spanned::{Complaint, Textual};
 
@@ -66,9 +66,13 @@ impl Textual for HostIp {
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let address: Option<IpAddr> = text.parse().ok();
-        let address = address.filter(|it| !it.is_unspecified() && !it.is_multicast());
-        address.map(Self).ok_or_else(|| {
-            let help = "write an address without a port: \"10.0.0.9\" or \"2001:db8::9\"";
+        let is_host = |it: &IpAddr| {
+            let is_nobody = it.is_unspecified() || it.is_loopback() || it.is_multicast();
+            !is_nobody && *it != IpAddr::V4(Ipv4Addr::BROADCAST)
+        };
+        address.filter(is_host).map(Self).ok_or_else(|| {
+            let help = "write one that other hosts reach, without a port: \"10.0.0.9\" or \
+                        \"2001:db8::9\"";
             Complaint::new(format!("`{text}` is not the address of a host"), help)
         })
     }
@@ -97,6 +101,8 @@ mod tests {
         assert!(Interface::read("enp3s0.100").is_ok() && Interface::read("a b").is_err());
         assert!(Interface::read("").is_err() && Interface::read("sixteen-letters0").is_err());
         assert!(HostIp::read("fd00::9").is_ok() && HostIp::read("0.0.0.0").is_err());
-        assert!(HostIp::read("10.0.0.9:80").is_err() && HostIp::read("224.0.0.1").is_err());
+        for nobody in ["10.0.0.9:80", "224.0.0.1", "127.0.0.1", "::1", "255.255.255.255"] {
+            assert!(HostIp::read(nobody).is_err(), "{nobody}");
+        }
     }
 }

@@ -156,6 +156,21 @@ fn what_does_not_go_together_is_told_at_its_place() {
         ("[\"10.0.0.9\"]", "[\"10.0.0.9\"]\nfirst_port = 65000\nports = 600", 5, "at most 536"),
         ("\"10.0.0.100:80\"", "\":80\"", 6, "leaves open where packets go"),
         ("\"10.0.0.100:80\"", "\"10.0.0.100:0\"", 6, "leaves open where packets go"),
+        ("\"10.0.0.100:80\"", "\"127.0.0.1:80\"", 6, "no packets come in to `127.0.0.1`"),
+        ("\"10.0.0.100:80\"", "\"224.0.0.1:80\"", 6, "no packets come in to `224.0.0.1`"),
+        ("\"10.0.0.100:80\"", "\"255.255.255.255:80\"", 6, "no packets come in to"),
+        ("\"10.0.0.100:80\"", "\"10.0.0.9:80\"", 6, "is in `return_addresses` as well"),
+        ("\"10.0.0.100:80\"", "\"10.0.0.2:8080\"", 6, "is the address of a server of `web`"),
+        ("[\"10.0.0.9\"]", "[\"10.0.0.2\"]", 6, "`10.0.0.2` in `return_addresses` is a server"),
+        ("[\"10.0.0.9\"]", "[\"127.0.0.1\"]", 3, "not the address of a host"),
+        (
+            "return_addresses = [\"10.0.0.9\"]\n\n[[listener]]\nbind = \"10.0.0.100:80\"\n\
+             protocol = \"tcp\"\nforward = \"nat\"",
+            "tunnel_addresses = [\"10.0.0.100\"]\n[[listener]]\nbind = \"10.0.0.100:80\"\n\
+             protocol = \"tcp\"\nforward = \"ipip\"",
+            5,
+            "is in `tunnel_addresses` as well",
+        ),
         (
             "\"nat\"",
             "\"mac\"\nservice = \"web\"\n[[listener]]\nbind = \"10.0.0.100:80\"\n\
@@ -188,6 +203,30 @@ fn what_does_not_go_together_is_told_at_its_place() {
     }
     let without = told(&RIGHT.replace("[l4]\ninterface = \"eth0\"\nreturn_addresses", "# "));
     assert!(without[0].0 == 6 && without[0].1.contains("without `[l4]`"), "{without:?}");
+}
+
+#[test]
+fn one_slip_in_the_table_of_forwarding_is_one_error() {
+    for (right, slip, line) in [
+        ("\"eth0\"", "\"eth 0\"", 2),
+        ("interface = \"eth0\"\n", "", 1),
+        ("[\"10.0.0.9\"]", "[\"10.0.0.9:80\"]", 3),
+    ] {
+        let found = told(&RIGHT.replacen(right, slip, 1));
+        assert!(found.len() == 1 && found[0].0 == line, "{slip}: {found:?}");
+    }
+}
+
+#[test]
+fn a_missing_return_address_is_shown_in_the_family_of_its_listener() {
+    let v6 = RIGHT
+        .replace("\"10.0.0.100:80\"", "\"[fd00::100]:80\"")
+        .replace("\"10.0.0.1:80\", {", "\"[fd00::1]:80\", {");
+    let found = told(&v6);
+    let [(8, words)] = found.as_slice() else { panic!("{found:?}") };
+    assert!(words.contains("return_addresses = [\"fd00::9\"]"), "{words}");
+    let v4 = told(&RIGHT.replace("[\"10.0.0.9\"]", "[\"fd00::9\"]"));
+    assert!(v4[0].1.contains("return_addresses = [\"10.0.0.9\"]"), "{v4:?}");
 }
 
 #[test]
