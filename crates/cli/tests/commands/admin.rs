@@ -328,12 +328,16 @@ fn a_service_that_is_new_has_a_history_without_samples_and_one_that_is_not_there
 }
 
 #[test]
-fn flows_of_what_is_no_address_or_no_service_are_an_error_and_not_none() {
+fn flows_of_what_is_no_address_no_service_or_no_method_are_an_error_and_not_none() {
     let worker = Process::worker();
     let edge = Edge::before(&[&worker]);
-    let right = edge.get("/api/flows?client=%5Bfd77%3A%3A1%5D&server=10.0.0.21:80&service=web");
+    let right = "client=%5Bfd77%3A%3A1%5D&server=10.0.0.21:80&service=web&method=ipip";
+    let right = edge.get(&format!("/api/flows?{right}"));
     assert_eq!(right.status, 200, "{}", right.body);
-    for wrong in ["client=foo", "server=10.0.0.21:99999", "client=10.0.0.0/24", "service=nosuch"] {
+    for wrong in [
+        "client=foo", "server=10.0.0.21:99999", "client=10.0.0.0/24", "service=nosuch",
+        "method=xyz",
+    ] {
         let answer = edge.get(&format!("/api/flows?{wrong}"));
         assert_eq!(answer.status, 422, "{wrong}: {}", answer.body);
     }

@@ -6,6 +6,8 @@ use core::{
     net::{IpAddr, SocketAddr},
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::Standby;
 use crate::time::Duration;
 
@@ -153,7 +155,8 @@ pub enum XdpMode {
 }
 
 /// How packets reach a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Method {
     /// By the server's link address, the packet unchanged. The server is on the same network, has
     /// the service address on its loopback, and answers the client itself.

@@ -14,6 +14,8 @@ use core::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::fleet::forwarding::Method;
+
 /// State of packet forwarding, with counters since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -78,6 +80,8 @@ pub struct ForwardedServer {
     pub address: String,
     /// Service of the server; null for `nat`, where services share servers.
     pub service: Option<String>,
+    /// `mac`, `nat` or `ipip`; null if the service was removed.
+    pub method: Option<String>,
     /// Number of the server in the tables.
     pub number: u16,
     /// MAC address of the next hop; null until it is known.
@@ -169,7 +173,8 @@ pub struct FlowFilter {
     /// The name of a service.
     pub service: Option<String>,
     /// `mac`, `nat` or `ipip`.
-    pub method: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub method: Option<Method>,
     /// Maximum number of flows.
     pub limit: Option<usize>,
 }
@@ -181,13 +186,10 @@ impl FlowFilter {
         let place = |wanted: Option<FlowEnd>, place: &str| {
             wanted.is_none_or(|wanted| place.parse().is_ok_and(|place| wanted.fits(place)))
         };
-        let same = |wanted: &Option<String>, word: &str| {
-            wanted.as_deref().is_none_or(|wanted| wanted == word)
-        };
         place(self.client, &flow.client)
             && place(self.server, &flow.server)
-            && same(&self.service, &flow.service)
-            && same(&self.method, &flow.method)
+            && self.service.as_ref().is_none_or(|wanted| *wanted == flow.service)
+            && self.method.is_none_or(|wanted| wanted.name() == flow.method)
     }
 }
 
@@ -276,6 +278,8 @@ mod tests {
         assert!(!by("fd00::7", "10.0.0.2").wants(&flow));
         let service = FlowFilter { service: Some("api".to_owned()), ..FlowFilter::default() };
         assert!(!service.wants(&flow));
+        let wanted = |method| FlowFilter { method: Some(method), ..FlowFilter::default() };
+        assert!(wanted(Method::Mac).wants(&flow) && !wanted(Method::Nat).wants(&flow));
     }
 
     #[test]

@@ -64,11 +64,17 @@ impl Tables {
         let count = self.datapath.server_count(number)?;
         let of = |number: u32| {
             let known = self.services.iter().find(|(_, served)| served.number == number);
-            known.map(|(forwarded, _)| forwarded.service.clone())
+            known.map(|(forwarded, _)| forwarded)
+        };
+        let forwarded = name.service.and_then(of);
+        let method = match name.is_of_nat() {
+            true => Some(Method::Nat),
+            false => forwarded.map(|it| it.method),
         };
         Ok(ForwardedServer {
             address: place(name),
-            service: name.service.and_then(of),
+            service: forwarded.map(|it| it.service.clone()),
+            method: method.map(|it| it.to_string()),
             number,
             link: placed.link.map(link),
             condition: placed.condition().to_owned(),

@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use loadline_core::state::{Flow, FlowEnd, FlowFilter};
+use loadline_core::{
+    fleet::forwarding::Method,
+    state::{Flow, FlowEnd, FlowFilter},
+};
 use serde::Deserialize;
 
 use crate::commands::{administration::Administration, series};
@@ -55,7 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         client: args.client,
         server: args.server,
         service: args.service.clone(),
-        method: args.method.clone(),
+        method: Method::ALL.into_iter().find(|it| args.method.as_deref() == Some(it.name())),
         limit: Some(args.limit),
     };
     let path = path(&filter);
@@ -73,12 +76,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Where the API has them.
 fn path(filter: &FlowFilter) -> String {
     let limit = filter.limit.map(|limit| limit.to_string());
+    let method = filter.method.map(|method| method.to_string());
     let [client, server] = [filter.client, filter.server].map(|end| end.map(String::from));
     let pairs = [
         ("client", &client),
         ("server", &server),
         ("service", &filter.service),
-        ("method", &filter.method),
+        ("method", &method),
         ("limit", &limit),
     ];
     let pairs = pairs.into_iter().filter_map(|(key, value)| value.as_ref().map(|it| (key, it)));
@@ -147,10 +151,11 @@ mod tests {
     fn what_is_asked_for_survives_the_query() {
         let filter = FlowFilter {
             client: Some("[fd00::7]:80".parse().unwrap()),
+            method: Some(Method::Ipip),
             limit: Some(9),
             ..FlowFilter::default()
         };
-        assert_eq!(path(&filter), "/api/flows?client=%5Bfd00%3A%3A7%5D%3A80&limit=9");
+        assert_eq!(path(&filter), "/api/flows?client=%5Bfd00%3A%3A7%5D%3A80&method=ipip&limit=9");
     }
 
     #[test]

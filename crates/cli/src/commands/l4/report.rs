@@ -78,17 +78,18 @@ fn servers(of: &[ForwardedServer]) -> Vec<String> {
     let width = of.iter().map(|one| one.address.len()).max().unwrap_or(0).max(6);
     let wide = of.iter().map(|one| service(one).len()).max().unwrap_or(0).max(7);
     let head = format!(
-        "{:width$}  {:wide$}  {:17}  {:8}{:>15}{:>15}{:>15}",
-        "server", "service", "link", "", "packets", "connections", "free ports"
+        "{:width$}  {:wide$}  {:6}  {:17}  {:8}{:>15}{:>15}{:>15}",
+        "server", "service", "method", "link", "", "packets", "connections", "free ports"
     );
     let row = |one: &ForwardedServer| {
         let ports = one.free_ports.map_or_else(|| "-".to_owned(), grouped);
         let link = one.link.as_deref().unwrap_or("unknown");
+        let method = one.method.as_deref().unwrap_or("-");
         let [packets, opened] = [grouped(one.packets), grouped(one.opened)];
         let (address, service, condition) = (&one.address, service(one), &one.condition);
         format!(
-            "{address:width$}  {service:wide$}  {link:17}  {condition:8}{packets:>15}{opened:>15}\
-             {ports:>15}"
+            "{address:width$}  {service:wide$}  {method:6}  {link:17}  {condition:8}{packets:>15}\
+             {opened:>15}{ports:>15}"
         )
     };
     std::iter::once(head).chain(of.iter().map(row)).collect()
@@ -163,9 +164,11 @@ mod tests {
             ..Forwarding::default()
         };
         of.rates.connections_per_s = 1_234.4;
-        let service = Some("web".to_owned());
-        let address = "10.0.0.1".to_owned();
-        of.servers.push(ForwardedServer { address, service, ..Default::default() });
+        for method in ["mac", "ipip"] {
+            let [service, method] = ["web", method].map(|word| Some(word.to_owned()));
+            let address = "10.0.0.1".to_owned();
+            of.servers.push(ForwardedServer { address, service, method, ..Default::default() });
+        }
         let page = page(&of, Duration::from_secs(90));
         assert!(page.starts_with("Forwarding on eth0, native, for 90s\n"), "{page}");
         let figure = |what: &str| {
@@ -178,7 +181,9 @@ mod tests {
         assert_eq!(figure("  no port of a return address is free").as_deref(), Some("25"));
         assert_eq!(figure("  fragments"), None);
         assert_eq!(figure("Connections per second").as_deref(), Some("1,234"));
-        assert!(page.contains("10.0.0.1  web      unknown"), "{page}");
+        assert!(page.contains("server    service  method  link"), "{page}");
+        assert!(page.contains("10.0.0.1  web      mac     unknown"), "{page}");
+        assert!(page.contains("10.0.0.1  web      ipip    unknown"), "{page}");
     }
 
     #[test]
