@@ -140,7 +140,7 @@ pub struct Service {
     /// Whether the service is in maintenance: clients get 503.
     #[serde(default)]
     pub maintenance: bool,
-    /// Load-balancing policy.
+    /// Load-balancing policy; `maglev` if all traffic to the service is forwarded packets.
     pub policy: String,
     /// Requests in the queue, waiting for capacity.
     pub queued: u32,
@@ -382,7 +382,9 @@ impl State {
     #[must_use]
     pub fn of_services(plan: &Plan, places: Range<usize>, part: Part, now: Instant) -> Self {
         let services = places.filter_map(|place| {
-            Some(service(plan.services.get(place)?, plan.fleet.services.get(place)?, part, now))
+            let of = plan.fleet.services.get(place)?;
+            let policy = forwarding::policy_of(&plan.fleet, place).name().to_string();
+            Some(Service { policy, ..service(plan.services.get(place)?, of, part, now) })
         });
         Self { uptime_s: uptime_s(now), services: services.collect(), ..Self::default() }
     }
@@ -425,7 +427,6 @@ fn service(plan: &plan::ServicePlan, of: &fleet::Service, part: Part, now: Insta
         name: of.name.clone(),
         ready: !plan.groups.is_empty(),
         maintenance: of.maintenance.as_ref().is_some_and(|it| it.enabled),
-        policy: of.policy.name().to_string(),
         queued: plan.state().queued(),
         queue_length: match of.when_full {
             WhenFull::Queue { length, .. } => length,

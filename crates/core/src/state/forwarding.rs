@@ -1,7 +1,8 @@
 //! Counters of packet forwarding, as plain data.
 
 use alloc::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
+    format,
     string::{String, ToString},
     vec::Vec,
 };
@@ -14,7 +15,8 @@ use core::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::fleet::forwarding::Method;
+use super::words::number;
+use crate::fleet::{Fleet, Listener, PolicyKind, forwarding::Method};
 
 /// State of packet forwarding, with counters since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -110,6 +112,27 @@ impl Forwarding {
         self.mode != Self::DETACHED
     }
 
+    /// What is forwarded now, in words.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        if !self.is_attached() {
+            return format!("forwarding: {} was deleted", self.interface);
+        }
+        let ForwardingRates { packets_per_s, connections_per_s, .. } = self.rates;
+        let [packets, connections] = [packets_per_s, connections_per_s].map(number);
+        format!("forwarding: {packets} packets/s, {connections} connections/s")
+    }
+
+    /// That packets of a service are forwarded, in words; none where they are not.
+    #[must_use]
+    pub fn service_sentence(&self, service: &str) -> Option<String> {
+        let frontends = self.frontends.iter().filter(|it| it.service == service);
+        let methods: BTreeSet<&str> = frontends.map(|it| &*it.method).collect();
+        let methods = Vec::from_iter(methods).join(" and ");
+        let said = "are not counted here: loadline l4 report tells of them";
+        (!methods.is_empty()).then(|| format!("Packets that go on by {methods} {said}."))
+    }
+
     /// Frames with a verdict that begins with these letters: `send`, `pass`, `drop`.
     #[must_use]
     pub fn sum(&self, kind: &str) -> Traffic {
@@ -132,6 +155,22 @@ impl Forwarding {
             connections_per_s: rate(self.opened, before.opened),
         };
     }
+}
+
+/// The policy that a service at this place of the file goes by. Packets go by a ring, whatever the
+/// file says for requests, unless its weights are managed.
+pub(super) fn policy_of(fleet: &Fleet, service: usize) -> PolicyKind {
+    let policy = fleet.services.get(service).map_or(PolicyKind::DEFAULT, |it| it.policy);
+    let sends = |it: &Listener| {
+        let mut named = it.names.services().chain(it.routes.services());
+        it.service == service && !it.routes_only || named.any(|named| named == service)
+    };
+    let mut frontends = fleet.forwarding.frontends.iter();
+    let is_forwarded = frontends.any(|it| it.service == service);
+    if policy == PolicyKind::Managed || !is_forwarded || fleet.listeners.iter().any(sends) {
+        return policy;
+    }
+    PolicyKind::Maglev
 }
 
 /// A remembered flow or NAT connection.
@@ -287,6 +326,28 @@ mod tests {
         for wrong in ["", "foo", "10.0.0.21:99999", "10.0.0.0/24", "[fd00::1", "fd00::1]:80"] {
             assert_eq!(wrong.parse::<FlowEnd>(), Err(FlowEndError), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_forwarded_is_said_of_the_edge_and_of_each_service() {
+        let frontend = |method: &str| Frontend {
+            method: method.to_owned(),
+            service: "web".to_owned(),
+            ..Frontend::default()
+        };
+        let mut of = Forwarding {
+            interface: "eth0".to_owned(),
+            frontends: ["nat", "mac", "nat"].map(frontend).into(),
+            ..Forwarding::default()
+        };
+        of.rates.packets_per_s = 25.0;
+        assert_eq!(of.sentence(), "forwarding: 25 packets/s, 0 connections/s");
+        let told = "Packets that go on by mac and nat are not counted here: loadline l4 report \
+                    tells of them.";
+        assert_eq!(of.service_sentence("web").as_deref(), Some(told));
+        assert_eq!(of.service_sentence("api"), None);
+        of.mode = Forwarding::DETACHED.to_owned();
+        assert_eq!(of.sentence(), "forwarding: eth0 was deleted");
     }
 
     #[test]

@@ -7,7 +7,10 @@ use loadline_core::{
         plan::{Decision, PickContext, Plan},
         reason::Reason,
     },
-    fleet::{Capacity, Fleet, Service, WhenFull},
+    fleet::{
+        Capacity, Fleet, Listener, Service, WhenFull,
+        forwarding::{Frontend, Method, Protocol},
+    },
     state::{GroupAvailability, Part, State},
     time::{Duration, Instant},
     units::{Rate, Ratio},
@@ -33,6 +36,27 @@ fn two_groups() -> Service {
         Capacity { max_rate: Some(Rate::per_sec(100)), burst: Some(1), ..Capacity::default() };
     let groups = vec![group("near", 0, 2, limited), group("far", 30, 1, Capacity::default())];
     Service { groups, ..Service::named("web") }
+}
+
+#[test]
+fn a_service_whose_packets_alone_are_forwarded_goes_by_a_ring() {
+    let frontend = Frontend {
+        address: ([10, 0, 0, 100], 80).into(),
+        protocol: Protocol::Tcp,
+        method: Method::Mac,
+        service: 0,
+    };
+    let policy = |frontends: Vec<Frontend>, listeners: Vec<Listener>| {
+        let mut fleet = fleet(two_groups());
+        fleet.listeners = listeners.into();
+        fleet.forwarding.frontends = frontends;
+        let plan = drain(&mut Controller::new(NOW, fleet)).plan.unwrap();
+        State::of(&plan, NOW).services[0].policy.clone()
+    };
+    let listener = || Listener::new(([0, 0, 0, 0], 80).into(), 0);
+    assert_eq!(policy(vec![frontend], vec![]), "maglev");
+    assert_eq!(policy(vec![frontend], vec![listener()]), "least-requests");
+    assert_eq!(policy(vec![], vec![listener()]), "least-requests");
 }
 
 #[test]

@@ -57,6 +57,9 @@ fn headline(watcher: &Watcher) -> Line<'static> {
     if let Some(cache) = &state.cache {
         line.push(format!("  {}", cache.sentence()).into());
     }
+    if let Some(forwarding) = &state.forwarding {
+        line.push(format!("  {}", forwarding.sentence()).into());
+    }
     if let Some(cluster) = &state.cluster {
         line.push(format!("  {}", cluster.sentence()).into());
     }
@@ -82,16 +85,21 @@ fn body(watcher: &Watcher, width: u16) -> Vec<Line<'static>> {
         return vec![Line::default(), "Nothing has this name.".into()];
     }
     let width = usize::from(width);
-    let cluster = watcher.state.cluster.as_ref();
-    let shared = |service: &Service| cluster.and_then(|it| it.sharing_sentence(&service.name));
-    let picture = |service| picture(service, shared(service), width, watcher.shows_servers);
+    let (cluster, forwarding) = (watcher.state.cluster.as_ref(), watcher.state.forwarding.as_ref());
+    let told = |service: &Service| {
+        let shared = cluster.and_then(|it| it.sharing_sentence(&service.name));
+        let forwarded = forwarding.and_then(|it| it.service_sentence(&service.name));
+        shared.into_iter().chain(forwarded).collect::<Vec<_>>()
+    };
+    let picture = |service| picture(service, told(service), width, watcher.shows_servers);
     services.into_iter().flat_map(picture).collect()
 }
 
-/// A service; `shared` says what this edge may use of it, if it is one of several.
+/// A service; `told` says what this edge may use of it, if it is one of several, and that packets
+/// of it are forwarded.
 fn picture(
     service: &Service,
-    shared: Option<String>,
+    told: Vec<String>,
     width: usize,
     with_servers: bool,
 ) -> Vec<Line<'static>> {
@@ -102,7 +110,7 @@ fn picture(
             .into(),
     ];
     lines.extend(wrapped(&service.sentence(), width).into_iter().map(Line::from));
-    let told = service.cache_sentence().into_iter().chain(shared);
+    let told = service.cache_sentence().into_iter().chain(told);
     lines.extend(told.flat_map(|told| wrapped(&told, width)).map(Line::from));
     lines.push(figures(service));
     let scale = service.groups.iter().map(|it| Measure::of(it).extent()).fold(1e-9, f64::max);
@@ -287,8 +295,8 @@ mod tests {
     use loadline_core::{
         decide::census::Condition,
         state::{
-            Cache, Cluster, Limits, Load, ServiceCounter, SharedGroup, SharedService, Sharing,
-            State,
+            Cache, Cluster, Forwarding, Frontend, Limits, Load, ServiceCounter, SharedGroup,
+            SharedService, Sharing, State,
         },
     };
     use ratatui::{Terminal, backend::TestBackend, crossterm::event::KeyCode};
@@ -365,6 +373,19 @@ mod tests {
         let told = "\nThe cache answers 75.0 % of the requests to routes with a cache; 0 stale, 0 \
                     collapsed.\n";
         assert!(text.contains(told), "{text}");
+    }
+
+    #[test]
+    fn packets_that_are_forwarded_are_told_of_the_edge_and_of_each_service() {
+        let mut watcher = watcher();
+        let (service, method) = ("web".to_owned(), "mac".to_owned());
+        let frontends = vec![Frontend { service, method, ..Frontend::default() }];
+        let mut forwarding = Forwarding { frontends, ..Forwarding::default() };
+        forwarding.rates.packets_per_s = 25.0;
+        watcher.state.forwarding = Some(forwarding);
+        let text = page(&watcher, 100);
+        assert!(text.contains("  forwarding: 25 packets/s, 0 connections/s\n"), "{text}");
+        assert!(text.contains("\nPackets that go on by mac are not counted here"), "{text}");
     }
 
     #[test]

@@ -35,6 +35,9 @@ fn header(state: &State, changed: bool) -> Markup {
             h1 { "loadline" }
             span class="faint" { "seen from " (state.region) ", up " (span(state.uptime_s)) }
             @if let Some(cache) = &state.cache { span class="faint" { (cache.sentence()) } }
+            @if let Some(forwarding) = &state.forwarding {
+                span class="faint" { (forwarding.sentence()) }
+            }
             @if let Some(cluster) = &state.cluster { span class="faint" { (cluster.sentence()) } }
             @if state.draining { strong class="bad" { "draining" } }
             @if changed { a id="changed" href="/api/changes" { "changed since the file was read" } }
