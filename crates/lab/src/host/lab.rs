@@ -187,9 +187,11 @@ fn enclose(
         let processors = machine(options, spec).processors;
         let (outer, channel) = start_outer(&program, &spec.name)?;
         outers.0.push(outer);
+        let dealt = processors.cores.map_or_else(Vec::new, |cores| deal.next(cores));
+        notes.extend(missing_cores(&spec.name, processors.cores, dealt.len()));
         let enclose = Enclose {
             host: spec.name.clone(),
-            processors: processors.cores.map_or_else(Vec::new, |cores| deal.next(cores)),
+            processors: dealt,
             share_ppm: processors.share.map(loadline_core::units::Ratio::as_ppm),
         };
         channel.send(&enclose, &[]).map_err(|source| no_line(&spec.name, source))?;
@@ -202,6 +204,12 @@ fn enclose(
         begun.push((Begun { init: enclosed.init, channel }, enclosed.rootless));
     }
     Ok(begun)
+}
+
+/// What is said of a host that is to have more cores than there are.
+fn missing_cores(host: &str, wanted: Option<usize>, dealt: usize) -> Option<String> {
+    let wanted = wanted.filter(|wanted| *wanted > dealt)?;
+    Some(format!("host {host} has {dealt} cores instead of {wanted}: this machine has no more"))
 }
 
 /// Tells each host what to become; gives their ports.

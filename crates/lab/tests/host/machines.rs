@@ -30,6 +30,15 @@ fn a_host_with_one_core_has_one() {
 }
 
 #[test]
+fn a_host_that_is_to_have_more_cores_than_the_machine_is_told_of() {
+    let many = Processors { cores: Some(9_999), ..Processors::default() };
+    let lab = start(&row(1, Duration::from_millis(1)), &with(many));
+    let said = "cores instead of 9999: this machine has no more";
+    let is_said = |note: &String| note.starts_with("host h0 has ") && note.ends_with(said);
+    assert!(lab.notes().iter().any(is_said), "{:?}", lab.notes());
+}
+
+#[test]
 fn a_share_of_processor_time_holds_or_the_lab_says_that_it_does_not() {
     let share = Processors { share: Some(Ratio::percent(20)), ..Processors::default() };
     let lab = start(&row(1, Duration::from_millis(1)), &with(share));

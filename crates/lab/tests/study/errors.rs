@@ -71,6 +71,34 @@ fn a_machine_that_cannot_be_is_told_before_anything_starts() {
 }
 
 #[test]
+fn hosts_that_can_never_meet_are_told_where_one_says_its_address() {
+    let (told, line) = said("[host.client]", "[host.client]\naddress = \"fd00::1\"");
+    let message = "no host but `client` has an address of IPv6";
+    assert!(told.starts_with(&format!("{}: {message}", line + 1)), "{told}");
+    let with = |server: &str| {
+        let text = SMALLEST
+            .replace("[host.client]", "[host.client]\naddress = \"fd00::1\"")
+            .replace("[host.server]", &format!("[host.server]\n{server}"));
+        Study::parse("study.toml", &text, Mode::Full).is_ok()
+    };
+    assert!(with("address = \"fd00::2\""));
+    assert!(with("also = [\"fd00::2\"]"));
+}
+
+#[test]
+fn a_band_that_nothing_is_in_is_told() {
+    let (told, line) = said("at_least = 20", "at_least = 31");
+    let message = "nothing is at least 31 and at most 30";
+    assert_eq!(told.matches(message).count(), 1, "{told}");
+    assert!(told.starts_with(&format!("{}: {message}", line + 1)), "{told}");
+    let same = SMALLEST.replace("at_least = 20", "at_least = 30");
+    assert!(Study::parse("study.toml", &same, Mode::Full).is_ok());
+    let quick = SMALLEST.replace("at_least = 20", "quick = { at_least = 2, at_most = 1 }");
+    let errors = Study::parse("study.toml", &quick, Mode::Full).map(|_| ()).unwrap_err();
+    assert!(super::told(&errors).contains("nothing is at least 2 and at most 1"));
+}
+
+#[test]
 fn hosts_that_cannot_be_on_an_ethernet_so_are_told_where_they_say_it() {
     let slips = [
         ("10.1.0.1", "10.1.0.2/24", 1, "`10.1.0.1` is no address on an Ethernet"),

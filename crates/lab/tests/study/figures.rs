@@ -129,6 +129,23 @@ fn what_is_outside_of_its_band_fails() {
 }
 
 #[test]
+fn a_number_is_a_text_that_prints_it() {
+    let is = |text: &str, mean: f64| {
+        let figure = format!(
+            "[[figure]]\nname = \"mean\"\nphase = \"first-byte\"\ntake = \"mean_ms\"\n\
+             is = \"{text}\"\n"
+        );
+        let study = study(&figure, Mode::Full);
+        findings(&judged(&study, vec![run("loadline", 5, 1, mean)]))["mean"]
+    };
+    assert_eq!(is("100", 100.0), StudyFinding::Pass);
+    assert_eq!(is("0.25", 0.25), StudyFinding::Pass);
+    assert_eq!(is("12345.5", 12_345.5), StudyFinding::Pass);
+    assert_eq!(is("100", 101.0), StudyFinding::Fail);
+    assert_eq!(is("", 0.0), StudyFinding::Fail);
+}
+
+#[test]
 fn at_ten_times_the_speed_times_grow_and_the_knee_stays() {
     let study = study(AVERAGES, Mode::Quick);
     let phases = vec![run("loadline", 10, 1, 50.0), run("loadline", 20, 1, 250.0)];

@@ -46,7 +46,7 @@ pub(super) fn hold(
     let mut reasons = Vec::new();
     if let Some(is) = &band.is {
         words.push(format!("`{}`", is.value));
-        held.push(matches!(measured, Reading::Text(text) if text == &is.value));
+        held.push(reads(measured, &is.value));
     }
     let number = match measured {
         Reading::Number(number) => *number,
@@ -82,6 +82,12 @@ pub(super) fn hold(
         _ => StudyFinding::Fail,
     };
     (words.join(", "), finding, reasons.join("; "))
+}
+
+/// Whether a reading is this text: as the report prints it, or a number with all its digits.
+fn reads(measured: &Reading, text: &str) -> bool {
+    let is_whole = matches!(measured, Reading::Number(number) if number.to_string() == text);
+    is_whole || shown(measured, "") == text
 }
 
 /// A reading with its unit.

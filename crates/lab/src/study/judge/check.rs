@@ -7,8 +7,9 @@ use loadline_spanned::{At, Problems, Span, known};
 
 use super::{band, formula};
 use crate::study::{
-    file::{CheckEntry, FigureEntry, File, PhaseEntry},
+    file::{Band, CheckEntry, FigureEntry, File, PhaseEntry},
     formula::Formula,
+    place::Word,
     read::Study,
 };
 
@@ -166,6 +167,7 @@ impl Checker<'_> {
     fn bands(&mut self, entry: &FigureEntry, here: &Span) {
         for quick in [false, true] {
             let band = band::band_of(entry, quick);
+            self.possible(&band);
             for level in [&band.at_least, &band.at_most].into_iter().flatten() {
                 self.formula(&level.value.0, &level.span);
             }
@@ -183,6 +185,19 @@ impl Checker<'_> {
         if entry.published.is_some() && entry.source.is_none() {
             let help = "write `source = \"document, place in it\"`";
             self.problems.error(here, "a published figure has a source", "here", help);
+        }
+    }
+
+    /// Notes a band that nothing is in.
+    fn possible(&mut self, band: &Band) {
+        let none = |_: &str| Err(());
+        let level = |level: &At<Word>| formula(&level.value.0)?.value(&none).ok();
+        let (Some(least), Some(at_most)) = (&band.at_least, &band.at_most) else { return };
+        let (Some(least), Some(most)) = (level(least), level(at_most)) else { return };
+        if least > most {
+            let message = format!("nothing is at least {least} and at most {most}");
+            let help = "write the smaller number as `at_least`";
+            self.problems.error(&at_most.span, message, "here", help);
         }
     }
 

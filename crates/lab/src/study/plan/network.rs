@@ -54,6 +54,7 @@ pub(super) fn network(scope: &mut Scope<'_>) -> (Topology, BTreeMap<String, Mach
         topology.hosts.push(spec);
     }
     check_ethernets(scope, &topology);
+    check_families(scope, &topology);
     topology.links = links(scope, &topology);
     if let Err(error) = topology.check()
         && !scope.problems.failed()
@@ -169,6 +170,28 @@ fn check_ethernets(scope: &mut Scope<'_>, topology: &Topology) {
     for (place, text) in texts {
         if let Err(error) = topology.check_ethernet(place) {
             scope.wrong(text, error, ETHERNET);
+        }
+    }
+}
+
+/// Hosts whose family of addresses no other host has, each noted where it says its address.
+fn check_families(scope: &mut Scope<'_>, topology: &Topology) {
+    let meets = |one: &HostSpec, other: &HostSpec| {
+        let same = |it: &IpAddr| other.addresses.iter().any(|at| at.is_ipv6() == it.is_ipv6());
+        one.name != other.name && one.addresses.iter().any(same)
+    };
+    for (name, host) in &scope.file.host {
+        let Some(text) = &host.value.address else { continue };
+        let Some(place) = topology.host(&name.value) else { continue };
+        let spec = &topology.hosts[place];
+        let (Some(first), None) = (spec.addresses.first(), spec.ethernet) else { continue };
+        let is_alone = !topology.hosts.iter().any(|other| meets(spec, other));
+        if topology.hosts.len() > 1 && is_alone {
+            let family = if first.is_ipv6() { "IPv6" } else { "IPv4" };
+            let message = format!("no host but `{}` has an address of {family}", spec.name);
+            let help = "give another one too, by `address` or `also`: addresses that are not \
+                        written are of IPv4";
+            scope.wrong(text, message, help);
         }
     }
 }
