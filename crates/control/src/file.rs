@@ -527,7 +527,7 @@ pub(crate) struct Group {
     /// Limits of each server that does not set its own.
     pub(crate) per_server: Key<PerServer>,
     /// The servers: addresses, Unix sockets (`unix:/run/app.sock`, `unix:@name`), or tables with
-    /// more settings. At least one.
+    /// more settings. At least one, and 65,535 at most.
     pub(crate) servers: Key<Vec<At<TextOr<ServerPlace, Server>>>>,
     /// Where the list of servers comes from, instead of `servers`.
     pub(crate) discover: Key<Discover>,

@@ -15,6 +15,7 @@ mod resize;
 
 use std::{num::NonZero, ops::Range};
 
+use loadline_core::fleet::Group;
 use loadline_measure::{
     objective::Objective,
     record::{LoadRecord, ObjectiveRecord, PlanRecord, PlannedCase, PlannedGroup, RunCount},
@@ -22,7 +23,7 @@ use loadline_measure::{
 
 pub use cases::Loss;
 use cases::{Case, cases};
-use resize::{SERVERS_MAX, has_use, places, resized, sizes, takes_part, times, without_drained};
+use resize::{has_use, places, resized, sizes, takes_part, times, without_drained};
 pub(crate) use resize::{in_use, limits};
 
 use crate::{Scenario, Simulation, parallel};
@@ -192,7 +193,7 @@ impl<'a> Search<'a> {
     fn larger(&mut self, sizes: &Sizes, step: u32) -> Option<(u32, Sizes)> {
         let mut larger = |place: &(usize, usize)| {
             let mut more = sizes.clone();
-            more[place.0][place.1] = (more[place.0][place.1] + step).min(SERVERS_MAX);
+            more[place.0][place.1] = (more[place.0][place.1] + step).min(Group::SERVERS_MAX);
             (self.proved(&more), more)
         };
         let tried: Vec<_> = places(sizes).iter().map(&mut larger).collect();

@@ -125,6 +125,12 @@ fn servers(
         problems.absent(&entry.span, &place, message, help);
     }
     let count = given.map_or(0, |list| list.value.len());
+    let beyond = given.and_then(|list| list.value.get(Group::SERVERS_MAX as usize));
+    if let Some(element) = beyond {
+        let message = format!("{count} servers in one group");
+        let help = format!("a group has {} servers at most: divide it", Group::SERVERS_MAX);
+        problems.error(&element.span, message, "one too many", help);
+    }
     let (mut servers, mut addresses) = (Vec::with_capacity(count), BTreeSet::new());
     for element in given.into_iter().flat_map(|list| &list.value) {
         let Some(server) = server(element, defaults, context, problems) else { continue };

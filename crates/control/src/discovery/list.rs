@@ -11,7 +11,7 @@ use std::{
     os::unix::fs::OpenOptionsExt as _, path::Path,
 };
 
-use loadline_core::decide::discovery::Listed;
+use loadline_core::{decide::discovery::Listed, fleet::Group};
 use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
@@ -115,6 +115,8 @@ fn one_line(error: &toml::de::Error) -> String {
 
 /// More than one machine can check, and as many as fit the plan.
 const SERVERS_MAX: usize = 10_000;
+
+const _: () = assert!(SERVERS_MAX <= Group::SERVERS_MAX as usize);
 
 #[cfg(test)]
 mod tests {

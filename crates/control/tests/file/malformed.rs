@@ -646,6 +646,24 @@ fn what_does_not_fit_together_is_found() {
     ]);
 }
 
+/// Beyond that their places have no numbers: requests went to the first server, or twice to many.
+#[test]
+fn a_group_of_more_servers_than_it_has_places_for_is_refused_at_the_first_beyond() {
+    let listed = |count: u32| {
+        let server = |n: u32| format!("\"10.{}.{}.{}:80\"", 2 + (n >> 16), n >> 8 & 255, n & 255);
+        let servers: Vec<String> = (0..count).map(server).collect();
+        let text = RIGHT.replacen("\"10.0.0.1:80\"", &servers.join(",\n"), 1);
+        parse_with("many.toml", &text, &LocalOnly)
+    };
+    assert!(listed(65_535).is_ok());
+    let errors = listed(65_536).expect_err("one too many");
+    let [error] = errors.errors() else { panic!("{:?}", errors.errors()) };
+    assert_eq!((error.line(), error.column()), (18 + 65_535, 1));
+    assert!(error.to_string().contains("65536 servers in one group"), "{error}");
+    let help = error.help_text();
+    assert!(help.contains("a group has 65535 servers at most: divide it"), "{help}");
+}
+
 #[test]
 fn a_store_has_no_servers_beside_it_and_none_of_what_is_theirs() {
     let servers = "servers = [\"10.0.0.1:80\"]";

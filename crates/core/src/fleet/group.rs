@@ -28,6 +28,9 @@ pub struct Group {
 }
 
 impl Group {
+    /// How many servers one has at most: their places in it have 16 bits, and one is no place.
+    pub const SERVERS_MAX: u32 = u16::MAX as u32;
+
     /// These servers in this region, called like it, with the documented defaults.
     #[must_use]
     pub fn within(region: &str, servers: Vec<Server>) -> Self {

@@ -19,12 +19,10 @@ use crate::{
 /// Servers, and what they are like.
 type ModelEntry = (Selector, Arc<ServerModel>);
 
-/// What a plan has numbers for in one group.
-pub(super) const SERVERS_MAX: u32 = u16::MAX as u32;
-
 /// All groups so many times as large, rounded up, and none larger than can be.
 pub(super) fn times(now: &Sizes, factor: f64) -> Sizes {
-    let size = |servers: &u32| ((f64::from(*servers) * factor).ceil() as u32).min(SERVERS_MAX);
+    let size =
+        |servers: &u32| ((f64::from(*servers) * factor).ceil() as u32).min(Group::SERVERS_MAX);
     now.iter().map(|groups| groups.iter().map(size).collect()).collect()
 }
 
