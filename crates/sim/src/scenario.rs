@@ -65,6 +65,15 @@ impl Scenario {
         found.map(|(_, model)| model)
     }
 
+    /// The way between two regions, if it is not as the configuration says.
+    pub(crate) fn link_between(&self, one: &str, other: &str) -> Option<&Link> {
+        let joins = |link: &&Link| {
+            let (from, to) = (link.between[0].as_str(), link.between[1].as_str());
+            (from, to) == (one, other) || (to, from) == (one, other)
+        };
+        self.links.iter().rev().find(joins)
+    }
+
     /// What the traffic of a source is multiplied by, and when.
     pub(crate) fn traffic_factors(&self, source: &Source) -> Vec<Factor> {
         let fleet = &self.edges[source.edge];

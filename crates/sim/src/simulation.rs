@@ -96,6 +96,8 @@ struct GroupStations {
 struct Clients {
     /// The edge at which they come in now.
     edge: Option<usize>,
+    /// From their own edge to that one and back.
+    detour: Duration,
     clock: Option<Clock>,
     /// How many of the listed arrivals have come.
     listed: usize,
@@ -237,10 +239,16 @@ impl Simulation {
                 }
                 Arrivals::Closed { .. } | Arrivals::Listed(_) => None,
             };
-            let edge = Some(source.edge);
-            let clients =
-                Clients { edge, clock, listed: 0, random, came: 0, users: 0, wanted_users: 0 };
-            self.sources.push(clients);
+            self.sources.push(Clients {
+                edge: Some(source.edge),
+                detour: Duration::ZERO,
+                clock,
+                listed: 0,
+                random,
+                came: 0,
+                users: 0,
+                wanted_users: 0,
+            });
             listed.into_iter().for_each(|it| self.scenario.sources[index].arrivals = it);
             self.plan_first_arrivals(index);
         }
@@ -249,14 +257,8 @@ impl Simulation {
 
     /// How far each group is from an edge.
     fn distances(&self, fleet: &Fleet) -> Vec<Vec<Distance>> {
-        let here = &fleet.edge.region;
-        let links = &self.scenario.links;
         let to = |group: &Group| {
-            let joins = |between: &[String; 2]| {
-                let [one, other] = between;
-                (one, other) == (here, &group.region) || (other, one) == (here, &group.region)
-            };
-            let link = links.iter().rev().find(|link| joins(&link.between));
+            let link = self.scenario.link_between(&fleet.edge.region, &group.region);
             let rtt = link.and_then(|link| link.rtt).or(group.rtt).unwrap_or_default();
             Distance { rtt, jitter: link.map_or(Duration::ZERO, |link| link.jitter) }
         };

@@ -26,8 +26,7 @@ impl Simulation {
     /// A request is answered from the cache of its edge, at once.
     pub(super) fn answer_from_cache(&mut self, client: Client) {
         self.note(client, Step::Hit);
-        let distance = self.scenario.sources[client.source as usize].distance;
-        let response = self.now.since(client.since) + distance;
+        let response = self.now.since(client.since) + self.distance_of(client);
         let times = (response, Duration::ZERO);
         self.observer.answered(client.source as usize, (client.since, self.now), times);
         self.is_served(client, Outcome::Served);

@@ -107,7 +107,8 @@ impl Simulation {
         };
         let source = &self.scenario.sources[client.source as usize];
         // The response has to be on its way before the client goes.
-        let gives_up = source.gives_up.map(|after| after.saturating_sub(source.distance));
+        let distance = self.distance_of(client);
+        let gives_up = source.gives_up.map(|after| after.saturating_sub(distance));
         if gives_up == Some(Duration::ZERO) {
             self.note(client, Step::GivesUp);
             return self.fail(client, Ended::GaveUp);
@@ -154,6 +155,12 @@ impl Simulation {
         self.tell(request, Heard::Arrived);
     }
 
+    /// From a client to the edge at which it comes in now, and back.
+    pub(super) fn distance_of(&self, client: Client) -> Duration {
+        let source = client.source as usize;
+        self.scenario.sources[source].distance + self.sources[source].detour
+    }
+
     /// The client of a request waits no longer.
     pub(super) fn gives_up(&mut self, handle: Handle) {
         let Some(request) = self.requests.get_mut(handle).filter(|it| !it.abandoned) else {
@@ -189,7 +196,7 @@ impl Simulation {
         if status >= 500 {
             return self.fail(client, Ended::Status(status));
         }
-        let distance = self.scenario.sources[client.source as usize].distance;
+        let distance = self.distance_of(client);
         let service = self.now.since(sent);
         let response = self.now.since(client.since) + distance;
         self.observer.answered(
@@ -202,8 +209,8 @@ impl Simulation {
 
     /// A request has failed: its client tries once more, or has failed.
     pub(super) fn fail(&mut self, client: Client, how: Ended) {
-        let source = &self.scenario.sources[client.source as usize];
-        let (retry, distance) = (source.retry, source.distance);
+        let retry = self.scenario.sources[client.source as usize].retry;
+        let distance = self.distance_of(client);
         if client.tries >= retry.times {
             self.observer.failed(client.source as usize, (client.since, self.now), how);
             let outcome = match how {
@@ -229,9 +236,10 @@ impl Simulation {
         self.note(client, Step::Over(outcome));
         let source = &self.scenario.sources[client.source as usize];
         if let Arrivals::Closed { think, .. } = source.arrivals {
+            let distance = self.distance_of(client);
             let at_once = outcome != Outcome::Served || self.now == client.since;
             let least = if at_once { LEAST_ROUND } else { Duration::ZERO };
-            let after = (think.max(Duration::from_nanos(1)) + source.distance).max(least);
+            let after = (think.max(Duration::from_nanos(1)) + distance).max(least);
             self.events.plan(self.now + after, Event::Arrival { source: client.source });
         }
     }

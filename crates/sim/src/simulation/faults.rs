@@ -1,13 +1,16 @@
 //! What goes wrong, and when.
 
-use loadline_core::time::{Duration, Instant};
+use loadline_core::{
+    fleet::Fleet,
+    time::{Duration, Instant},
+};
 
 use crate::{
     arrivals::Factor,
     cache::EdgeCache,
     events::{Attempt, Event},
     observer::Ended,
-    scenario::{Fault, Source, Trouble},
+    scenario::{Fault, Scenario, Source, Trouble},
     simulation::Simulation,
     slab::Handle,
     station::{Outage, OutageKind},
@@ -126,19 +129,17 @@ impl Simulation {
         factors.map(|(.., factor)| factor).product()
     }
 
-    /// Clients of an edge whose region is out come in at the nearest edge that is not.
+    /// Clients of an edge whose region is out come in at the nearest edge that is not, by way of
+    /// their own.
     fn move_clients(&mut self) {
         let out: Vec<bool> = (0..self.scenario.edges.len()).map(|edge| self.is_out(edge)).collect();
         for (source, clients) in self.scenario.sources.iter().zip(&mut self.sources) {
-            let left = &self.scenario.edges[source.edge];
-            let far = |edge: &usize| {
-                let to = &self.scenario.edges[*edge];
-                let there = rtt_between(to, &left.edge.region);
-                there.min(rtt_between(left, &to.edge.region))
-            };
+            let far = |edge: usize| rtt_between(&self.scenario, source.edge, edge);
             let open = (0..out.len()).filter(|edge| !out[*edge]);
-            let nearest = || open.min_by_key(|edge| (far(edge), *edge));
-            clients.edge = if out[source.edge] { nearest() } else { Some(source.edge) };
+            let nearest = || open.min_by_key(|edge| (far(*edge).unwrap_or(Duration::MAX), *edge));
+            let moved = if out[source.edge] { nearest() } else { None };
+            clients.detour = moved.and_then(far).unwrap_or_default();
+            clients.edge = if out[source.edge] { moved } else { Some(source.edge) };
         }
     }
 
@@ -185,10 +186,17 @@ impl Simulation {
     }
 }
 
-/// From an edge to a region and back, as its configuration says it; the longest time where it does
-/// not.
-fn rtt_between(fleet: &loadline_core::fleet::Fleet, region: &str) -> Duration {
+/// From one edge to another and back, as the link between them says or the configuration of either;
+/// none where neither does.
+fn rtt_between(scenario: &Scenario, one: usize, other: usize) -> Option<Duration> {
+    let (one, other) = (&scenario.edges[one], &scenario.edges[other]);
+    let (from, to) = (&one.edge.region, &other.edge.region);
+    let said = || rtt_to(one, to).into_iter().chain(rtt_to(other, from)).min();
+    scenario.link_between(from, to).and_then(|link| link.rtt).or_else(said)
+}
+
+/// From an edge to a region and back, as its configuration says it.
+fn rtt_to(fleet: &Fleet, region: &str) -> Option<Duration> {
     let groups = fleet.services.iter().flat_map(|service| &service.groups);
-    let here = groups.filter(|group| group.region == region);
-    here.filter_map(|group| group.rtt).min().unwrap_or(Duration::MAX)
+    groups.filter(|group| group.region == region).filter_map(|group| group.rtt).min()
 }

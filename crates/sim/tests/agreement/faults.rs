@@ -9,7 +9,7 @@ use loadline_core::{
 };
 use loadline_sim::{
     Arrivals, OutageKind, ServiceTime, Simulation,
-    scenario::{Discipline, Fault, Selector, ServerModel, Trouble},
+    scenario::{Discipline, Fault, Link, Selector, ServerModel, Trouble},
 };
 
 use crate::fleets::one_server;
@@ -127,6 +127,41 @@ fn what_an_edge_has_under_way_is_lost_with_its_region() {
         let outcomes = Simulation::new(scenario).run().outcomes;
         let found = (outcomes.connect_timeout, outcomes.timeout);
         assert_eq!((found, outcomes.total()), (expected, 1), "{kind:?}, {outcomes:?}");
+    }
+}
+
+/// Its own edge is 100 ms away from the one that is left, as its configuration or a link says it.
+#[test]
+fn clients_of_a_lost_region_have_the_way_to_the_edge_that_is_left_before_them() {
+    let ms = Duration::from_millis;
+    for (rtt, link) in [(Some(ms(100)), None), (None, Some(ms(100))), (Some(ms(3)), Some(ms(100)))]
+    {
+        let model = ServerModel { time: ServiceTime::Constant(ms(2)), ..ServerModel::default() };
+        let mut scenario = one_server(model, Rate::per_sec(1), 10, 1);
+        scenario.warm_up = Duration::ZERO;
+        let mut fleet = (*scenario.edges[0]).clone();
+        fleet.services[0].groups[0].region = "far".into();
+        fleet.services[0].groups[0].rtt = rtt;
+        let here = Arc::new(fleet.clone());
+        fleet.services[0].groups[0].rtt = None;
+        fleet.edge = Edge::within("far");
+        scenario.edges = vec![here, Arc::new(fleet)];
+        let between = ["far".into(), "near".into()];
+        let link = link.map(|rtt| Link { between, rtt: Some(rtt), jitter: Duration::ZERO });
+        scenario.links = link.into_iter().collect();
+        scenario.sources[0].arrivals = Arrivals::Listed([ms(8_000)].into());
+        scenario.sources[0].distance = ms(5);
+        let at = Instant::ZERO + ms(4_000);
+        let whom = Selector { region: Some("near".into()), ..Selector::default() };
+        let what = Trouble::Outage(OutageKind::Unreachable);
+        scenario.faults = vec![Fault { at, lasts: None, what, whom }];
+        let record = Simulation::new(scenario.clone()).run();
+        let (found, expected) = (record.response.max, ms(107));
+        let off = found.max(expected).saturating_sub(found.min(expected));
+        assert!(off < expected.scale(0.002), "{found}, expected {expected}");
+        scenario.sources[0].gives_up = Some(ms(90));
+        let outcomes = Simulation::new(scenario).run().outcomes;
+        assert_eq!((outcomes.timeout, outcomes.total()), (1, 1), "{outcomes:?}");
     }
 }
 
