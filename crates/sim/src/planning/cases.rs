@@ -128,7 +128,7 @@ fn of_kinds(scenario: &Scenario, of: (&Service, &Group)) -> Vec<Loss> {
 /// The scenario as it is, and with each loss before its beginning. It begins when health checks
 /// have long noticed: what a loss costs until then, no capacity prevents.
 pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
-    let settled = scenario.edges.first().map_or(Duration::ZERO, |fleet| noticed(fleet) * 2);
+    let settled = scenario.edges.first().map_or(Duration::ZERO, |it| settled(it));
     let are_checked = scenario.edges.iter().flat_map(|fleet| &fleet.services).all(is_checked);
     let lost = losses.iter().map(|loss| {
         let mut scenario = scenario.clone();
@@ -199,11 +199,17 @@ fn lost(scenario: &Scenario, loss: &Loss) -> (String, Vec<Selector>) {
     (format!("the servers of {}", loss.name), of_region.collect())
 }
 
-/// How long it takes until health checks have noticed a loss.
-fn noticed(fleet: &Fleet) -> Duration {
+/// After which time health checks have noticed a loss for certain, or requests have where nothing
+/// is checked.
+fn settled(fleet: &Fleet) -> Duration {
     let checks = fleet.services.iter().map(|service| {
         let check = service.health.as_ref();
-        check.map_or(UNCHECKED, |check| check.interval * u64::from(check.fall) + check.timeout)
+        check.map_or(UNCHECKED, |check| {
+            let fall = u64::from(check.fall);
+            let usual = (check.interval * fall + check.timeout) * 2;
+            // The next check begins when one has waited for its timeout.
+            usual.max(check.interval + (check.timeout + check.fast_interval) * fall)
+        })
     });
     checks.max().unwrap_or(UNCHECKED)
 }
@@ -212,7 +218,7 @@ fn noticed(fleet: &Fleet) -> Duration {
 const FIRST: Instant = Instant::from_nanos(1);
 
 /// Where nothing is checked, silence and errors are noticed by requests.
-const UNCHECKED: Duration = Duration::from_secs(5);
+const UNCHECKED: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

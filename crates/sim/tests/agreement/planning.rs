@@ -249,6 +249,27 @@ fn a_peak_that_is_over_before_a_loss_is_noticed_is_planned_for_it() {
     assert!(servers >= 38, "{found:?}");
 }
 
+/// Ten checks in a row have to fail, each of which takes half a second: 5.6 s, and not the 3 s that
+/// ten intervals and a timeout take twice.
+#[test]
+fn requests_count_after_checks_that_wait_longer_than_their_interval_have_noticed_a_loss() {
+    let mut scenario = three_regions();
+    let mut fleet = Fleet::clone(&scenario.edges[0]);
+    let health = fleet.services[0].health.as_mut().expect("it is checked");
+    health.interval = Duration::from_millis(100);
+    health.fast_interval = Duration::from_millis(50);
+    health.fall = 10;
+    scenario.edges = vec![Arc::new(fleet)];
+    let stages = [Stage::constant(Rate::per_sec(10))].into();
+    scenario.sources[0].arrivals = Arrivals::Open { spacing: Spacing::Poisson, stages };
+    (scenario.lasts, scenario.warm_up) = (Duration::from_secs(20), Duration::ZERO);
+    let losses = Loss::of_regions(&scenario);
+    let objective = "p99<2s".parse().unwrap();
+    let found =
+        plan(&Question { scenario, losses, objective }, NonZero::<u16>::MIN, &mut |_| {}).record;
+    assert!(found.met, "{found:?}");
+}
+
 /// What is so from the beginning, as that so many times as much comes, is so before it as well.
 #[test]
 fn so_many_times_the_traffic_come_in_every_case() {
