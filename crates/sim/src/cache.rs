@@ -173,52 +173,40 @@ impl EdgeCache {
         counts: bool,
     ) -> Lookup {
         let bytes = of.size(object).get();
-        let (lookup, has_body) = self.find(now, object);
-        let (hits, fetches) = match lookup {
-            Lookup::Hit => (1, 0),
-            Lookup::Joins => (0, 0),
-            Lookup::Fetches | Lookup::Passes => (0, 1),
-        };
-        let fetched = if fetches > 0 && !has_body { bytes } else { 0 };
+        let lookup = self.find(now, object);
+        let hits = u64::from(lookup == Lookup::Hit);
         self.moment.requests += 1;
         self.moment.hits += hits;
-        self.moment.fetches += fetches;
         self.moment.bytes += bytes;
-        self.moment.bytes_fetched += fetched;
         if counts {
             let counts = &mut self.counts;
             counts.requests += 1;
             counts.hits += hits;
             counts.collapsed += u64::from(lookup == Lookup::Joins);
-            counts.fetches += fetches;
-            counts.revalidations += u64::from(fetches > 0 && has_body);
             counts.bytes += bytes;
-            counts.bytes_fetched += fetched;
         }
         lookup
     }
 
-    /// What becomes of a request, and whether the object is here, fresh or stale.
-    fn find(&mut self, now: Instant, object: Object) -> (Lookup, bool) {
+    /// What becomes of a request.
+    fn find(&mut self, now: Instant, object: Object) -> Lookup {
         if self.out > 0 {
-            return (Lookup::Passes, false);
+            return Lookup::Passes;
         }
-        let stored = self.stored.get(&object);
-        if let Some(stored) = stored {
+        if let Some(stored) = self.stored.get(&object) {
             self.eviction.hit(stored.slot);
             if stored.expires.is_none_or(|expires| now < expires) {
-                return (Lookup::Hit, true);
+                return Lookup::Hit;
             }
         }
-        let is_here = stored.is_some();
         if self.failing.get(&object).is_some_and(|until| now < *until) {
-            return (Lookup::Passes, is_here);
+            return Lookup::Passes;
         }
         if self.fetches.contains_key(&object) {
-            return (Lookup::Joins, is_here);
+            return Lookup::Joins;
         }
         self.fetches.insert(object, Vec::new());
-        (Lookup::Fetches, is_here)
+        Lookup::Fetches
     }
 
     /// A request waits for an object that is on its way.
@@ -256,9 +244,9 @@ impl EdgeCache {
         }
     }
 
-    /// Notes that a request which waited for an object fetches it itself; it counts in the whole
-    /// run if it `counts`.
-    pub(crate) fn asks_itself(&mut self, object: Object, of: &Objects, counts: bool) {
+    /// Notes that a request for an object is sent to a server; it counts in the whole run if it
+    /// `counts`.
+    pub(crate) fn is_sent(&mut self, object: Object, of: &Objects, counts: bool) {
         let has_body = self.stored.contains_key(&object);
         let bytes = if has_body { 0 } else { of.size(object).get() };
         self.moment.fetches += 1;
@@ -268,6 +256,11 @@ impl EdgeCache {
             self.counts.revalidations += u64::from(has_body);
             self.counts.bytes_fetched += bytes;
         }
+    }
+
+    /// Notes that a request is answered with what is stale.
+    pub(crate) fn answers_stale(&mut self, counts: bool) {
+        self.counts.stale += u64::from(counts);
     }
 
     /// Lets the cache see a request before the run begins.

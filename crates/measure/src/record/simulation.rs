@@ -136,6 +136,9 @@ pub struct SimulatedCache {
     pub fetches: u64,
     /// Of `fetches`: revalidations of stale objects.
     pub revalidations: u64,
+    /// Of `requests`: those answered with a stale object, since servers failed or had no capacity.
+    #[serde(default)]
+    pub stale: u64,
     /// Bytes of all requested objects.
     pub bytes: u64,
     /// Bytes fetched from servers; a revalidated object counts none.

@@ -96,21 +96,27 @@ impl Simulation {
         if request.abandoned {
             return;
         }
-        match stored {
-            true => self.answer_from_cache(request.client),
-            false => self.answered(request, status),
+        if !stored {
+            return self.answered(request, status);
         }
+        let counts = self.observer.counts(request.client.since);
+        let cache = self.caches.get_mut(request.edge as usize).and_then(Option::as_mut);
+        cache.into_iter().for_each(|cache| cache.answers_stale(counts));
+        self.answer_from_cache(request.client);
     }
 
     /// A request that has waited for an object goes to a server, if it has not given up.
     fn ask_itself(&mut self, handle: Handle) {
-        let Some(request) = self.requests.get(handle) else { return };
-        let (edge, client) = (request.edge as usize, request.client);
-        let counts = self.observer.counts(client.since);
+        if self.requests.get(handle).is_some() {
+            self.tell(handle, Heard::Arrived);
+        }
+    }
+
+    /// Notes at the cache of its edge that a request is sent to a server for the first time.
+    pub(super) fn count_fetch(&mut self, edge: usize, client: Client) {
+        let Some(Some(cache)) = self.caches.get_mut(edge) else { return };
         let Some((object, of)) = object_of(&self.scenario, client) else { return };
-        let cache = self.caches.get_mut(edge).and_then(Option::as_mut);
-        cache.into_iter().for_each(|cache| cache.asks_itself(object, of, counts));
-        self.tell(handle, Heard::Arrived);
+        cache.is_sent(object, of, self.observer.counts(client.since));
     }
 
     /// Empties the caches of the edges in a region, or in all.

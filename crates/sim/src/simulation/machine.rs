@@ -98,13 +98,16 @@ impl Simulation {
         let Some(permit) = request.machine.permit() else { return };
         let (edge, service) = (request.edge as usize, request.service as usize);
         let (group, server) = permit.place();
-        let since = request.client.since;
-        self.observer.sent(since, (service, group, server), permit.is_overflow());
+        let (client, is_first) = (request.client, request.attempt == 0);
+        self.observer.sent(client.since, (service, group, server), permit.is_overflow());
         request.attempt = request.attempt.wrapping_add(1);
         request.group = group as u16;
         request.station = self.groups[service][group].stations[server];
         (request.sent, request.due) = (self.now, None);
         let attempt = Attempt { request: handle, number: request.attempt };
+        if is_first {
+            self.count_fetch(edge, client);
+        }
         self.probe(edge, service, group);
         let way = self.way(edge, service, group);
         match way {

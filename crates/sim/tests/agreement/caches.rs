@@ -113,6 +113,7 @@ fn what_is_stored_is_used_where_servers_fail_for_as_long_as_it_may() {
         scenario.faults = vec![fault(what, 1_000)];
         let record = Simulation::new(scenario).run();
         assert_eq!((record.outcomes.ok, record.outcomes.total()), (ok, 8), "{what:?}, {stale} s");
+        assert_eq!(cache_of(&record).stale, ok - 2, "{what:?}, {stale} s");
     }
 }
 
@@ -135,8 +136,14 @@ fn what_is_stored_is_used_at_once_where_there_is_no_capacity() {
     let record = Simulation::new(scenario).run();
     assert_eq!((record.outcomes.ok, record.outcomes.total()), (80, 80));
     assert!(record.response.max <= Duration::from_millis(2), "{}", record.response.max);
+    let cache = cache_of(&record);
     let given = record.simulation.unwrap().groups[0].requests;
     assert!((8..=9).contains(&given), "{given}");
+    // Those that no server got are not among those that were sent to servers.
+    assert_eq!((cache.fetches, cache.stale), (given, 80 - given), "{cache:?}");
+    assert_eq!(cache.bytes_fetched, 1_000);
+    let over_time: u64 = cache.moments.iter().map(|it| it.fetches).sum();
+    assert_eq!(over_time, given);
 }
 
 #[test]

@@ -15,8 +15,10 @@ use crate::{
 };
 
 pub(super) fn table(caches: &[SimulatedCache]) -> Table {
-    let headings =
-        ["cache", "hit ratio over time", "requests", "hits", "of bytes", "joined", "to servers"];
+    let headings = [
+        "cache", "hit ratio over time", "requests", "hits", "of bytes", "joined", "stale",
+        "to servers",
+    ];
     let mut table = Table::new("What caches answered", &headings);
     table.columns[1].align = Align::Left;
     for cache in caches {
@@ -27,6 +29,7 @@ pub(super) fn table(caches: &[SimulatedCache]) -> Table {
             percent_to_tenths(cache.hit_ratio).into(),
             percent_to_tenths(cache.byte_hit_ratio).into(),
             cache.collapsed.to_string().into(),
+            cache.stale.to_string().into(),
             cache.fetches.to_string().into(),
         ]);
     }
