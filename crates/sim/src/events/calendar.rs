@@ -25,6 +25,8 @@ pub(super) struct Calendar<T> {
     today: BinaryHeap<Entry<T>>,
     /// By day of the year the first of a list of cards.
     pages: Vec<u32>,
+    /// By day of the year, 64 in each, whether its page has any card.
+    written: Vec<u64>,
     cards: Vec<Card<T>>,
     /// The first of the list of cards that are blank.
     blank: u32,
@@ -62,6 +64,7 @@ impl<T> Default for Calendar<T> {
         Self {
             today: BinaryHeap::new(),
             pages: vec![NONE; FEWEST_DAYS],
+            written: vec![0; FEWEST_DAYS / DAYS_OF_WORD],
             cards: Vec::new(),
             blank: NONE,
             count: 0,
@@ -130,6 +133,7 @@ impl<T: Copy> Calendar<T> {
         let page = self.page(self.day + ahead);
         let card = Card { entry, next: self.pages[page] };
         self.pages[page] = self.keep(card);
+        self.written[page / DAYS_OF_WORD] |= 1 << (page % DAYS_OF_WORD);
         self.count += 1;
     }
 
@@ -151,14 +155,15 @@ impl<T: Copy> Calendar<T> {
         (day & (self.pages.len() as u64 - 1)) as usize
     }
 
-    /// Goes on to the next day, or to the next on which anything is due; false where nothing is.
+    /// Goes on to the next day on which anything is due; false where nothing is.
     fn turn(&mut self) -> bool {
         self.day = match (self.count, self.later.peek()) {
             (0, None) => return false,
             (0, Some(first)) => first.at >> self.shift,
-            _ => self.day + 1,
+            _ => self.next_written(),
         };
         let page = self.page(self.day);
+        self.written[page / DAYS_OF_WORD] &= !(1 << (page % DAYS_OF_WORD));
         let mut next = std::mem::replace(&mut self.pages[page], NONE);
         while next != NONE {
             let at = next;
@@ -173,6 +178,24 @@ impl<T: Copy> Calendar<T> {
             near.into_iter().for_each(|entry| self.put(entry));
         }
         true
+    }
+
+    /// The next day of the year ahead whose page has a card; one has.
+    fn next_written(&self) -> u64 {
+        let tomorrow = self.day + 1;
+        let from = self.page(tomorrow);
+        let mut at = from / DAYS_OF_WORD;
+        let mut days = self.written[at] >> (from % DAYS_OF_WORD) << (from % DAYS_OF_WORD);
+        // The first word once more at the end: the year goes around.
+        for _ in 0..self.written.len() {
+            if days != 0 {
+                break;
+            }
+            at = (at + 1) % self.written.len();
+            days = self.written[at];
+        }
+        let page = at * DAYS_OF_WORD + days.trailing_zeros() as usize;
+        tomorrow + (page + self.pages.len() - from) as u64 % self.pages.len() as u64
     }
 
     /// Whether it is less than a year away.
@@ -207,6 +230,7 @@ impl<T: Copy> Calendar<T> {
         entries.extend(self.later.drain());
         self.cards.clear();
         self.pages = vec![NONE; days];
+        self.written = vec![0; days / DAYS_OF_WORD];
         (self.blank, self.count) = (NONE, 0);
         (self.day, self.shift) = (day, shift);
         entries.into_iter().for_each(|entry| self.put(entry));
@@ -250,6 +274,9 @@ const LAST_SHIFT: u32 = 62;
 
 /// Days of a year for each entry: what is planned is due within a few times the mean distance.
 const YEAR: usize = 4;
+
+/// Days in a word of those that are written.
+const DAYS_OF_WORD: usize = u64::BITS as usize;
 
 const FEWEST_DAYS: usize = 256;
 const MOST_DAYS: usize = 1 << 22;
@@ -302,6 +329,21 @@ mod tests {
             let expected = iter::from_fn(|| heap.pop()).map(|entry| entry.what);
             prop_assert_eq!(Vec::from_iter(rest), Vec::from_iter(expected));
         }
+    }
+
+    /// Where many come at one instant, days are short and most of them empty.
+    #[test]
+    fn days_on_which_nothing_is_due_are_passed_in_one_step() {
+        let mut calendar = Calendar::default();
+        for days in [&[0_u64, 1, 63, 64, 200, 255, 300][..], &[301, 554, 555], &[10_000, 10_001]] {
+            days.iter().for_each(|day| calendar.insert(day << FIRST_SHIFT, *day));
+            for day in days {
+                assert!(*day == 0 || calendar.turn());
+                assert_eq!(calendar.day(), *day);
+                assert_eq!(calendar.today.pop().map(|entry| entry.what), Some(*day));
+            }
+        }
+        assert!(!calendar.turn());
     }
 
     /// That is what makes it fast.
