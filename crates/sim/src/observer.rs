@@ -248,11 +248,12 @@ impl Observer {
     fn sample_requests(&mut self, now: Instant, in_flight: u64) {
         let at = now.since(Instant::ZERO);
         self.sampled = now;
-        let latency = self.recent.latency();
-        let moment = mem::take(&mut self.moment);
+        // What has come at this instant counts, and is of the next point.
         if now <= self.warm_up {
             return;
         }
+        let latency = self.recent.latency();
+        let moment = mem::take(&mut self.moment);
         self.moments.push(Moment {
             at,
             in_flight,

@@ -33,6 +33,17 @@ fn checks_do_not_wait_for_what_was_lost_with_a_server_that_went_down() {
     assert!(late.len() > 5 && late.iter().all(|(.., passed)| *passed), "{late:?}");
 }
 
+/// Its point of the timeline is the one after the warm-up.
+#[test]
+fn a_request_that_comes_as_the_warm_up_ends_is_in_the_timeline() {
+    let mut scenario = one_server(taking(1), Rate::per_sec(1), 10, 1);
+    assert_eq!((scenario.warm_up, scenario.step), (millis(1_000), millis(1_000)));
+    scenario.sources[0].arrivals = Arrivals::Listed([1_000, 2_500].map(millis).into());
+    let record = Simulation::new(scenario).run();
+    let planned: u64 = record.moments.iter().map(|moment| moment.planned).sum();
+    assert_eq!((record.planned, planned), (2, 2), "{:?}", record.moments);
+}
+
 #[test]
 fn a_server_in_two_groups_is_checked_over_the_way_of_each() {
     let mut scenario = checked(taking(1), Probe::Tcp);
