@@ -28,6 +28,9 @@ pub fn plan_verdict(plan: &PlanRecord) -> String {
     if plan.met {
         return format!("{needed} servers (now {now}) hold {objective} in every case.");
     }
+    if plan.groups.is_empty() {
+        return format!("All servers are drained: nothing is there that could hold {objective}.");
+    }
     let held = plan.cases.iter().map(|case| case.held);
     let (runs, of) = held.fold((0, 0), |(runs, of), it| (runs + it.runs, of + it.of));
     format!(

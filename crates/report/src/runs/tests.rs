@@ -205,6 +205,15 @@ fn servers_that_hold_an_objective_in_some_runs_are_not_said_to_hold_it_in_every_
 }
 
 #[test]
+fn a_plan_of_drained_servers_says_so_and_not_that_more_do_not_help() {
+    let case = PlannedCase { held: RunCount { runs: 0, of: 5 }, ..PlannedCase::default() };
+    let objective = "p99<60ms".into();
+    let plan = PlanRecord { objective, cases: vec![case], ..PlanRecord::default() };
+    let told = plan_verdict(&plan);
+    assert_eq!(told, "All servers are drained: nothing is there that could hold p99<60ms.");
+}
+
+#[test]
 fn a_simulated_run_began_at_no_time() {
     let shown = html(&[named("simulation", load(100, 50))]);
     assert!(!shown.contains("1970"));
