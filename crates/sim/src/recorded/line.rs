@@ -5,7 +5,7 @@
 //!   nginx (`urt=` of `$upstream_response_time`, `rt=` of `$request_time`) add to it;
 //! - HAProxy's `httplog`.
 //!
-//! The last two may have the head of syslog before them.
+//! All but `json` may have the head of syslog before them.
 
 use std::net::SocketAddr;
 
@@ -43,13 +43,9 @@ pub(super) fn parse(line: &str) -> Option<Logged> {
     if line.starts_with('{') {
         return json(line);
     }
-    if let Some((stamp, rest)) = line.split_once(' ')
-        && let Ok(at) = stamp.parse::<Timestamp>()
-        && let Some(logged) = text(at, &words(rest))
-    {
+    if let Some(logged) = text_behind(line) {
         return Some(logged);
     }
-    // Behind a head of syslog, too, whose time may be written the same.
     line.match_indices('[').find_map(|(open, _)| {
         let (stamp, rest) = line[open + 1..].split_once(']')?;
         match strtime::parse("%d/%b/%Y:%H:%M:%S %z", stamp).and_then(|it| it.to_timestamp()) {
@@ -57,6 +53,21 @@ pub(super) fn parse(line: &str) -> Option<Logged> {
             Err(_) => httplog(stamp, &words(rest)),
         }
     })
+}
+
+/// The line of loadline's `text`, also behind a head of syslog, whose time may be written the same.
+fn text_behind(line: &str) -> Option<Logged> {
+    let mut rest = line;
+    for _ in 0..HEAD_WORDS {
+        let (word, behind) = rest.split_once(' ')?;
+        if let Ok(at) = word.parse::<Timestamp>()
+            && let Some(logged) = text(at, &words(behind))
+        {
+            return Some(logged);
+        }
+        rest = behind.trim_start();
+    }
+    None
 }
 
 /// The line of loadline's `json`.
@@ -71,7 +82,7 @@ fn json(line: &str) -> Option<Logged> {
         first_byte_ms: Option<f64>,
     }
     let line: Line = serde_json::from_str(line).ok()?;
-    let said = |name: Option<String>| name.filter(|name| !name.is_empty());
+    let said = |name: Option<String>| name.filter(|name| !name.is_empty() && name != "-");
     let group = said(line.group);
     let ending = line.ending.as_deref().and_then(ending);
     Some(Logged {
@@ -209,6 +220,9 @@ fn word_end(text: &str) -> usize {
     text.len()
 }
 
+/// Words up to the time of a line behind `1 time host program process message data` (RFC 5424).
+const HEAD_WORDS: usize = 8;
+
 fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
@@ -320,6 +334,31 @@ mod tests {
             assert_eq!(logged.service.as_deref(), service, "{line}");
             assert_eq!(logged.time, Some(Duration::from_millis(time)), "{line}");
         }
+    }
+
+    #[test]
+    fn loadlines_own_lines_are_read_behind_each_header_of_syslog() {
+        let line = "2026-11-21T04:00:00.123Z 10.0.0.9:41234 GET \"/a b?c\" HTTP/2.0 200 1324 \
+                    web/near/10.0.0.11:80 complete 0 0.0 0.2 38.1 38.3";
+        let alone = parse(line);
+        assert!(alone.is_some());
+        for header in [
+            "Nov  1 04:00:01 lb1 loadline[14389]: ",
+            "2026-11-21T04:00:01.123456+00:00 lb1 loadline[14389]: ",
+            "<134>loadline[14389]: ",
+            "<134>1 2026-11-21T04:00:01.123Z lb1 loadline 14389 - - ",
+        ] {
+            assert_eq!(parse(&format!("{header}{line}")), alone, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_dash_in_json_is_no_service_as_in_the_other_formats() {
+        let line = "{\"time\":\"2026-11-21T04:00:00Z\",\"service\":\"-\",\"group\":\"-\",\
+                    \"ending\":\"ruled\"}";
+        let logged = parse(line).expect("a line of an access log");
+        assert_eq!((logged.service, logged.group), (None, None));
+        assert_eq!(logged.answered_by, AnsweredBy::Edge);
     }
 
     #[test]
