@@ -296,6 +296,7 @@ mod tests {
     fn what_brings_nothing_about_has_an_error_at_its_place() {
         let nothing = "{ rate = \"0/s\", for = \"1s\" }";
         let something = "{ rate = \"9/s\", for = \"1s\" }";
+        let even = "arrivals = \"constant\"";
         for (text, error) in [
             ("[[source]]\nusers = 0".to_owned(), "2:9 no request comes"),
             (format!("[[source]]\nstages = [{nothing}, {nothing}]"), "2:11 no request comes"),
@@ -324,6 +325,10 @@ mod tests {
                 format!("duration = \"1s\"\n[[source]]\nstages = [{nothing}, {something}]"),
                 "2:1 its first request would come at 1s: requests come for 1s",
             ),
+            (
+                format!("duration = \"2s\"\n[[source]]\nrate = \"30/m\"\n{even}"),
+                "2:1 its first request would come at 2s: requests come for 2s",
+            ),
             ("[[objects]]\ncount = 9".to_owned(), "1:1 `objects` has no effect without [[cache]]"),
             (
                 "[[fault]]\nat = \"1s\"\nwhat = \"slow\"\nfactor = inf".to_owned(),
@@ -334,6 +339,13 @@ mod tests {
         }
         let ramp = "[[source]]\nstages = [{ rate = \"0/s\", to = \"9/s\", for = \"1s\" }]";
         assert!(read(ramp, None).is_ok());
+        for (duration, more) in
+            [("3s", ""), ("2s", "[[fault]]\nat = \"1s\"\nwhat = \"traffic\"\nfactor = 2.0")]
+        {
+            let text =
+                format!("duration = \"{duration}\"\n[[source]]\nrate = \"30/m\"\n{even}\n{more}");
+            assert!(read(&text, None).is_ok(), "{text}");
+        }
     }
 
     #[test]

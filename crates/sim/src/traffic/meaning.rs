@@ -98,7 +98,8 @@ pub(super) fn meaning(
     let said = reader.positive(duration.as_ref());
     let lasts = said.or_else(|| longest_list(&sources)).unwrap_or(DURATION);
     reader.lasts = said_elsewhere.map_or(Lasts::Here(lasts), Lasts::Elsewhere);
-    reader.begin_in_time(source, &sources);
+    let is_multiplied = fault.iter().any(|at| at.value.what.value == "traffic");
+    reader.begin_in_time(source, &sources, is_multiplied);
     let warm_up_at = warm_up.as_ref().map_or(Duration::ZERO, |at| at.value);
     if let Some(at) = warm_up.as_ref().filter(|at| at.value >= lasts) {
         let help = "requests are counted from `warm_up` to the end of `duration`";

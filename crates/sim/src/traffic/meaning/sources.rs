@@ -1,11 +1,16 @@
 //! Where requests come from.
 
-use loadline_core::{fleet::Class, time::Duration, units::Rate};
+use loadline_core::{
+    fleet::Class,
+    time::{Duration, Instant},
+    units::Rate,
+};
 use loadline_spanned::{At, Span};
 
 use super::Reader;
 use crate::{
-    arrivals::{Arrivals, Spacing, Stage},
+    arrivals::{Arrivals, Clock, Spacing, Stage},
+    random::Random,
     scenario::{ClientRetry, Source},
     traffic::file::{SourceEntry, StageEntry},
 };
@@ -46,8 +51,14 @@ impl Reader<'_> {
         })
     }
 
-    /// Sees to it that the first request of each source comes before the end.
-    pub(super) fn begin_in_time(&mut self, entries: &[At<SourceEntry>], sources: &[Source]) {
+    /// Sees to it that the first request of each source comes before the end. Of a rate that
+    /// `is_multiplied` later it is not known when that is.
+    pub(super) fn begin_in_time(
+        &mut self,
+        entries: &[At<SourceEntry>],
+        sources: &[Source],
+        is_multiplied: bool,
+    ) {
         // Where one cannot be read it is not known which is which.
         if entries.len() != sources.len() {
             return;
@@ -55,7 +66,7 @@ impl Reader<'_> {
         for (at, source) in entries.iter().zip(sources) {
             let SourceEntry { times, log, .. } = &at.value;
             let span = times.as_ref().map(|at| &at.span).or(log.as_ref().map(|at| &at.span));
-            if let Some(first) = first(&source.arrivals) {
+            if let Some(first) = first(&source.arrivals, is_multiplied) {
                 let complaint = format!("its first request would come at {first}");
                 self.begins(span.unwrap_or(&at.span), first, &complaint);
             }
@@ -191,10 +202,15 @@ impl Reader<'_> {
     }
 }
 
-/// From when on requests come; none where none does.
-fn first(arrivals: &Arrivals) -> Option<Duration> {
+/// From when on requests come, or may where they come by chance; none where none does.
+fn first(arrivals: &Arrivals, is_multiplied: bool) -> Option<Duration> {
     match arrivals {
         Arrivals::Listed(times) => times.first().copied(),
+        Arrivals::Open { spacing: Spacing::Constant, stages } if !is_multiplied => {
+            let mut clock = Clock::new(Spacing::Constant, stages, Duration::MAX, &[]);
+            let first = clock.next(&mut Random::stream(0, 0))?;
+            Some(first.since(Instant::ZERO))
+        }
         Arrivals::Open { stages, .. } => {
             let comes = |stage: &Stage| stage.from.max(stage.to) > Rate::default();
             let first = stages.iter().position(comes)?;
