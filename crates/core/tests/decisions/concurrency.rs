@@ -795,3 +795,26 @@ fn a_load_of_1_2_times_the_capacity_is_found_where_work_is_exponential() {
         assert!(found.is_some(), "{cores} cores, seed {seed}: no limit in 15 s");
     }
 }
+
+/// Four cores of 20 ms are in overload again and again, and stop for two seconds in the first.
+#[test]
+fn an_overload_after_one_with_a_stop_is_found_as_soon_as_any() {
+    for (gap, seed) in [8.0, 15.0].into_iter().flat_map(|gap| (1..=3).map(move |seed| (gap, seed)))
+    {
+        let mut phases = vec![(100.0, 4.0), (400.0, 12.0)];
+        phases.extend([(100.0, gap), (400.0, 6.0)].repeat(4));
+        let case = case("again", 4, Work::Constant(0.02), Arrivals::Poisson(phases));
+        let mut simulation = case.simulation(WhenFull::Shed, seed);
+        simulation.run_until(instant(8.0));
+        simulation.stations.values_mut().for_each(|station| station.pause_until(10.0));
+        let outcomes = simulation.run();
+        for again in 0..4 {
+            let begin = 16.0 + gap + f64::from(again) * (gap + 6.0);
+            let during = |it: &&Outcome| (begin..begin + 6.0).contains(&seconds(it.came));
+            let times =
+                response_times(&outcomes.iter().filter(during).copied().collect::<Vec<_>>());
+            let p99 = quantile(&times, 0.99);
+            assert!(p99 < 1.0, "{gap} s between, seed {seed}, overload {again}: {p99} s");
+        }
+    }
+}

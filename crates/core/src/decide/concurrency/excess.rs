@@ -53,6 +53,14 @@ impl Excess {
         self.standing.value = 0.0;
     }
 
+    /// Forgets that more than this were in flight: those were a queue, and no users who are always
+    /// there.
+    pub(super) fn forget_queue(&mut self, in_flight: f64) {
+        self.highest = self.highest.min(in_flight);
+        self.sudden.before = self.sudden.before.min(in_flight);
+        self.standing.before = self.standing.before.min(in_flight);
+    }
+
     /// Reduces the sums where nothing is slower than usual: what came is under way, not queued.
     pub(super) fn discount(&mut self, per_sec: f64) {
         self.sudden.value = self.sudden.value.min(sudden(per_sec) * 2.0 / 3.0);

@@ -201,6 +201,9 @@ impl Search {
 
     /// Ends the limit: nothing is answered any more that shows whether it is right.
     pub fn let_go(&mut self) {
+        if self.stage.limits() {
+            self.excess.forget_queue(self.limit);
+        }
         self.stage = SearchState::Open;
         self.excess.clear();
         self.was_slow = false;
