@@ -187,7 +187,7 @@ const RECORDS: [(&str, usize, u64); 11] = [
     ("random", 492_584, 0x5be5_8d55_fd15_4b79),
     ("least-requests", 396_114, 0xaf7d_0366_5174_bcd1),
     ("power-of-two", 399_783, 0x5e0b_bdbe_49c7_f590),
-    ("prequal", 391_034, 0x8120_07db_0508_ce6e),
+    ("prequal", 391_020, 0x0f08_e537_4df4_ba2b),
     ("peak-ewma", 389_492, 0x80fe_75b9_1765_d0e3),
     ("lowest-latency", 445_318, 0x0439_3b18_448a_1dbd),
     ("latency-weighted", 431_063, 0x4c28_e8f9_71fd_0abe),

@@ -2,7 +2,9 @@
 //!
 //! The group keeps the median latency by the number of requests that were ahead of one, `L[n]`; no
 //! server is faster with more to do, so what is typical for `n` is the least of `L[n]`, `L[n + 1]`
-//! and so on. A server keeps the median of its latencies over what is typical:
+//! and so on. Nor does a load begin, when it is first seen, with less than is known of lower ones: a
+//! short request may end first there. What has not been seen in some thousand responses is
+//! forgotten. A server keeps the median of its latencies over what is typical:
 //!
 //! ```text
 //! relative = median of latency / min(L[ahead], L[ahead + 1], ...)
@@ -25,22 +27,42 @@ use crate::{
 /// The typical latencies of a group, in nanoseconds, by the requests ahead; zero where none is
 /// known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LatencyByLoad([AtomicU64; LOADS]);
+pub(crate) struct LatencyByLoad {
+    medians: [AtomicU64; LOADS],
+    responses: AtomicU32,
+    /// Those of the medians, a bit each, that have been recorded for since unused ones were
+    /// forgotten.
+    used: AtomicU32,
+}
 
 impl LatencyByLoad {
     /// Records the latency of a request with `ahead` others before it; gives the typical latency
     /// for that, without this one.
     fn record(&self, ahead: u32, latency: Duration) -> u64 {
-        let known = self.0[place(ahead)..].iter().map(|it| it.load(Relaxed)).filter(|it| *it > 0);
+        let at = place(ahead);
+        self.forget_unused(at);
+        let (lower, upper) = self.medians.split_at(at);
         let sample = latency.as_nanos().max(1);
-        let typical = known.min().unwrap_or(sample);
-        let own = &self.0[place(ahead)];
+        let typical = known(upper).min().unwrap_or(sample);
+        let own = &self.medians[at];
         let next = match own.load(Relaxed) {
-            0 => sample,
+            0 => known(lower).fold(sample, u64::max),
             median => stepped(median, sample, STEPS).max(1),
         };
         own.store(next, Relaxed);
         typical
+    }
+
+    /// Forgets now and then the medians that have not been recorded for, so that none stays what is
+    /// typical for lower loads when it is true no more.
+    fn forget_unused(&self, recorded: usize) {
+        self.used.fetch_or(1 << recorded, Relaxed);
+        if !self.responses.fetch_add(1, Relaxed).is_multiple_of(MEMORY) {
+            return;
+        }
+        let used = self.used.swap(0, Relaxed);
+        let unused = self.medians.iter().enumerate().filter(|(at, _)| (used >> at) & 1 == 0);
+        unused.for_each(|(_, median)| median.store(0, Relaxed));
     }
 }
 
@@ -75,6 +97,11 @@ impl RelativeLatency {
     }
 }
 
+/// Those of these medians that are known.
+fn known(medians: &[AtomicU64]) -> impl Iterator<Item = u64> {
+    medians.iter().map(|it| it.load(Relaxed)).filter(|it| *it > 0)
+}
+
 /// A median after one more sample.
 const fn stepped(median: u64, sample: u64, steps: u64) -> u64 {
     let step = median / steps;
@@ -101,6 +128,9 @@ const LARGEST: u64 = (TYPICAL as u64) << 12;
 
 /// Up to 4,095 requests.
 const LOADS: usize = 32;
+
+/// A load is forgotten after this many responses at others, or up to twice as many.
+const MEMORY: u32 = 4096;
 
 /// A median moves by 1/64 with each sample: it then varies by an eighth where latencies are
 /// exponential, and doubles in 45 samples.
@@ -161,6 +191,35 @@ mod tests {
             busy.record(&group, 9, Duration::from_millis(100));
         }
         assert!(busy.get().abs_diff(idle.get()) < TYPICAL / 8, "{busy:?} {idle:?}");
+    }
+
+    #[test]
+    fn a_short_request_that_ends_first_at_a_new_load_makes_no_other_slow() {
+        let group = LatencyByLoad::default();
+        let [usual, busy] = [(); 2].map(|()| RelativeLatency::default());
+        for n in 0..600 {
+            usual.record(&group, n % 4, Duration::from_millis(10));
+        }
+        busy.record(&group, 40, Duration::from_micros(100));
+        for n in 0..600 {
+            usual.record(&group, n % 4, Duration::from_millis(10));
+        }
+        assert!(usual.get() < TYPICAL / 4 * 5, "{usual:?}");
+    }
+
+    #[test]
+    fn a_load_that_is_seen_no_more_is_forgotten() {
+        let group = LatencyByLoad::default();
+        let [usual, busy] = [(); 2].map(|()| RelativeLatency::default());
+        (0..200).for_each(|_| busy.record(&group, 40, Duration::from_millis(10)));
+        let relative = |responses| {
+            for _ in 0..responses {
+                usual.record(&group, 0, Duration::from_millis(80));
+            }
+            usual.get() / TYPICAL
+        };
+        assert!(relative(1_000) >= 6);
+        assert!(relative(3 * MEMORY) < 2);
     }
 
     #[test]
