@@ -202,6 +202,28 @@ fn edges_of_a_cluster_share_a_group_and_edges_without_one_give_it_more_than_it_c
 }
 
 #[test]
+fn prequal_keeps_the_load_of_eight_equal_servers_even_where_requests_share_cores() {
+    let servers: Vec<String> = (1..=8).map(|n| format!("10.0.0.{n}:80")).collect();
+    let configuration = |policy: &str| {
+        format!(
+            "[[listener]]\nbind = \":8080\"\nservice = \"web\"\n\
+             [service.web]\npolicy = {policy:?}\n\
+             [[service.web.group]]\ncapacity = \"none\"\nservers = {servers:?}\n"
+        )
+    };
+    // With this seed three servers once got all the load and stayed at 200 in flight.
+    let traffic = "duration = \"60s\"\nseed = 2\n[[source]]\nrate = \"2560/s\"\n[[server]]\n\
+                   distribution = \"exponential\"\ntime = \"10ms\"\ncores = 4\n\
+                   discipline = \"processor-sharing\"\n";
+    let p99 = |policy: &str| {
+        let (_folder, [file, traffic]) = written(&configuration(policy), traffic);
+        record(&[&*file, "--traffic", &*traffic])["response"]["p99_ms"].as_f64().unwrap()
+    };
+    let (prequal, least) = (p99("prequal"), p99("least-requests"));
+    assert!(prequal <= 1.2 * least, "{prequal} and {least} ms");
+}
+
+#[test]
 fn without_their_store_edges_go_on_with_their_floors_when_their_leases_have_ended() {
     let (_folder, [file, traffic]) = two_edges(CLUSTER, "");
     let lose = ["--lose", "store", "--at", "20s", "--for", "20s"];
