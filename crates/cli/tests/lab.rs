@@ -92,6 +92,9 @@ at_least = 19
 at_most = 60
 "#;
 
+/// The band of its figure.
+const BAND: &str = "at_least = 19\nat_most = 60";
+
 #[test]
 fn two_hosts_and_ten_milliseconds() {
     let (output, out) = run("ten-ms", TEN_MS, &[]);
@@ -128,7 +131,7 @@ fn two_hosts_and_ten_milliseconds() {
 
     // What was measured can be held against a study that was changed meanwhile.
     let file = out.join("../ten-ms.toml");
-    fs::write(&file, TEN_MS.replace("at_most = 60", "at_most = 15")).unwrap();
+    fs::write(&file, TEN_MS.replace(BAND, "at_most = 15")).unwrap();
     let page = out.join("page.md");
     fs::write(&page, "# Ten\n\n## Verdicts\n\n- PASS\n\n## What differs\n\nOurs.\n").unwrap();
     let [file, out, page] = [&file, &out, &page].map(|path| path.to_str().unwrap());
@@ -141,7 +144,7 @@ fn two_hosts_and_ten_milliseconds() {
 
 #[test]
 fn a_verdict_that_fails_is_code_3_and_only_invalid_runs_are_98() {
-    let slow = TEN_MS.replace("at_most = 60", "at_most = 15");
+    let slow = TEN_MS.replace(BAND, "at_most = 15");
     let (output, _) = run("too-slow", &slow, &["--json"]);
     if refused(&output) {
         return;

@@ -122,7 +122,7 @@ impl Control {
         let link = fleet.forwarding.link(service, server, turn);
         let lane = |(link, detour)| Lane { link, detour };
         Way {
-            tls: self.shared.keys().service(&settings.name),
+            tls: self.shared.keys().service(settings),
             send_proxy: settings.send_proxy,
             version: settings.http_version,
             lane: link.zip(self.detour.clone()).map(lane),

@@ -149,8 +149,11 @@ impl ServiceContext {
         let is_reached = |(store, remote): &(Arc<Store>, Option<Arc<Remote>>)| {
             remote.is_some() || store.place.bucket().is_none()
         };
-        let has_tls = || keys.service_is(&service.name, self.tls.as_ref());
-        self.stores.iter().all(is_reached) && (service.tls.is_none() || has_tls())
+        let has_tls = match service.tls {
+            None => self.tls.is_none(),
+            Some(_) => keys.service_is(&service.name, self.tls.as_ref()),
+        };
+        has_tls && self.stores.iter().all(is_reached)
     }
 
     /// How this store is reached; none for one on this machine.

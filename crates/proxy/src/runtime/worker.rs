@@ -348,7 +348,7 @@ fn view(
             (service, decided),
             cells.clone(),
             shared.queue(name),
-            keys.service(name),
+            keys.service(service),
             &shared.remotes,
         )
     };

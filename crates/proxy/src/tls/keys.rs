@@ -232,9 +232,10 @@ impl Keys {
         known.is_some_and(|(known, dialing)| known.is_same_as(dialing))
     }
 
-    /// For connections to the servers of a service; none where they are in clear.
-    pub(crate) fn service(&self, name: &str) -> Option<Dialing> {
-        self.services.get(name).cloned()
+    /// For connections to the servers of a service; none where they are in clear, though a service
+    /// of this name had TLS before.
+    pub(crate) fn service(&self, service: &Service) -> Option<Dialing> {
+        service.tls.as_ref().and_then(|_| self.services.get(&service.name).cloned())
     }
 }
 

@@ -202,6 +202,22 @@ fn a_reload_makes_anew_what_a_renewed_certificate_is_part_of_and_nothing_else() 
 }
 
 #[test]
+fn a_service_without_its_tls_of_before_is_spoken_to_in_clear() {
+    let files = Files::new();
+    let mut fleet = files.fleet();
+    let mut proxy = Proxy::of(&fleet);
+    proxy.reload(&fleet);
+    assert!(proxy.view.services[1].tls.is_some());
+    fleet.services[1].tls = None;
+    // At the first reload the keys of before are still there, at the second they are not.
+    for _ in 0..2 {
+        proxy.reload(&fleet);
+        assert!(proxy.view.services[1].tls.is_none());
+        assert!(proxy.shared.keys().service(&fleet.services[1]).is_none(), "for its checks");
+    }
+}
+
+#[test]
 fn a_listener_that_is_changed_is_made_anew_alone_and_limits_are_those_of_the_plan() {
     let files = Files::new();
     let mut fleet = files.fleet();
