@@ -440,8 +440,7 @@ pub(crate) struct Ejection {
     pub(crate) share_max: Key<Share<0, { 100 * PERCENT }>>,
     /// Time after which a waiting request counts as an error if its server has responded to none
     /// meanwhile; ten times the usual latency or twice the longest recent one, if that is more.
-    /// When the server is ejected for it, waiting requests that are safe to retry go to other
-    /// servers. 0s switches it off.
+    /// When it is ejected, waiting requests that are safe to retry leave it. 0s switches it off.
     #[schemars(extend("default" = "500ms"))]
     pub(crate) silence: Key<TimeOrOff>,
     /// How far the share of 5xx in a server's responses may exceed that of the rest of its group,

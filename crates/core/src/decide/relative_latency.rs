@@ -2,8 +2,8 @@
 //!
 //! The group keeps the median latency by the number of requests that were ahead of one, `L[n]`; no
 //! server is faster with more to do, so what is typical for `n` is the least of `L[n]`, `L[n + 1]`
-//! and so on. Nor does a load begin, when it is first seen, with less than is known of lower ones: a
-//! short request may end first there. What has not been seen in some thousand responses is
+//! and so on. Nor does a load begin, when it is first seen, with less than is known of lower ones:
+//! a short request may end first there. What has not been seen in some thousand responses is
 //! forgotten. A server keeps the median of its latencies over what is typical:
 //!
 //! ```text
