@@ -198,9 +198,12 @@ async fn what_has_come_of_a_response_that_is_cut_reaches_its_client() {
         send.finish().unwrap();
         asked.push(receive);
     }
+    // Those that have ended first are not read last: what comes before a reset is lost with it.
+    for receive in &mut asked {
+        assert_eq!(next_frame(receive).await.0, 1);
+        assert_eq!(next_frame(receive).await, (0, b"half".to_vec()));
+    }
     for mut receive in asked {
-        assert_eq!(next_frame(&mut receive).await.0, 1);
-        assert_eq!(next_frame(&mut receive).await, (0, b"half".to_vec()));
         let told = receive.read_to_end(100).await;
         assert!(matches!(told, Err(ReadToEndError::Read(ReadError::Reset(_)))), "{told:?}");
     }
