@@ -119,7 +119,6 @@ mod tests {
     use crate::{
         fleet::{Edge, Listener, Services, forwarding::Forwarding},
         rules::{Action, Network, Networks, Path, RateLimit, Split},
-        time::Duration,
         units::Rate,
     };
 
@@ -152,49 +151,44 @@ mod tests {
         Rule { when, ..rule("/", LimitKey::Client) }
     }
 
+    const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+    /// Whether the limit of a route lets a request of one client through.
+    fn take(limiters: &Limiters, listener: usize, place: usize) -> bool {
+        limiters.in_force()[listener][place].as_ref().unwrap().take(u64::MAX / 3, NOW).is_ok()
+    }
+
     #[test]
     fn a_limit_is_known_by_its_conditions_wherever_its_route_stands() {
-        let (now, key) = (Instant::ZERO + Duration::from_secs(1), u64::MAX / 3);
         let mut limiters = Limiters::default();
-        let take = |limiters: &Limiters, place: usize| {
-            limiters.in_force()[0][place].as_ref().unwrap().take(key, now).is_ok()
-        };
-        limiters.settle(now, &fleet(vec![rule("/a", LimitKey::Client)]));
-        assert!(take(&limiters, 0) && !take(&limiters, 0));
+        limiters.settle(NOW, &fleet(vec![rule("/a", LimitKey::Client)]));
+        assert!(take(&limiters, 0, 0) && !take(&limiters, 0, 0));
         let more = ["/b", "/a", "/a"].map(|path| rule(path, LimitKey::Client));
-        limiters.settle(now, &fleet(more.into()));
-        assert!(take(&limiters, 0), "another route");
-        assert!(!take(&limiters, 1), "the one before");
-        assert!(take(&limiters, 2), "the second of its kind");
-        limiters.settle(now, &fleet(vec![rule("/a", LimitKey::Header("key".to_string()))]));
-        assert!(take(&limiters, 0), "another count");
+        limiters.settle(NOW, &fleet(more.into()));
+        assert!(take(&limiters, 0, 0), "another route");
+        assert!(!take(&limiters, 0, 1), "the one before");
+        assert!(take(&limiters, 0, 2), "the second of its kind");
+        limiters.settle(NOW, &fleet(vec![rule("/a", LimitKey::Header("key".to_string()))]));
+        assert!(take(&limiters, 0, 0), "another count");
     }
 
     #[test]
     fn a_limit_of_a_route_with_a_long_list_of_networks_takes_no_memory_for_the_list() {
-        let (now, key) = (Instant::ZERO + Duration::from_secs(1), u64::MAX / 3);
         let mut limiters = Limiters::default();
-        let take = |limiters: &Limiters| {
-            limiters.in_force()[0][0].as_ref().unwrap().take(key, now).is_ok()
-        };
         let before = fleet(vec![listed(10_000)]);
-        limiters.settle(now, &before);
+        limiters.settle(NOW, &before);
         let (_, known) = &limiters.listeners[0];
         assert!(ptr::eq(known.rules(), before.listeners[0].routes.rules()), "the route itself");
-        assert!(take(&limiters) && !take(&limiters));
-        limiters.settle(now, &fleet(vec![listed(10_000)]));
-        assert!(!take(&limiters), "the same list, read again");
-        limiters.settle(now, &fleet(vec![listed(9_999)]));
-        assert!(take(&limiters), "another list");
+        assert!(take(&limiters, 0, 0) && !take(&limiters, 0, 0));
+        limiters.settle(NOW, &fleet(vec![listed(10_000)]));
+        assert!(!take(&limiters, 0, 0), "the same list, read again");
+        limiters.settle(NOW, &fleet(vec![listed(9_999)]));
+        assert!(take(&limiters, 0, 0), "another list");
     }
 
     #[test]
     fn listeners_that_share_routes_have_limits_of_their_own() {
-        let (now, key) = (Instant::ZERO + Duration::from_secs(1), u64::MAX / 3);
         let mut limiters = Limiters::default();
-        let take = |limiters: &Limiters, listener: usize| {
-            limiters.in_force()[listener][0].as_ref().unwrap().take(key, now).is_ok()
-        };
         let fleet = || {
             let mut fleet = fleet(vec![rule("/a", LimitKey::Client)]);
             let routes = fleet.listeners[0].routes.for_another_listener();
@@ -202,30 +196,26 @@ mod tests {
             fleet.listeners.push(Listener { routes, ..Listener::new(bind, 0) });
             fleet
         };
-        limiters.settle(now, &fleet());
-        assert!(take(&limiters, 0) && !take(&limiters, 0));
-        limiters.settle(now, &fleet());
-        assert!(!take(&limiters, 0), "spent before the reload");
-        assert!(take(&limiters, 1), "nobody came there");
+        limiters.settle(NOW, &fleet());
+        assert!(take(&limiters, 0, 0) && !take(&limiters, 0, 0));
+        limiters.settle(NOW, &fleet());
+        assert!(!take(&limiters, 0, 0), "spent before the reload");
+        assert!(take(&limiters, 1, 0), "nobody came there");
     }
 
     #[test]
     fn listeners_with_the_same_address_are_known_by_their_order() {
-        let (now, key) = (Instant::ZERO + Duration::from_secs(1), u64::MAX / 3);
         let mut limiters = Limiters::default();
-        let take = |limiters: &Limiters, listener: usize| {
-            limiters.in_force()[listener][0].as_ref().unwrap().take(key, now).is_ok()
-        };
         let fleet = || {
             let mut fleet = fleet(vec![rule("/a", LimitKey::Client)]);
             fleet.listeners.push(fleet.listeners[0].clone());
             fleet
         };
-        limiters.settle(now, &fleet());
-        assert!(take(&limiters, 1) && !take(&limiters, 1));
-        limiters.settle(now, &fleet());
-        assert!(take(&limiters, 0), "nobody came there");
-        assert!(!take(&limiters, 1), "spent before the reload");
+        limiters.settle(NOW, &fleet());
+        assert!(take(&limiters, 1, 0) && !take(&limiters, 1, 0));
+        limiters.settle(NOW, &fleet());
+        assert!(take(&limiters, 0, 0), "nobody came there");
+        assert!(!take(&limiters, 1, 0), "spent before the reload");
     }
 
     #[test]
