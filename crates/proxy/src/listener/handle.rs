@@ -25,7 +25,7 @@ use crate::listener::clients::Clients;
 
 /// Which listener of a file is meant. The address is enough to tell, but on port 0, where several
 /// listeners may ask for the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ListenerKey {
     /// The address as configured; the port may be 0.
     pub(crate) bind: SocketAddr,

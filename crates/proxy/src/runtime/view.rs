@@ -215,14 +215,14 @@ pub(crate) struct ListenerContext {
 }
 
 impl ListenerContext {
-    /// The context of a listener with the limits of its routes, counted in `cells`.
+    /// The context of a listener with the limits of its routes, which meets clients with `tls` and
+    /// is counted in `cells`.
     pub(crate) fn new(
         (listener, limiters): (&Listener, RouteLimiters),
-        keys: &Keys,
+        tls: Option<Arc<ServerConfig>>,
         cells: Arc<ListenerCells>,
     ) -> Self {
         let bytes = usize::try_from(listener.limits.size.get()).unwrap_or(usize::MAX);
-        let tls = listener.tls.as_ref().and_then(|_| keys.listener(listener.bind));
         Self {
             bind: listener.bind,
             service: listener.service,
@@ -257,18 +257,17 @@ impl ListenerContext {
         }
     }
 
-    /// Whether a context that is made with these `keys` of `listener` and its `limiters` would say
-    /// the same as this one, which was made of `before`.
+    /// Whether a context that is made with `tls` of `listener` and its `limiters` would say the
+    /// same as this one, which was made of `before`.
     fn stays_with(
         &self,
-        keys: &Keys,
+        tls: Option<&Arc<ServerConfig>>,
         (before, listener): (&Listener, &Listener),
         limiters: &RouteLimiters,
     ) -> bool {
         let is_unlimited = |limiters: &RouteLimiters| limiters.iter().all(Option::is_none);
-        let tls = listener.tls.as_ref().and_then(|_| keys.listener(listener.bind));
         // Equal routes may count their limits and copies apart.
-        self.tls.as_ref().map(Arc::as_ptr) == tls.as_ref().map(Arc::as_ptr)
+        self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
             && self.routes.is_same_as(&listener.routes)
             && (Arc::ptr_eq(&self.limiters, limiters)
                 || is_unlimited(&self.limiters) && is_unlimited(limiters))
@@ -367,31 +366,33 @@ impl ListenerContext {
 
 impl Contexts {
     /// Those of `plan`, made with these `keys`. What is the same as `before` is not made anew: all
-    /// of them, where no listener is another.
+    /// of them, where no listener is another. `make` makes the context of a listener.
     fn new(
         plan: &Plan,
         before: Option<&View>,
         keys: &Arc<Keys>,
-        mut listener_context: impl FnMut(&Listener, RouteLimiters) -> ListenerContext,
+        mut make: impl FnMut((&Listener, ListenerKey), RouteLimiters) -> ListenerContext,
     ) -> Rc<Self> {
         let fleet = &plan.fleet;
         if let Some(same) = before.filter(|before| before.serves_at_as(plan, keys)) {
             return same.at.clone();
         }
+        let listener_keys: Vec<ListenerKey> = ListenerKey::of(&fleet.listeners).collect();
         let known = |index: usize, listener: &Listener, limiters: &RouteLimiters| {
             let before = before?;
             let context = before.at.listeners.get(index)?;
             let pair = (before.plan.fleet.listeners.get(index)?, listener);
-            context.stays_with(keys, pair, limiters).then(|| context.clone())
+            let tls = keys.listener(listener, listener_keys[index]);
+            context.stays_with(tls.as_ref(), pair, limiters).then(|| context.clone())
         };
         let listeners = fleet.listeners.iter().enumerate().map(|(index, listener)| {
             let limiters = plan.limiters(index);
             let known = known(index, listener, &limiters);
-            known.unwrap_or_else(|| Rc::new(listener_context(listener, limiters)))
+            known.unwrap_or_else(|| Rc::new(make((listener, listener_keys[index]), limiters)))
         });
         let listeners: Vec<_> = listeners.collect();
         Rc::new(Self {
-            keys: ListenerKey::of(&fleet.listeners).collect(),
+            keys: listener_keys,
             longest_head: listeners.iter().map(|it| it.limits.bytes).max().unwrap_or(0),
             listeners,
             made_with: keys.clone(),
@@ -410,7 +411,7 @@ impl View {
         before: Option<&Self>,
         keys: &Arc<Keys>,
         mut service_context: impl FnMut(&Service, Arc<ServicePlan>) -> ServiceContext,
-        listener_context: impl FnMut(&Listener, RouteLimiters) -> ListenerContext,
+        listener_context: impl FnMut((&Listener, ListenerKey), RouteLimiters) -> ListenerContext,
     ) -> Rc<Self> {
         let known = before.filter(|before| before.plan.configuration == plan.configuration);
         let at = match known {

@@ -29,7 +29,11 @@ use crate::{
     http2::Links,
     http3,
     io::buffer::Buffers,
-    listener::{accept::accept, handle::ListenerHandle, set::Inbox},
+    listener::{
+        accept::accept,
+        handle::{ListenerHandle, ListenerKey},
+        set::Inbox,
+    },
     runtime::{
         date_line::DateLine,
         lag::Lag,
@@ -356,8 +360,9 @@ fn view(
         let cells = listeners.entry(bind).or_insert_with(|| shared.meters.enlist(&bind));
         cells.clone()
     };
-    let listener_context = |listener: &Listener, limiters: RouteLimiters| {
-        ListenerContext::new((listener, limiters), &keys, cells(listener.bind))
+    let listener_context = |(listener, key): (&Listener, ListenerKey), limiters: RouteLimiters| {
+        let tls = keys.listener(listener, key);
+        ListenerContext::new((listener, limiters), tls, cells(listener.bind))
     };
     View::new(plan, before, &keys, service_context, listener_context)
 }

@@ -27,14 +27,14 @@ use super::{
     stream::Tls,
     validity::Validity,
 };
+use crate::listener::handle::ListenerKey;
 
 /// What TLS connections of a fleet are made with.
 #[derive(Debug, Default)]
 pub struct Keys {
-    /// By the address a listener is bound to.
-    listeners: BTreeMap<SocketAddr, Arc<ServerConfig>>,
+    listeners: BTreeMap<ListenerKey, Arc<ServerConfig>>,
     /// What they are made of.
-    bases: BTreeMap<SocketAddr, Basis>,
+    bases: BTreeMap<ListenerKey, Basis>,
     /// By the name of a service.
     services: BTreeMap<String, Dialing>,
     /// By the file of a certificate.
@@ -93,14 +93,14 @@ impl Keys {
     fn load_after(fleet: &Fleet, before: &Self) -> Result<Self, Vec<TlsError>> {
         let (mut keys, mut faults) = (Self::default(), Vec::new());
         let certificates = Certificates::default();
-        for listener in &fleet.listeners {
+        for (listener, key) in fleet.listeners.iter().zip(ListenerKey::of(&fleet.listeners)) {
             let Some(tls) = &listener.tls else { continue };
             let issued = tls.acme.as_ref().map(|acme| keys.issued_for(acme, before));
             let basis = Basis::of(tls, alpn(listener));
             match for_clients(tls, alpn(listener), issued.unwrap_or_default(), &certificates) {
                 Ok((mut config, validities)) => {
-                    keys.resume(listener.bind, (&mut config, basis), before);
-                    keys.listeners.insert(listener.bind, config);
+                    keys.resume(key, (&mut config, basis), before);
+                    keys.listeners.insert(key, config);
                     keys.remember(validities);
                 }
                 Err(fault) => faults.push(fault),
@@ -130,19 +130,19 @@ impl Keys {
     /// another, or with its sessions, if they are still good.
     fn resume(
         &mut self,
-        bind: SocketAddr,
+        key: ListenerKey,
         (config, basis): (&mut Arc<ServerConfig>, Option<Basis>),
         before: &Self,
     ) {
         let Some(basis) = basis else { return };
-        if let Some((was, known)) = before.bases.get(&bind).zip(before.listeners.get(&bind)) {
+        if let Some((was, known)) = before.bases.get(&key).zip(before.listeners.get(&key)) {
             if *was == basis {
                 config.clone_from(known);
             } else if basis.has_sessions_of(was) {
                 keep_sessions(config, known);
             }
         }
-        self.bases.insert(bind, basis);
+        self.bases.insert(key, basis);
     }
 
     /// The certificates of these names, read again. One that cannot be used is no error: another
@@ -207,10 +207,10 @@ impl Keys {
 
     /// These, and those of `before` that `fleet` alone needs.
     pub(crate) fn beside(mut self, before: &Self, fleet: &Fleet) -> Self {
-        let listeners = fleet.listeners.iter().filter(|listener| listener.tls.is_some());
-        for bind in listeners.map(|listener| listener.bind) {
-            if let Some(config) = before.listeners.get(&bind) {
-                self.listeners.entry(bind).or_insert_with(|| config.clone());
+        let listeners = fleet.listeners.iter().zip(ListenerKey::of(&fleet.listeners));
+        for (_, key) in listeners.filter(|(listener, _)| listener.tls.is_some()) {
+            if let Some(config) = before.listeners.get(&key) {
+                self.listeners.entry(key).or_insert_with(|| config.clone());
             }
         }
         for service in fleet.services.iter().filter(|service| service.tls.is_some()) {
@@ -221,9 +221,14 @@ impl Keys {
         self
     }
 
-    /// For connections that come in at `bind`; none where they are in clear.
-    pub(crate) fn listener(&self, bind: SocketAddr) -> Option<Arc<ServerConfig>> {
-        self.listeners.get(&bind).cloned()
+    /// For connections that come in at a listener; none where they are in clear, though a listener
+    /// of this key had TLS before.
+    pub(crate) fn listener(
+        &self,
+        listener: &Listener,
+        key: ListenerKey,
+    ) -> Option<Arc<ServerConfig>> {
+        listener.tls.as_ref().and_then(|_| self.listeners.get(&key).cloned())
     }
 
     /// Whether this is how connections to the servers of a service are made.

@@ -68,6 +68,26 @@ fn the_name_a_client_asks_for_decides_which_certificate_it_is_shown() {
 }
 
 #[test]
+fn two_listeners_on_any_port_of_one_address_show_each_its_own_certificate() {
+    let authority = Authority::new();
+    let mut fleet = fleet(echo(None), with(vec![authority.sign(&["a.test"])]));
+    let mut second = fleet.listeners[0].clone();
+    second.tls = with(vec![authority.sign(&["b.test"])]);
+    fleet.listeners.push(second);
+    let (proxy, _) = start(fleet.clone());
+    let config = authority.client(&[&TLS13], None);
+    let shows_its_own = || {
+        for (address, name) in proxy.local_addrs().into_iter().zip(["a.test", "b.test"]) {
+            let shown = ask(&mut connect(address, &config, name), b"");
+            assert!(shown.is_ok(), "{name}: {shown:?}");
+        }
+    };
+    shows_its_own();
+    proxy.reload(fleet).unwrap();
+    shows_its_own();
+}
+
+#[test]
 fn of_two_certificates_for_a_name_a_client_is_shown_the_one_that_it_can_verify() {
     let authority = Authority::new();
     let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
