@@ -33,6 +33,7 @@ use crate::{
         inherited::Inherited,
         syscalls::defer_accept,
     },
+    tls::Keys,
 };
 
 /// The listeners of a process.
@@ -73,14 +74,26 @@ struct ListenerMode {
     protocol: Protocol,
     accept_proxy: bool,
     /// The authorities of clients' certificates, and whether every client has one.
-    clients: Option<(String, bool)>,
+    clients: Option<(Authorities, bool)>,
+}
+
+/// Authorities of clients' certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Authorities {
+    file: String,
+    /// Of what was in the file.
+    digest: Option<Vec<u8>>,
 }
 
 impl ListenerMode {
-    fn of(listener: &Listener) -> Self {
+    /// That of a listener whose file of authorities has this digest.
+    fn of(listener: &Listener, digest: Option<&[u8]>) -> Self {
         let Listener { protocol, accept_proxy, .. } = *listener;
         let check = listener.tls.as_ref().and_then(|tls| tls.clients.as_ref());
-        let clients = check.map(|check| (check.authorities.clone(), check.required));
+        let clients = check.map(|check| {
+            let digest = digest.map(<[u8]>::to_vec);
+            (Authorities { file: check.authorities.clone(), digest }, check.required)
+        });
         Self { protocol, accept_proxy, clients }
     }
 
@@ -154,20 +167,21 @@ impl Listeners {
         self.entries.iter().map(pass).collect()
     }
 
-    /// Makes ready what `listeners` ask for and is not there, of sockets that were inherited where
-    /// there are some.
+    /// Makes ready what `listeners`, whose TLS is that of `keys`, ask for and is not there, of
+    /// sockets that were inherited where there are some.
     ///
     /// # Errors
     /// [`BindError`] for the first address that cannot be had.
     pub(crate) fn prepare(
         &mut self,
         listeners: &[Listener],
+        keys: &Keys,
         inherited: &mut Inherited,
     ) -> Result<Change, BindError> {
         let mut change = Change { entries: Vec::new(), opened: Vec::new() };
         for (index, (listener, key)) in listeners.iter().zip(ListenerKey::of(listeners)).enumerate()
         {
-            let mode = ListenerMode::of(listener);
+            let mode = ListenerMode::of(listener, keys.client_authorities(key));
             let known = self.entry(index, key).cloned();
             if let Some(entry) = known.as_ref().filter(|entry| entry.mode.is_kept_by(&mode)) {
                 change.entries.push(Entry { mode, ..entry.clone() });
@@ -407,7 +421,8 @@ mod tests {
 
     /// Puts listeners in force; what each of two workers is to accept from then.
     fn put(listeners: &mut Listeners, wanted: &[Listener]) -> [Vec<Opened<Arc<TcpListener>>>; 2] {
-        let change = listeners.prepare(wanted, &mut Inherited::default()).unwrap();
+        let change =
+            listeners.prepare(wanted, &Keys::default(), &mut Inherited::default()).unwrap();
         listeners.commit(change, Instant::ZERO);
         let inboxes = listeners.inboxes();
         [0, 1].map(|worker| inboxes[worker].take(|_| true))
@@ -434,7 +449,8 @@ mod tests {
         let opened = put(&mut listeners, &[listener(0)]);
         let before = listeners.addresses();
         let wrong = [listener(0), listener(0), listener(port)];
-        let error = listeners.prepare(&wrong, &mut Inherited::default()).unwrap_err();
+        let prepared = listeners.prepare(&wrong, &Keys::default(), &mut Inherited::default());
+        let error = prepared.unwrap_err();
         assert!(error.to_string().contains(&port.to_string()), "{error}");
         assert_eq!(listeners.addresses(), before);
         assert!(opened[0][0].0.is_open());

@@ -70,7 +70,7 @@ impl Handle {
             return Err(ReloadError::Draining);
         }
         let keys = self.shared.keys().reload(&fleet)?;
-        let change = listeners.prepare(&fleet.listeners, &mut Inherited::default())?;
+        let change = listeners.prepare(&fleet.listeners, &keys, &mut Inherited::default())?;
         let deadline = self.shared.clock.now() + fleet.edge.drain_timeout;
         // Listeners close before the plan without them comes: workers keep the one with them.
         listeners.commit(change, deadline);

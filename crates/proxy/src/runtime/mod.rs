@@ -50,7 +50,7 @@ use crate::{
         shared::Shared,
     },
     telemetry::tally::Tallies,
-    tls::TlsError,
+    tls::{Keys, TlsError},
 };
 use control::{Control, ControlThread};
 
@@ -95,8 +95,8 @@ pub enum ReloadError {
 }
 
 impl Bound {
-    /// Binds every listener, with sockets of `inherited` where they fit, and reads every file that
-    /// the fleet names.
+    /// Reads every file that the fleet names, and binds every listener, with sockets of `inherited`
+    /// where they fit.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left behind then.
@@ -123,12 +123,13 @@ impl Bound {
         let Some(Output::Publish(plan)) = controller.poll() else {
             unreachable!("the first output of a controller is its plan");
         };
+        let keys = Keys::load(&plan.fleet)?;
         let mut listeners = Listeners::new(threads(&plan.fleet.edge));
-        let change = listeners.prepare(&plan.fleet.listeners, inherited)?;
+        let change = listeners.prepare(&plan.fleet.listeners, &keys, inherited)?;
         // There is none before these, so none closes.
         listeners.commit(change, clock.now());
         listeners.limit(plan.fleet.edge.max_connections);
-        let shared = Shared::new(plan, inputs.clone(), clock, listeners)?;
+        let shared = Shared::new(plan, inputs.clone(), clock, listeners, keys)?;
         Ok(Self { controller, shared, inputs, detour: None })
     }
 

@@ -83,20 +83,19 @@ pub(crate) enum Lifecycle {
 }
 
 impl Shared {
-    /// The state for workers that begin with `plan`. Servers that fail requests are reported to
-    /// `inputs`. `clock` is the one by which the plan was made.
+    /// The state for workers that begin with `plan` and `keys`. Servers that fail requests are
+    /// reported to `inputs`. `clock` is the one by which the plan was made.
     ///
     /// # Errors
     /// [`StartError::AccessLog`] if the plan asks for an access log that cannot be opened,
-    /// [`StartError::Tls`] if it names a file for TLS that cannot be used,
     /// [`StartError::Thread`] if it asks for spans and their thread cannot be started.
     pub(crate) fn new(
         plan: Arc<Plan>,
         inputs: Arc<Inbox>,
         clock: Clock,
         listeners: Listeners,
+        keys: Keys,
     ) -> Result<Arc<Self>, StartError> {
-        let keys = Keys::load(&plan.fleet)?;
         let store = Arc::new(Store::new(plan.fleet.edge.cache, clock));
         let log = plan.fleet.edge.access_log.as_ref().map(|settings| {
             let target = settings.to.clone();

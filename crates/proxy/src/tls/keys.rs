@@ -231,6 +231,12 @@ impl Keys {
         listener.tls.as_ref().and_then(|_| self.listeners.get(&key).cloned())
     }
 
+    /// A digest of the authorities of clients' certificates at a listener; none where clients are
+    /// asked for none.
+    pub(crate) fn client_authorities(&self, key: ListenerKey) -> Option<&[u8]> {
+        self.bases.get(&key)?.authorities()
+    }
+
     /// Whether this is how connections to the servers of a service are made.
     pub(crate) fn service_is(&self, name: &str, dialing: Option<&Dialing>) -> bool {
         let known = self.services.get(name).zip(dialing);

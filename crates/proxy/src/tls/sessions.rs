@@ -13,7 +13,7 @@ use super::config::SystemRoots;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Basis {
     tls: ListenerTls,
-    /// Digests of the files with certificates and authorities.
+    /// Digests of the files with certificates and, the last, of that with authorities.
     files: Vec<Vec<u8>>,
     /// The same of keys, and of responses about certificates.
     others: Vec<Vec<u8>>,
@@ -32,6 +32,11 @@ impl Basis {
         let staples = tls.certificates.iter().filter_map(|it| it.staple.as_ref());
         let others = digests(keys.chain(staples))?;
         Some(Self { tls: tls.clone(), files, others, protocols })
+    }
+
+    /// A digest of the authorities of clients' certificates, where clients are asked for some.
+    pub(super) fn authorities(&self) -> Option<&[u8]> {
+        self.tls.clients.as_ref().and(self.files.last()).map(Vec::as_slice)
     }
 
     /// Whether sessions that were agreed on by `before` are good: by the same settings, and the

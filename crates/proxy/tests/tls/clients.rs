@@ -246,6 +246,30 @@ fn who_came_without_a_certificate_has_one_more_request_answered_once_one_is_requ
 }
 
 #[test]
+fn who_was_let_in_by_an_authority_that_is_trusted_no_more_has_one_more_request_answered() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let check = ClientCheck { authorities: authority.file(), required: true, subject_header: None };
+    let tls =
+        ListenerTls { clients: Some(check), ..ListenerTls::of(vec![authority.sign(&["a.test"])]) };
+    let fleet = fleet(echo(None), Some(tls));
+    let (proxy, address) = start(fleet.clone());
+    let known = authority.client(&[&TLS13], Some(&authority.sign(&["client.test"])));
+    let mut kept = connect(address, &known, "a.test");
+    ask(&mut kept, b"").unwrap();
+    proxy.reload(fleet.clone()).unwrap();
+    assert!(!ask(&mut kept, b"").unwrap().contains("Connection: close"), "nothing has changed");
+    std::fs::copy(other.file(), authority.file()).unwrap();
+    proxy.reload(fleet).unwrap();
+    let answer = ask(&mut kept, b"").unwrap();
+    assert!(answer.contains("Connection: close"), "{answer}");
+    assert!(ask(&mut kept, b"").is_err());
+    let refused = || ask(&mut connect(address, &known, "a.test"), b"").is_err();
+    assert!(becomes(refused), "its certificate still lets it in");
+    let renewed = authority.client(&[&TLS13], Some(&other.sign(&["client.test"])));
+    ask(&mut connect(address, &renewed, "a.test"), b"").unwrap();
+}
+
+#[test]
 fn a_reload_reads_the_certificates_again_and_a_broken_file_changes_nothing() {
     let (old, new) = (Authority::new(), Authority::new());
     let certificate = old.sign(&["a.test"]);

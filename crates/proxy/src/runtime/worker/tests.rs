@@ -16,6 +16,7 @@ use super::*;
 use crate::{
     listener::{handle::ListenerKey, set::Listeners},
     runtime::clock::Clock,
+    tls::Keys,
 };
 
 /// A controller and the view of one worker.
@@ -31,7 +32,9 @@ impl Proxy {
         let clock = Clock::start();
         let mut controller = Controller::new(clock.now(), fleet.clone());
         let plan = published(&mut controller);
-        let shared = Shared::new(plan.clone(), Arc::default(), clock, Listeners::new(1)).unwrap();
+        let keys = Keys::load(fleet).unwrap();
+        let shared = Shared::new(plan.clone(), Arc::default(), clock, Listeners::new(1), keys);
+        let shared = shared.unwrap();
         let counters = RefCell::default();
         let view = view(&shared, &counters, plan, None);
         Self { controller, shared, counters, view }
