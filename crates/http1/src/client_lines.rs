@@ -1,7 +1,8 @@
 //! The fields that tell a server about the client, written once per connection.
 //!
 //! Every request of a connection gets the same X-Forwarded-For, X-Forwarded-Proto, Forwarded and
-//! Via. They are formatted when the connection is accepted; a request copies them.
+//! Via. They are formatted when the connection is accepted; a request copies them. Where the rules
+//! have changed since, each request of the connection has them formatted anew.
 
 use std::net::IpAddr;
 
@@ -81,8 +82,19 @@ impl ClientLines {
         }
     }
 
+    /// Those of the same client by other rules; its messages come in the same version of HTTP.
+    #[must_use]
+    pub fn by(&self, rules: ForwardRules, address: IpAddr, scheme: &str) -> Self {
+        let mut lines = Self::new(rules, address, scheme);
+        if rules.via && self.rules.via {
+            lines.text[lines.via.into()..].copy_from_slice(&self.text[self.via.into()..]);
+        }
+        lines
+    }
+
     /// The rules these lines were made by.
-    pub(crate) const fn rules(&self) -> ForwardRules {
+    #[must_use]
+    pub const fn rules(&self) -> ForwardRules {
         self.rules
     }
 

@@ -255,6 +255,28 @@ fn an_address_mapped_into_ipv6_is_written_as_ipv4_and_ipv6_is_quoted() {
 }
 
 #[test]
+fn lines_by_other_rules_tell_the_same_version_of_http() {
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let mut head = RequestHead::default();
+    head.parse(request).unwrap();
+    let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+    let other = ForwardRules { forwarded: true, via: true, ..NOTHING };
+    let set: [fn(&mut ClientLines); 3] = [|_| {}, ClientLines::set_http2, ClientLines::set_http3];
+    for (set, version) in set.into_iter().zip(["1.1", "2.0", "3.0"]) {
+        let mut first = lines(ForwardRules::default());
+        set(&mut first);
+        let lines = first.by(other, address, "https");
+        assert_eq!(lines.rules(), other);
+        let mut out = Vec::new();
+        write_request(&mut out, request, &head, &lines, RequestOptions::default());
+        let told = "Forwarded: for=192.0.2.7;proto=https\r\n";
+        let expected =
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{told}Via: {version} loadline\r\n\r\n");
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}
+
+#[test]
 fn upgrade_expect_and_close_follow_the_options() {
     let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     let tunnel = RequestOptions { upgrade: true, ..RequestOptions::default() };

@@ -142,6 +142,8 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use loadline_http1::{ClientLines, ForwardRules};
 
     use super::*;
@@ -151,9 +153,10 @@ mod tests {
         let auth = Arc::new(ForwardAuth { path: "/verify?a".to_owned(), ..ForwardAuth::new(0) });
         let mut check = Check::new(&auth, b"PUT", b"/x?y");
         let head = b"PUT /x?y HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nCookie: a=b\r\n\r\n";
-        let address = "192.0.2.7:81".parse().unwrap();
+        let address: SocketAddr = "192.0.2.7:81".parse().unwrap();
         let lines = ClientLines::new(ForwardRules::default(), [192, 0, 2, 7].into(), "https");
-        let from = From { address, scheme: "https", lines: &lines, tls: None, is_trusted: false };
+        let (peer, lines) = (&address, &lines);
+        let from = From { address, scheme: "https", peer, lines, tls: None, is_trusted: false };
         check.prepare(head, 7, (from, Some(b"h")));
         let expected = "GET /verify?a HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\n\
                         X-Forwarded-Method: PUT\r\nX-Forwarded-Uri: /x?y\r\n\

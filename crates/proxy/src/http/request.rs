@@ -124,6 +124,9 @@ pub(crate) struct From<'a> {
     pub(crate) address: SocketAddr,
     /// The scheme that it came by.
     pub(crate) scheme: &'static str,
+    /// Who has the connection.
+    pub(crate) peer: &'a SocketAddr,
+    /// About the peer, as they were when the connection began.
     pub(crate) lines: &'a ClientLines,
     pub(crate) tls: Option<&'a Rc<ClientTls>>,
     /// Whether what is said of the client is trusted.
@@ -356,12 +359,34 @@ fn server_head(
         anew: cached.is_some(),
         ..RequestOptions::default()
     };
-    write_request(&mut text, bytes, head, from.lines, options);
+    write_head(&mut text, bytes, head, listener_context, (from.lines, from.peer), options);
     if let Some(header) = &listener_context.subject_header {
         let subject = from.tls.map_or("", |tls| &tls.subject);
         rules::hand_on_subject(&mut text, header, subject);
     }
     text
+}
+
+/// Writes the head with the lines about the client that the listener wants by now.
+///
+/// It has a comparison that whoever calls it need not have: the profile by which packages are
+/// optimised holds for a function as long as its branches stay.
+#[inline(never)]
+fn write_head(
+    text: &mut Vec<u8>,
+    bytes: &[u8],
+    head: &RequestHead,
+    listener_context: &ListenerContext,
+    (lines, peer): (&ClientLines, &SocketAddr),
+    options: RequestOptions<'_>,
+) {
+    let rules = listener_context.rules;
+    if lines.rules() == rules {
+        return write_request(text, bytes, head, lines, options);
+    }
+    // The connection is older than the last change of these.
+    let lines = lines.by(rules, peer.ip(), listener_context.scheme());
+    write_request(text, bytes, head, &lines, options);
 }
 
 /// Makes the question to the service that is asked whether the request is let in.

@@ -437,7 +437,8 @@ impl Session {
                 (*address, listener_context.scheme())
             };
             let tls = tls.as_ref();
-            let from = From { address: client_address, scheme, lines, is_trusted, tls };
+            let (peer, address) = (&*address, client_address);
+            let from = From { address, scheme, peer, lines, is_trusted, tls };
             let request =
                 Request::take(worker, (&view, listener_context), &head, &mut buffer, from);
             listener_context.give_request_head(head);

@@ -3,13 +3,13 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::Shutdown,
+    net::{Shutdown, TcpStream},
     sync::mpsc::channel,
 };
 
 use loadline_core::{decide::ending::Ending, fleet::Forwarded};
 
-use crate::support::{OK, Proxy, Scripted, exactly, fleet, head, until_closed};
+use crate::support::{OK, Proxy, Scripted, exactly, fleet, head, until_closed, wait_until};
 
 /// A server that answers with the head it was sent, as its body.
 fn mirror() -> Scripted {
@@ -72,6 +72,41 @@ fn forwarded_headers_follow_the_listener() {
     let mut none = fleet(&[server.address]);
     none.listeners[0].forwarded = Forwarded::Off;
     assert!(!Proxy::of(none).get().to_lowercase().contains("forwarded"));
+}
+
+/// What a server sees of a request on a connection that stays.
+fn seen_over(client: &mut TcpStream) -> String {
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let answer = head(client).unwrap().to_lowercase();
+    let length = answer.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+    exactly(client, length.unwrap().parse().unwrap())
+}
+
+#[test]
+fn a_connection_that_is_open_follows_a_reload_of_forwarded_headers() {
+    let server = mirror();
+    let proxy = Proxy::to(&[server.address]);
+    let about_client = |seen: &str| -> Vec<String> {
+        let seen = seen.to_lowercase();
+        seen.lines().filter(|line| line.contains("forwarded")).map(str::to_owned).collect()
+    };
+    let mut kept = proxy.connect();
+    assert!(about_client(&seen_over(&mut kept)).contains(&"x-forwarded-proto: http".to_owned()));
+    let settings: [(Forwarded, &[&str]); 3] = [
+        (Forwarded::Rfc7239, &["forwarded: for=127.0.0.1;proto=http"]),
+        (Forwarded::Off, &[]),
+        (
+            Forwarded::XForwarded,
+            &["x-forwarded-host: x", "x-forwarded-for: 127.0.0.1", "x-forwarded-proto: http"],
+        ),
+    ];
+    for (forwarded, told) in settings {
+        let mut fleet = fleet(&[server.address]);
+        fleet.listeners[0].forwarded = forwarded;
+        proxy.runtime.reload(fleet).unwrap();
+        wait_until(|| about_client(&proxy.get()) == told, "the reload to be in force");
+        assert_eq!(about_client(&seen_over(&mut kept)), told, "{forwarded:?}");
+    }
 }
 
 #[test]

@@ -12,15 +12,16 @@ use h2::{Reason, ext::Protocol};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{PolicyKind, ProxyVersion, Retry, Server, UnderscoreHeaders},
+    fleet::{Forwarded, PolicyKind, ProxyVersion, Retry, Server, UnderscoreHeaders},
     units::Ratio,
 };
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::timeout};
 
 use crate::{
     handshake::opening,
     support::{
-        FullResponse, OK, Proxy, SHORT, answering, fleet, get, head, post, server, showing, until,
+        FullResponse, OK, PATIENCE, Proxy, SHORT, answering, fleet, get, head, post, server,
+        showing, until,
     },
 };
 
@@ -395,4 +396,22 @@ async fn a_proxy_header_names_the_address_that_the_client_asked() {
     let (line, _) = seen.split_once("\r\n").unwrap();
     assert!(line.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{line}");
     assert!(line.ends_with(&format!(" {}", proxy.address.port())), "{line}");
+}
+
+#[tokio::test]
+async fn an_open_connection_follows_a_reload_of_forwarded_headers() {
+    let server = showing("\r\n\r\n");
+    let (proxy, mut standard) = (Proxy::to(server), fleet(server));
+    let kept = proxy.client().await;
+    assert!(kept.ask(get()).await.unwrap().text().contains("\r\nX-Forwarded-For: 127.0.0.1\r\n"));
+    standard.listeners[0].forwarded = Forwarded::Rfc7239;
+    proxy.runtime.reload(standard).unwrap();
+    let others = async || proxy.client().await.ask(get()).await.unwrap().text();
+    let in_force = async { while !others().await.contains("\r\nForwarded: ") {} };
+    timeout(PATIENCE, in_force).await.expect("new connections to follow it");
+    let seen = kept.ask(get()).await.unwrap().text();
+    for line in ["Forwarded: for=127.0.0.1;proto=http", "Via: 2.0 loadline"] {
+        assert!(seen.contains(&format!("\r\n{line}\r\n")), "{line} is not in {seen}");
+    }
+    assert!(!seen.contains("X-Forwarded-"), "{seen}");
 }
