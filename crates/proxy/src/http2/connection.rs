@@ -62,7 +62,8 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let keep_alive = listener_context.timeouts.keep_alive;
     let longest = list_size(listener_context.limits);
     let builder = builder(longest, listener_context.http2);
-    let destination = if view.introduces() { client.socket.local_addr() } else { None };
+    // Asked for at once: a reload may have servers told of it while the connection lasts.
+    let destination = client.socket.local_addr();
     let streams = Streams::new(&worker.timers, listener_context.http2.resets, destination);
     drop(view);
     if client.socket.is_plain()

@@ -18,7 +18,7 @@ use crate::runtime::timer::Timers;
 #[derive(Debug)]
 pub(crate) struct Streams {
     timers: Rc<Timers>,
-    /// Where the client opened the connection to, where a server may want to know.
+    /// Where the client opened the connection to, if that is known.
     destination: Option<SocketAddr>,
     /// Being answered.
     open: Cell<u32>,

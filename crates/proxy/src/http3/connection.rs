@@ -104,7 +104,6 @@ async fn begin(
     let (limits, rules, takes_early) = (context.limits, context.rules, context.early_data);
     let (resets, most) = (context.http2.resets, context.http2.streams);
     let port = context.bind.port();
-    let introduces = view.introduces();
     drop(view);
     timer.arm(head);
     let early = takes_early.then_some(worker);
@@ -117,8 +116,7 @@ async fn begin(
         return None;
     }
     let address = canonical(quinn.remote_address());
-    let destination = introduces.then(|| quinn.local_ip()).flatten();
-    let destination = destination.map(|ip| SocketAddr::new(ip, port));
+    let destination = quinn.local_ip().map(|ip| SocketAddr::new(ip, port));
     let streams = Streams::new(&worker.timers, resets, destination);
     let mut lines = ClientLines::new(rules, address.ip(), "https");
     lines.set_http3();

@@ -68,8 +68,6 @@ struct Contexts {
     made_with: Arc<Keys>,
     /// The services to whose servers connections are kept ready, by their indices.
     prewarmed: Vec<usize>,
-    /// Whether servers of some service are told of clients by PROXY headers.
-    introduces: bool,
 }
 
 /// Servers of services that a configuration has connected to otherwise than the one before.
@@ -397,7 +395,6 @@ impl Contexts {
             listeners,
             made_with: keys.clone(),
             prewarmed: prewarmed(fleet),
-            introduces: fleet.services.iter().any(|service| service.send_proxy.is_some()),
         })
     }
 }
@@ -524,19 +521,14 @@ impl View {
         services.flat_map(|index| self.services[*index].warm.iter().map(|warm| (*index, warm)))
     }
 
-    /// Whether servers of some service are told of clients by PROXY headers.
-    pub(crate) fn introduces(&self) -> bool {
-        self.at.introduces
-    }
-
     /// The longest head a listener takes, in bytes.
     pub(crate) fn longest_head(&self) -> usize {
         self.at.longest_head
     }
 }
 
-/// Whether services with these settings are to be connected to before a request comes, and told
-/// of clients, as those of `before` are.
+/// Whether services with these settings are to be connected to before a request comes as those of
+/// `before` are.
 fn are_reached_alike(before: &Services, after: &Services) -> bool {
     let is_alike = |index: usize| {
         let (was, is) = (&before[index], &after[index]);

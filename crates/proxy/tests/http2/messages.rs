@@ -399,6 +399,27 @@ async fn a_proxy_header_names_the_address_that_the_client_asked() {
 }
 
 #[tokio::test]
+async fn a_proxy_header_that_comes_by_a_reload_names_the_address_that_an_open_connection_asked() {
+    let mut fleet = fleet(showing("\r\n\r\n"));
+    fleet.listeners[0].bind = (Ipv4Addr::UNSPECIFIED, 0).into();
+    let proxy = Proxy::of(fleet.clone());
+    let kept = proxy.client().await;
+    assert!(kept.ask(get()).await.unwrap().text().starts_with("GET "));
+    fleet.services[0].send_proxy = Some(ProxyVersion::V1);
+    proxy.runtime.reload(fleet).unwrap();
+    let asked = async {
+        loop {
+            let seen = kept.ask(get()).await.unwrap().text();
+            if seen.starts_with("PROXY ") {
+                break seen;
+            }
+        }
+    };
+    let seen = timeout(PATIENCE, asked).await.expect("the reload to be in force");
+    assert!(seen.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{seen}");
+}
+
+#[tokio::test]
 async fn an_open_connection_follows_a_reload_of_forwarded_headers() {
     let server = showing("\r\n\r\n");
     let (proxy, mut standard) = (Proxy::to(server), fleet(server));

@@ -17,7 +17,7 @@ use loadline_core::{decide::ending::Ending, fleet::ProxyVersion};
 use quinn::Endpoint;
 use tokio::{
     task::{JoinSet, spawn_blocking},
-    time::sleep,
+    time::{sleep, timeout},
 };
 
 use crate::{
@@ -246,6 +246,28 @@ async fn a_proxy_header_names_the_address_that_the_client_asked() {
     let client = Client::to((Ipv4Addr::LOCALHOST, address.port()).into(), &authority).await;
     assert_eq!(client.get("/").await.0, 200);
     let seen = told.recv().unwrap();
+    assert!(seen.starts_with("proxy tcp4 127.0.0.1 127.0.0.1 "), "{seen}");
+}
+
+#[tokio::test]
+async fn a_proxy_header_that_comes_by_a_reload_names_the_address_that_an_open_connection_asked() {
+    let authority = Authority::new();
+    let mut fleet = fleet(echo(), &authority, 1);
+    fleet.listeners[0].bind = (Ipv4Addr::UNSPECIFIED, 0).into();
+    let (proxy, address) = start(&fleet);
+    let kept = Client::to((Ipv4Addr::LOCALHOST, address.port()).into(), &authority).await;
+    assert_eq!(kept.get("/").await.0, 200);
+    fleet.services[0].send_proxy = Some(ProxyVersion::V1);
+    proxy.reload(fleet).unwrap();
+    let asked = async {
+        loop {
+            let (_, seen) = kept.get("/").await;
+            if seen.starts_with(b"proxy ") {
+                break String::from_utf8(seen).unwrap();
+            }
+        }
+    };
+    let seen = timeout(PATIENCE, asked).await.expect("the reload to be in force");
     assert!(seen.starts_with("proxy tcp4 127.0.0.1 127.0.0.1 "), "{seen}");
 }
 
