@@ -1,6 +1,6 @@
 //! Requests of our own to others, a connection each: they are few.
 
-use std::{error::Error as StdError, fs, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{error::Error as StdError, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{
@@ -10,10 +10,7 @@ use http::{
 use http_body_util::{BodyExt as _, Limited};
 use hyper::{body::Body, client::conn::http1::handshake};
 use hyper_util::rt::TokioIo;
-use rustls::{
-    RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
-};
+use rustls::{RootCertStore, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
@@ -36,20 +33,17 @@ impl Client {
     /// # Errors
     /// What is wrong with the file.
     pub(crate) fn trusting(authorities: Option<&str>) -> io::Result<Self> {
-        let mut roots = RootCertStore::empty();
-        match authorities {
+        let roots = match authorities {
             Some(path) => {
-                let wrong = |why: &dyn StdError| io::Error::other(format!("`{path}`: {why}"));
-                let file = fs::read(path).map_err(|error| wrong(&error))?;
-                for certificate in CertificateDer::pem_slice_iter(&file) {
-                    let certificate = certificate.map_err(|error| wrong(&error))?;
-                    roots.add(certificate).map_err(|error| wrong(&error))?;
-                }
+                let found = tls::authorities(Path::new(path));
+                found.map_err(|why| io::Error::other(format!("`{path}` {why}")))?
             }
             None => {
+                let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                roots
             }
-        }
+        };
         let config = tls::trusting(roots).map_err(io::Error::other)?.with_no_client_auth();
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }

@@ -1,12 +1,14 @@
 //! Connections of our own over TLS: what is trusted, and what is wrong with one, in words.
 
-use std::{io, sync::Arc};
+use std::{fs, io, path::Path, sync::Arc};
 
 use loadline_core::decide::reason::Reason;
 use loadline_tls::Verifier;
 use rustls::{
     CertificateError, ClientConfig, ConfigBuilder, Error, InvalidMessage, RootCertStore,
-    client::WantsClientCert, crypto::aws_lc_rs,
+    client::WantsClientCert,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, pem::PemObject as _},
 };
 
 /// What the configuration of a client begins with that trusts these authorities.
@@ -21,6 +23,24 @@ pub(crate) fn trusting(
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
+}
+
+/// The authorities of a file.
+///
+/// # Errors
+/// What is wrong with it, behind its name.
+pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let file = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file).collect();
+    let found = found.map_err(|_| "holds no whole certificate in PEM")?;
+    if found.is_empty() {
+        return Err("holds no `-----BEGIN CERTIFICATE-----`".to_owned());
+    }
+    let mut roots = RootCertStore::empty();
+    for certificate in found {
+        roots.add(certificate).map_err(|_| "holds a certificate that is not X.509")?;
+    }
+    Ok(roots)
 }
 
 /// What the error says, in words where the TLS library has the names of its code.
@@ -63,10 +83,7 @@ pub(crate) mod tests {
     use std::io::Write as _;
 
     use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-    use rustls::{
-        OtherError, ServerConfig,
-        pki_types::{PrivateKeyDer, pem::PemObject as _},
-    };
+    use rustls::{OtherError, ServerConfig, pki_types::PrivateKeyDer};
     use tempfile::NamedTempFile;
     use tokio_rustls::TlsAcceptor;
 

@@ -18,7 +18,7 @@ use loadline_spanned::Complaint;
 use crate::{
     acme, admin,
     assemble::{basic_auth, maps, pages, sources},
-    discovery, jwks,
+    discovery, jwks, tls,
     value::secret::HASH_HELP,
 };
 
@@ -31,7 +31,12 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
     match what {
         What::Certificate => readable("certificate", at, base),
         What::Key => readable("key", at, base),
-        What::Authorities => readable("authorities", at, base),
+        What::Authorities => readable("authorities", at, base).and_then(|()| {
+            let wrong = |why| {
+                Complaint::new(format!("the file of authorities `{path}` {why}"), AUTHORITIES_HELP)
+            };
+            tls::authorities(at).map(drop).map_err(wrong)
+        }),
         What::Staple => readable("OCSP response", at, base),
         What::Networks => readable("list of networks", at, base).and_then(|()| {
             let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), NETWORKS_HELP);
@@ -232,6 +237,7 @@ const PID_MAX: u64 = 32;
 
 /// Where a process id may be written.
 pub(super) const PID_HELP: &str = "use a path of its own: \"/run/loadline/loadline.pid\"";
+const AUTHORITIES_HELP: &str = "name a file of CA certificates in PEM";
 const TOKEN_HELP: &str = "make one: openssl rand -hex 16";
 const PAGE_HELP: &str = "name a file of HTML, JSON, text or XML: \"busy.html\"";
 const MAP_HELP: &str = "write a key, a space and its value on each line, each key once";

@@ -60,6 +60,24 @@ const WRONG: &[Wrong] = &[
         &["the OCSP response", "No such file"],
     ),
     ("client_authorities = \"site.pem\"", "client_authorities = \"no\"", "14:59", &["authorities"]),
+    (
+        "client_authorities = \"site.pem\"",
+        "client_authorities = \"text\"",
+        "14:59",
+        &["authorities", "no `-----BEGIN CERTIFICATE-----`", "CA certificates in PEM"],
+    ),
+    (
+        "tls = { certi",
+        "jwt = { keys = \"https://issuer.test/keys\", ca = \"text\" }\ntls = { certi",
+        "14:49",
+        &["authorities", "no `-----BEGIN CERTIFICATE-----`", "CA certificates in PEM"],
+    ),
+    (
+        "tls = { certi",
+        "tls = { acme = { names = [\"a.test\"], ca = \"half.pem\", state_dir = \"acme\" }, certi",
+        "14:43",
+        &["authorities", "no whole certificate in PEM"],
+    ),
     ("tls = { certi", "tls = { suites = [\"TLS13_X\"], certi", "14:18", &["no cipher suite"]),
     (
         "tls = { certi",
