@@ -1,6 +1,6 @@
 //! Many services: what happens to one of them touches no other.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 use loadline_core::{
     decide::{
@@ -9,6 +9,7 @@ use loadline_core::{
         plan::{Decision, PickContext, Plan},
         reason::Reason,
         request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject},
+        service_plans::Exchanged,
     },
     fleet::{Capacity, Class, Fleet, PolicyKind, Service},
     time::{Duration, Instant},
@@ -107,6 +108,68 @@ fn a_reload_of_one_service_keeps_the_plans_of_the_others_wherever_they_stand_now
         Arc::ptr_eq(before.services.get(*n).unwrap(), plan.services.get(n + 1).unwrap())
     };
     assert_eq!((0..100).filter(|n| !same(n)).collect::<Vec<_>>(), [3]);
+}
+
+#[test]
+fn what_a_configuration_exchanges_is_found_wherever_the_other_services_have_moved() {
+    let mut controller = Controller::new(at(0), of(many(200)));
+    let mut plan = drain(&mut controller).plan.unwrap();
+    let mut services = many(200);
+    let mut exchanged = |services: &[Service]| {
+        let reload = Input::Reload(of(services.to_vec()).into());
+        let next = after(&mut controller, plan.clone(), at(1), reload);
+        let exchanged = next.services.exchanged_since(&plan.services);
+        plan = next;
+        (exchanged.before, exchanged.now)
+    };
+    services[3].groups[0].servers[0].weight = 7;
+    services.insert(0, service("new", 1, 1));
+    assert_eq!(exchanged(&services), (vec![3], vec![0, 4]));
+    services.swap(20, 150);
+    assert_eq!(exchanged(&services), (vec![], vec![]));
+    services.remove(100);
+    assert_eq!(exchanged(&services), (vec![100], vec![]));
+    services.insert(190, service("late", 1, 1));
+    services.remove(10);
+    assert_eq!(exchanged(&services), (vec![10], vec![189]));
+    services[199].groups.pop();
+    assert_eq!(exchanged(&services), (vec![199], vec![199]));
+}
+
+#[test]
+fn of_two_lists_no_more_is_compared_than_has_changed() {
+    let asked = &Cell::new(0);
+    let list = |count: usize| {
+        let element = move |place: usize| {
+            asked.set(asked.get() + 1);
+            (place < count).then_some(place)
+        };
+        (count, element)
+    };
+    let none = Exchanged::between(list(10_000), list(10_000), [7, 5_000].into_iter());
+    assert_eq!(none, Exchanged::default());
+    assert_eq!(asked.get(), 4);
+}
+
+#[test]
+fn servers_that_leave_are_told_without_those_of_services_that_stay() {
+    let mut controller = Controller::new(at(0), of(many(200)));
+    let before = drain(&mut controller).plan.unwrap();
+    let servers = ids(&before, 70);
+    let mut services = many(200);
+    services[70].groups[0].servers[0].weight = 0;
+    services[70].groups[0].servers.remove(1);
+    services.insert(10, service("new", 1, 0));
+    let plan = after(&mut controller, before.clone(), at(1), Input::Reload(of(services).into()));
+    let new = ids(&plan, 10);
+    let others = plan.services.other_servers_since(&before.services);
+    assert_eq!(others, BTreeSet::from([servers[1], new[0]]));
+    let leaving = plan.services.leaving_since(&before.services);
+    assert_eq!(leaving, BTreeSet::from([servers[0], servers[1], new[0]]));
+    // As a walk over all servers finds them.
+    let staying: BTreeSet<ServerId> = plan.staying().collect();
+    let closed = before.server_ids().filter(|server| !staying.contains(server));
+    assert!(closed.eq([servers[0], servers[1]]));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     rc::Rc,
 };
 
@@ -70,16 +71,12 @@ impl Links {
         wanted.inspect(|link| link.stay()).is_some()
     }
 
-    /// Lets the links to servers other than these end with their last streams.
-    pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
+    /// Lets the links to these servers end with their last streams.
+    pub(crate) fn retire(&self, leaving: &BTreeSet<ServerId>) {
         let mut servers = self.servers.borrow_mut();
-        if servers.iter().all(|it| it.links.is_empty()) {
-            return;
-        }
-        let mut stays = vec![false; servers.len()];
-        staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));
-        for (leaving, _) in servers.iter_mut().zip(stays).filter(|(_, stays)| !stays) {
-            leaving.links.drain(..).for_each(|link| link.retire());
+        for server in leaving {
+            let Some(Shared { links, .. }) = servers.get_mut(server.index()) else { continue };
+            links.drain(..).for_each(|link| link.retire());
         }
     }
 

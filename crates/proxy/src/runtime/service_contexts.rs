@@ -3,6 +3,8 @@
 
 use std::{ops::Index, rc::Rc};
 
+use loadline_core::decide::service_plans::Exchanged;
+
 use super::view::ServiceContext;
 
 /// In the order of the services of a plan.
@@ -34,8 +36,16 @@ impl ServiceContexts {
         Rc::make_mut(&mut self.pages[index / PAGE])[index % PAGE] = service_context;
     }
 
+    /// The indices of those that only one of both has.
+    pub(super) fn exchanged_since(&self, before: &Self) -> Exchanged {
+        let was = |at| before.get(at).map(Rc::as_ptr);
+        let is = |at| self.get(at).map(Rc::as_ptr);
+        let changed = self.changed_since(before).chain(self.len()..before.len());
+        Exchanged::between((before.len(), was), (self.len(), is), changed)
+    }
+
     /// The indices of those that are not the same as `before`.
-    pub(super) fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = usize> {
+    fn changed_since<'a>(&'a self, before: &'a Self) -> impl Iterator<Item = usize> {
         let pages = self.pages.iter().enumerate().filter(move |(at, page)| {
             before.pages.get(*at).is_none_or(|before| !Rc::ptr_eq(page, before))
         });

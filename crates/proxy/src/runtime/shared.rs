@@ -1,7 +1,7 @@
 //! What the workers share: the plan, the wait queues, counters, the inbox of the controller.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
@@ -13,7 +13,9 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, cache::Cache};
-use loadline_core::decide::{controller::Input, ledger::ServerId, plan::Plan};
+use loadline_core::decide::{
+    controller::Input, ledger::ServerId, plan::Plan, service_plans::Exchanged,
+};
 
 use crate::{
     cache::Store,
@@ -135,20 +137,20 @@ impl Shared {
     pub fn publish(&self, plan: Arc<Plan>) {
         let before = self.plan.swap(plan);
         let plan = self.plan();
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if before.configuration != plan.configuration {
             self.store.limit(plan.fleet.edge.cache);
             if self.stage() == Lifecycle::Serving {
                 self.store.keep_on(plan.fleet.disk_cache());
             }
-            self.failures.keep_only(plan.server_ids());
-            queues.values().for_each(|queue| queue.notify());
-            return;
+            self.failures.forget(&plan.services.other_servers_since(&before.services));
         }
-        for index in plan.services.changed_since(&before.services) {
-            let queue = queues.get(&plan.fleet.services[index].name);
-            queue.into_iter().for_each(|queue| queue.notify());
-        }
+        let Exchanged { before: were, now } = plan.services.exchanged_since(&before.services);
+        let were = were.iter().map(|at| &*before.fleet.services[*at].name);
+        let are = now.iter().map(|at| &*plan.fleet.services[*at].name);
+        let names: BTreeSet<&str> = were.chain(are).collect();
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let concerned = names.into_iter().filter_map(|name| queues.get(name));
+        concerned.for_each(|queue| queue.notify());
     }
 
     /// Who makes checks together with this edge, if anybody.

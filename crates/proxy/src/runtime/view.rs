@@ -5,7 +5,7 @@
 
 use std::{
     borrow::Cow,
-    cell::{LazyCell, RefCell},
+    cell::RefCell,
     collections::{BTreeSet, HashMap},
     net::SocketAddr,
     ptr,
@@ -17,6 +17,7 @@ use loadline_core::{
     decide::{
         ledger::ServerId,
         plan::{Plan, ServicePlan},
+        service_plans::Exchanged,
     },
     fleet::{
         ClientTimeouts, ErrorPages, Forwarded, HashKey, Http2Limits, HttpVersion, Listener,
@@ -70,12 +71,13 @@ struct Contexts {
     prewarmed: Vec<usize>,
 }
 
-/// Servers of services that a configuration has connected to otherwise than the one before.
-#[derive(Debug, Default)]
+/// Servers to which connections are not kept over another configuration.
+#[derive(Debug)]
 pub(crate) struct Outdated {
-    /// By other settings of TLS.
+    /// Those that leave, or are connected to by other settings of TLS.
     pub(crate) all: BTreeSet<ServerId>,
-    /// By these, or where connections carry many requests by what holds for as long as they last.
+    /// These, and where connections carry many requests those with other settings that hold for as
+    /// long as the connections last.
     pub(crate) links: BTreeSet<ServerId>,
 }
 
@@ -483,24 +485,23 @@ impl View {
         &self.services[index].plan
     }
 
-    /// Servers to which connections of `before` are not to be used any more.
+    /// Servers to which connections of `before` are not to be used any more. Only services that are
+    /// not the same as before are looked at.
     pub(crate) fn outdated(&self, before: &Self) -> Outdated {
-        let names = before.services.iter().enumerate().map(|(at, it)| (&*it.name, at));
-        let known = LazyCell::new(|| names.collect::<HashMap<&[u8], usize>>());
-        let place = |index: usize, name: &[u8]| match before.services.get(index) {
-            Some(here) if *here.name == *name => Some(index),
-            _ => known.get(name).copied(),
-        };
         let keep_alive = |view: &Self, at: usize| view.plan.fleet.services[at].timeouts.keep_alive;
         let is_same_head = self.longest_head() == before.longest_head();
-        let others: Vec<usize> = match is_same_head {
-            true => self.services.changed_since(&before.services).collect(),
-            false => (0..self.services.len()).collect(),
+        let all = |view: &Self| (0..view.services.len()).collect();
+        let Exchanged { before: were, now } = match is_same_head {
+            true => self.services.exchanged_since(&before.services),
+            false => Exchanged { before: all(before), now: all(self) },
         };
-        let mut outdated = Outdated::default();
-        for index in others {
+        let names = were.into_iter().map(|at| (&*before.services[at].name, at));
+        let known: HashMap<&[u8], usize> = names.collect();
+        let all = self.plan.services.leaving_since(&before.plan.services);
+        let mut outdated = Outdated { links: all.clone(), all };
+        for index in now {
             let service = &self.services[index];
-            let Some(at) = place(index, &service.name) else { continue };
+            let Some(&at) = known.get(&*service.name) else { continue };
             let is_alike =
                 Dialing::are_alike(before.services[at].tls.as_ref(), service.tls.as_ref());
             let stays = is_same_head && keep_alive(self, index) == keep_alive(before, at);

@@ -186,9 +186,8 @@ impl Worker {
             if before.plan.configuration != current.plan.configuration {
                 self.buffers.fit(current.longest_head());
                 let outdated = current.outdated(&before);
-                let staying = || current.plan.staying();
-                self.pools.keep_only(staying().filter(|id| !outdated.all.contains(id)));
-                self.links.keep_only(staying().filter(|id| !outdated.links.contains(id)));
+                self.pools.close(&outdated.all);
+                self.links.retire(&outdated.links);
             }
         }
         current.clone()

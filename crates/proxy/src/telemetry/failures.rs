@@ -5,7 +5,7 @@
 
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -103,14 +103,12 @@ impl FailuresOfAll {
         self.lock().last.get(&server).copied()
     }
 
-    /// Forgets all servers but these.
-    pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
+    /// Forgets these servers, whose numbers may soon be given to others.
+    pub(crate) fn forget(&self, servers: &BTreeSet<ServerId>) {
         let mut failures = self.lock();
-        if failures.last.is_empty() {
-            return;
+        for server in servers {
+            failures.last.remove(server);
         }
-        let staying = staying.filter_map(|id| failures.last.remove_entry(&id)).collect();
-        failures.last = staying;
     }
 
     fn lock(&self) -> MutexGuard<'_, LastFailures> {
@@ -130,3 +128,26 @@ const TELL_OTHERS: Duration = Duration::from_secs(1);
 
 /// How often the log does.
 const WARN_AGAIN: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::decide::ledger::Ledger;
+
+    use super::*;
+
+    #[test]
+    fn the_last_failure_of_a_server_is_forgotten_when_it_leaves_and_of_no_other() {
+        let (mut ledger, failures) = (Ledger::default(), FailuresOfAll::default());
+        let now = Instant::from_nanos(1);
+        let servers = [1, 2].map(|port| {
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            let id = ledger.server("web", "near", address).id();
+            let scene = Scene { service: "web", server: Some((id, "near", address)) };
+            failures.note(now, scene, Reason::ConnectionRefused, 1);
+            id
+        });
+        failures.forget(&[servers[0]].into());
+        let known = servers.map(|id| failures.last(id).is_some());
+        assert_eq!(known, [false, true]);
+    }
+}

@@ -10,6 +10,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     io,
     net::{SocketAddr, TcpStream},
     sync::{
@@ -161,6 +162,8 @@ pub(crate) struct Pools {
 
 #[derive(Debug)]
 struct Pool {
+    /// Where its server is among those that have a pool.
+    place: usize,
     kept: Vec<Kept>,
     common: Arc<Common>,
     /// Connections that are being opened before a request needs them.
@@ -233,15 +236,15 @@ impl Pools {
         if pools.len() <= server.index() {
             pools.resize_with(server.index() + 1, || None);
         }
-        pools[server.index()].get_or_insert_with(|| {
-            self.known.borrow_mut().push(server);
-            Pool {
-                kept: Vec::new(),
-                common: shared.common(server),
-                warming: 0,
-                warm_again: Instant::ZERO,
-            }
-        });
+        pools[server.index()].get_or_insert_with(|| self.pool(server, shared.common(server)));
+    }
+
+    /// A pool of a server that has none.
+    fn pool(&self, server: ServerId, common: Arc<Common>) -> Pool {
+        let mut known = self.known.borrow_mut();
+        known.push(server);
+        let place = known.len() - 1;
+        Pool { place, kept: Vec::new(), common, warming: 0, warm_again: Instant::ZERO }
     }
 
     /// Lets the last `count` connections that this worker keeps stay until `until`: how many there
@@ -293,21 +296,21 @@ impl Pools {
         }
     }
 
-    /// Closes what is kept to servers other than these, whose numbers may soon be given to others.
-    pub(crate) fn keep_only(&self, staying: impl Iterator<Item = ServerId>) {
-        if self.known.borrow().is_empty() {
-            return;
+    /// Closes what is kept to these servers, whose numbers may soon be given to others.
+    pub(crate) fn close(&self, leaving: &BTreeSet<ServerId>) {
+        let (mut pools, mut known) = (self.pools.borrow_mut(), self.known.borrow_mut());
+        for server in leaving {
+            let pool = pools.get_mut(server.index()).and_then(Option::take);
+            let Some(Pool { place, common, .. }) = pool else { continue };
+            common.clear();
+            known.swap_remove(place);
+            // The last one takes its place.
+            if let Some(last) = known.get(place)
+                && let Some(pool) = &mut pools[last.index()]
+            {
+                pool.place = place;
+            }
         }
-        let mut pools = self.pools.borrow_mut();
-        let mut stays = vec![false; pools.len()];
-        staying.for_each(|id| stays.get_mut(id.index()).into_iter().for_each(|it| *it = true));
-        self.known.borrow_mut().retain(|id| {
-            let pool = pools[id.index()].take_if(|_| !stays[id.index()]);
-            pool.is_none_or(|pool| {
-                pool.common.clear();
-                false
-            })
-        });
     }
 
     /// Closes what has been kept for too long or has been closed by its server. Of very many
@@ -354,10 +357,8 @@ mod tests {
         let pools = Pools::new();
         let mut known = pools.pools.borrow_mut();
         known.resize_with(id.index() + 1, || None);
-        known[id.index()] =
-            Some(Pool { kept: Vec::new(), common, warming: 0, warm_again: Instant::ZERO });
+        known[id.index()] = Some(pools.pool(id, common));
         drop(known);
-        pools.known.borrow_mut().push(id);
         (pools, slot)
     }
 
@@ -411,11 +412,34 @@ mod tests {
         let connection = Connection::open(address, None, slot).unwrap();
         let _accepted = listener.accept().unwrap();
         pools.keep((id, false), connection, LATER);
-        pools.keep_only([id].into_iter());
+        pools.close(&BTreeSet::new());
         assert_eq!(open.load(Relaxed), 1);
-        pools.keep_only([].into_iter());
+        pools.close(&[id].into());
         assert!(pools.last(id, None).is_none());
         assert_eq!(open.load(Relaxed), 0, "its slot is free");
+    }
+
+    #[test]
+    fn a_server_that_leaves_is_swept_no_more_and_every_other_is_still() {
+        let (mut ledger, pools) = (Ledger::default(), Pools::new());
+        let ids = [1, 2, 3, 4].map(|port| {
+            let address = ([127, 0, 0, 1], port).into();
+            ledger.server("web", "near", address).id()
+        });
+        for id in ids {
+            let pool = pools.pool(id, Arc::default());
+            pools.pools.borrow_mut().push(Some(pool));
+        }
+        let known = || pools.known.borrow().iter().copied().collect::<BTreeSet<_>>();
+        for gone in [1, 0, 3] {
+            pools.close(&[ids[gone]].into());
+            assert!(!known().contains(&ids[gone]));
+            let all = pools.pools.borrow();
+            for (place, id) in pools.known.borrow().iter().enumerate() {
+                assert_eq!(all[id.index()].as_ref().map(|pool| pool.place), Some(place));
+            }
+        }
+        assert_eq!(known(), BTreeSet::from([ids[2]]));
     }
 
     #[test]

@@ -1,12 +1,22 @@
 //! What a worker makes anew when something changes.
 
-use std::{fs, path::PathBuf, ptr};
+use std::{
+    fs,
+    path::PathBuf,
+    pin::pin,
+    ptr,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    task::{self, Wake},
+};
 
 use loadline_core::{
-    decide::controller::{Controller, Input, Output},
+    decide::{
+        controller::{Controller, Input, Output},
+        plan::{Decision, PickContext},
+    },
     fleet::{
-        Bucket, Certificate, Edge, Fleet, Group, ListenerTls, Protocol, Server, ServerTls, Store,
-        StorePlace,
+        Bucket, Capacity, Certificate, Class, Edge, Fleet, Group, ListenerTls, Protocol, Server,
+        ServerTls, Store, StorePlace, Then, WhenFull,
     },
     rules::{Action, Conditions, LimitKey, Path, RateLimit, Routes, Rule, Split},
     units::Rate,
@@ -162,15 +172,24 @@ fn a_drain_makes_no_listener_and_no_other_service_anew() {
     assert_eq!(proxy.keeps_listeners(&before), [true, true]);
 }
 
-#[test]
-fn of_many_services_a_change_makes_one_anew_and_its_connections_alone_may_be_outdated() {
-    let service = |index: u16| Service {
+/// A service with one server.
+fn service(index: u16) -> Service {
+    Service {
         groups: vec![Group::within("here", vec![Server::at(([10, 0, 0, 1], index + 1).into())])],
         ..Service::named(&format!("s{index}"))
-    };
+    }
+}
+
+/// So many of these, and one listener.
+fn many(services: u16) -> Fleet {
     let listener = Listener::new(([127, 0, 0, 1], 80).into(), 0);
-    let services = (0..200).map(service).collect();
-    let mut fleet = Fleet::of(Edge::within("here"), vec![listener], services);
+    let services = (0..services).map(service).collect();
+    Fleet::of(Edge::within("here"), vec![listener], services)
+}
+
+#[test]
+fn of_many_services_a_change_makes_one_anew_and_its_connections_alone_may_be_outdated() {
+    let mut fleet = many(200);
     let mut proxy = Proxy::of(&fleet);
     fleet.services[130].timeouts.keep_alive = Duration::from_secs(7);
     let before = proxy.amend(&fleet);
@@ -185,6 +204,75 @@ fn of_many_services_a_change_makes_one_anew_and_its_connections_alone_may_be_out
     let before = proxy.amend(&fleet);
     assert!(proxy.keeps_services(&before).iter().all(|keeps| *keeps));
     assert_eq!((before.services.len(), proxy.view.services.len()), (200, 201));
+}
+
+#[test]
+fn of_many_services_a_drain_closes_connections_to_its_server_and_looks_at_no_other() {
+    let mut fleet = many(200);
+    let mut proxy = Proxy::of(&fleet);
+    let server =
+        |view: &View, service: usize| view.plan.services[service].census[0].servers[0].state.id();
+    let drained = server(&proxy.view, 130);
+    fleet.services[130].groups[0].servers[0].weight = 0;
+    let before = proxy.amend(&fleet);
+    let outdated = proxy.view.outdated(&before);
+    assert_eq!(outdated.all, BTreeSet::from([drained]));
+    assert_eq!(outdated.all, outdated.links);
+    // One that takes the place of another, before all services that stay.
+    let mut services: Vec<Service> = fleet.services.iter().cloned().collect();
+    let gone = server(&proxy.view, 0);
+    services[0] = Service::named("new");
+    services.insert(0, service(200));
+    fleet.services = services.into();
+    let before = proxy.amend(&fleet);
+    let outdated = proxy.view.outdated(&before);
+    assert_eq!(outdated.all, BTreeSet::from([gone, server(&proxy.view, 0)]));
+    assert_eq!(outdated.all, outdated.links);
+}
+
+/// Counts how often somebody is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn who_waits_is_woken_by_a_configuration_that_changes_its_service_and_by_no_other() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    // Timers are set, and nobody hears of them.
+    let _timers = runtime.enter();
+    let mut fleet = many(2);
+    let full = WhenFull::Queue { timeout: Duration::from_secs(9), length: 9, then: Then::Shed };
+    fleet.services[0].when_full = full;
+    fleet.services[0].groups[0].capacity =
+        Capacity { max_in_flight: Some(1), ..Capacity::default() };
+    let mut proxy = Proxy::of(&fleet);
+    let (plan, clock) = (proxy.view.plan.clone(), proxy.shared.clock);
+    let ask = PickContext { now: clock.now(), key: 0, draw: 0, tried: &[], stick: None };
+    let Decision::Send(_sent) = plan.services[0].pick(&ask) else { panic!("there is room") };
+    let Decision::Queue(place) = plan.services[0].pick(&ask) else { panic!("there is none") };
+    let queue = proxy.shared.queue("s0");
+    let waiter = queue.join(Class::Normal, place);
+    let woken = Arc::new(Woken::default());
+    let waker = task::Waker::from(woken.clone());
+    let mut context = task::Context::from_waker(&waker);
+    let mut waits = pin!(waiter.may_ask(clock));
+    // It asks at first, and again after a while.
+    while waits.as_mut().poll(&mut context).is_ready() {
+        waiter.no_room(None);
+        waits.set(waiter.may_ask(clock));
+    }
+    let mut counts = [1, 0].map(|service: usize| {
+        fleet.services[service].timeouts.keep_alive = Duration::from_secs(7);
+        proxy.amend(&fleet);
+        woken.0.load(Relaxed)
+    });
+    counts[1] -= counts[0];
+    assert_eq!(counts, [0, 1]);
 }
 
 #[test]
