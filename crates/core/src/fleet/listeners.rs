@@ -1,8 +1,13 @@
 //! The listeners of a fleet. Fleets have them in common as long as none is another, so that a
 //! change of a service copies none, and that none is another is known without a comparison.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
 use core::{
+    net::SocketAddr,
     ops::{Deref, DerefMut},
     slice,
 };
@@ -27,15 +32,18 @@ impl Listeners {
     }
 
     /// The same, in memory too where they are equal to `before`: all of them, or the routes of
-    /// those that are.
+    /// those that are. Listeners with the same address are known by their order.
     #[must_use]
     pub fn in_common_with(mut self, before: &Self) -> Self {
         if self == *before {
             return before.clone();
         }
-        for (listener, known) in self.iter_mut().zip(before) {
-            if listener == known {
-                listener.clone_from(known);
+        let mut known: BTreeMap<SocketAddr, VecDeque<&Listener>> = BTreeMap::new();
+        before.iter().for_each(|it| known.entry(it.bind).or_default().push_back(it));
+        for listener in self.iter_mut() {
+            let before = known.get_mut(&listener.bind).and_then(VecDeque::pop_front);
+            if let Some(before) = before.filter(|before| *listener == **before) {
+                listener.clone_from(before);
             }
         }
         self
@@ -102,5 +110,16 @@ mod tests {
         assert!(other[0].routes.is_same_as(&before[0].routes));
         assert!(!other[1].routes.is_same_as(&before[1].routes));
         assert_eq!(other[1], listener(2, 1));
+    }
+
+    #[test]
+    fn listeners_behind_one_that_is_inserted_have_the_routes_of_before() {
+        let before = Listeners::from(vec![listener(1, 0), listener(2, 0), listener(2, 0)]);
+        let again = [1, 3, 2, 2].map(|port| listener(port, 0)).to_vec();
+        let again = Listeners::from(again).in_common_with(&before);
+        for (now, was) in [(0, 0), (2, 1), (3, 2)] {
+            assert!(again[now].routes.is_same_as(&before[was].routes), "{now}");
+        }
+        assert!(!again[1].routes.is_same_as(&before[1].routes));
     }
 }

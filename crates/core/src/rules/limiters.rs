@@ -43,7 +43,10 @@ impl Limiters {
         let mut in_force = Vec::with_capacity(fleet.listeners.len());
         for listener in &fleet.listeners {
             let known = before.get_mut(&listener.bind).and_then(VecDeque::pop_front);
-            in_force.push(self.limiters(now, &listener.routes, known.as_ref()));
+            in_force.push(match known {
+                Some((routes, limiters)) if routes.is_same_as(&listener.routes) => limiters,
+                known => self.limiters(now, &listener.routes, known.as_ref()),
+            });
             self.listeners.push((listener.bind, listener.routes.clone()));
         }
         self.in_force = in_force.into();
@@ -216,6 +219,19 @@ mod tests {
         limiters.settle(NOW, &fleet());
         assert!(take(&limiters, 0, 0), "nobody came there");
         assert!(!take(&limiters, 1, 0), "spent before the reload");
+    }
+
+    #[test]
+    fn limits_of_routes_that_stay_are_the_same_though_another_listener_is_inserted() {
+        let mut limiters = Limiters::default();
+        let mut fleet = fleet(vec![rule("/a", LimitKey::Client)]);
+        limiters.settle(NOW, &fleet);
+        let before = limiters.in_force()[0].clone();
+        let new = Listener::new(([127, 0, 0, 1], 81).into(), 0);
+        fleet.listeners = vec![new, fleet.listeners[0].clone()].into();
+        limiters.settle(NOW, &fleet);
+        assert!(limiters.in_force()[0].is_empty());
+        assert!(Arc::ptr_eq(&limiters.in_force()[1], &before));
     }
 
     #[test]

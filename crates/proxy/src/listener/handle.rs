@@ -12,7 +12,7 @@ use std::{
     sync::{
         Arc, OnceLock,
         atomic::{
-            AtomicBool, AtomicU32,
+            AtomicBool, AtomicU32, AtomicUsize,
             Ordering::{Relaxed, SeqCst},
         },
     },
@@ -25,7 +25,7 @@ use crate::listener::clients::Clients;
 
 /// Which listener of a file is meant. The address is enough to tell, but on port 0, where several
 /// listeners may ask for the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListenerKey {
     /// The address as configured; the port may be 0.
     pub(crate) bind: SocketAddr,
@@ -50,8 +50,7 @@ impl ListenerKey {
 #[derive(Debug)]
 pub(crate) struct ListenerHandle {
     pub(crate) key: ListenerKey,
-    /// Where among the listeners it was when it was opened, and mostly still is.
-    pub(crate) hint: usize,
+    hint: AtomicUsize,
     connections: AtomicU32,
     limit: Arc<ConnectionLimit>,
     /// Shared with what the listener was before, and will be.
@@ -127,7 +126,7 @@ impl ListenerHandle {
     ) -> Self {
         Self {
             key,
-            hint,
+            hint: AtomicUsize::new(hint),
             connections: AtomicU32::new(0),
             limit: limit.clone(),
             clients,
@@ -136,6 +135,16 @@ impl ListenerHandle {
             cut: AtomicBool::new(false),
             alt_svc: OnceLock::new(),
         }
+    }
+
+    /// Where among the listeners it is, but for a while after a reload.
+    pub(crate) fn hint(&self) -> usize {
+        self.hint.load(Relaxed)
+    }
+
+    /// Says where it is now.
+    pub(crate) fn move_to(&self, index: usize) {
+        self.hint.store(index, Relaxed);
     }
 
     /// Takes no more connections in, and cuts those that are left at `deadline`.

@@ -11,7 +11,7 @@
 //! Sockets can come with the process ([`Inherited`]), and can be passed on.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io,
     net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -179,10 +179,12 @@ impl Listeners {
         inherited: &mut Inherited,
     ) -> Result<Change, BindError> {
         let mut change = Change { entries: Vec::new(), opened: Vec::new() };
+        let places = self.entries.iter().enumerate().map(|(at, it)| (it.listener.key, at));
+        let places: HashMap<ListenerKey, usize> = places.collect();
         for (index, (listener, key)) in listeners.iter().zip(ListenerKey::of(listeners)).enumerate()
         {
             let mode = ListenerMode::of(listener, keys.client_authorities(key));
-            let known = self.entry(index, key).cloned();
+            let known = places.get(&key).map(|at| self.entries[*at].clone());
             if let Some(entry) = known.as_ref().filter(|entry| entry.mode.is_kept_by(&mode)) {
                 change.entries.push(Entry { mode, ..entry.clone() });
                 continue;
@@ -207,13 +209,6 @@ impl Listeners {
         }
         change.listen()?;
         Ok(change)
-    }
-
-    /// The entry of a listener, which is mostly where it was.
-    fn entry(&self, index: usize, key: ListenerKey) -> Option<&Entry> {
-        let is_it = |entry: &&Entry| entry.listener.key == key;
-        let here = self.entries.get(index).filter(is_it);
-        here.or_else(|| self.entries.iter().find(is_it))
     }
 
     /// The clients of a listener, shared with its earlier configurations.
@@ -315,6 +310,7 @@ impl Listeners {
             });
         }
         self.entries = entries;
+        self.entries.iter().enumerate().for_each(|(at, entry)| entry.listener.move_to(at));
         for index in opened {
             self.hand_out(&self.entries[index]);
         }
@@ -439,6 +435,15 @@ mod tests {
         assert_eq!(first.len(), 1, "the old one is not handed out again");
         assert_eq!(first[0].0.key.nth, 1);
         assert_eq!(listeners.addresses()[0].port(), port, "the old one stays where it was");
+    }
+
+    #[test]
+    fn a_listener_is_known_where_it_is_behind_one_that_is_inserted() {
+        let mut listeners = Listeners::new(2);
+        let [first, _] = put(&mut listeners, &[listener(0)]);
+        let other = Listener::new((Ipv4Addr::new(127, 0, 0, 2), 0).into(), 0);
+        let [second, _] = put(&mut listeners, &[other, listener(0)]);
+        assert_eq!([&first, &second].map(|opened| opened[0].0.hint()), [1, 0]);
     }
 
     #[test]

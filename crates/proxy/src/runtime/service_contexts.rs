@@ -1,9 +1,12 @@
 //! What a worker knows of each service, most of which one view has in common with the one before:
 //! in pages, as their plans are ([`loadline_core::decide::service_plans`]).
 
-use std::{ops::Index, rc::Rc};
+use std::{collections::HashMap, ops::Index, rc::Rc, sync::Arc};
 
-use loadline_core::decide::service_plans::Exchanged;
+use loadline_core::decide::{
+    plan::ServicePlan,
+    service_plans::{Exchanged, ServicePlans},
+};
 
 use super::view::ServiceContext;
 
@@ -34,6 +37,40 @@ impl ServiceContexts {
     /// Puts a context in the place of the one at this index.
     pub(super) fn set(&mut self, index: usize, service_context: Rc<ServiceContext>) {
         Rc::make_mut(&mut self.pages[index / PAGE])[index % PAGE] = service_context;
+    }
+
+    /// The contexts for `plans`, which follow the plans `before` of these. A context goes with its
+    /// plan, wherever in the file its service is now, if it `stays`, which `all_stay` says of every
+    /// one. Others are made.
+    pub(super) fn followed_by(
+        &self,
+        (before, plans): (&ServicePlans, &ServicePlans),
+        all_stay: bool,
+        stays: impl Fn(&ServiceContext, usize) -> bool,
+        mut make: impl FnMut(usize, &Arc<ServicePlan>) -> Rc<ServiceContext>,
+    ) -> Self {
+        let changed: Vec<usize> = plans.changed_since(before).collect();
+        let were = changed.iter().filter_map(|at| self.get(*at));
+        let moved: HashMap<_, _> = were.map(|it| (Arc::as_ptr(&it.plan), it)).collect();
+        let mut next = |index: usize, plan: &Arc<ServicePlan>| {
+            let here = self.get(index).filter(|it| Arc::ptr_eq(&it.plan, plan));
+            let known = here.or_else(|| moved.get(&Arc::as_ptr(plan)).copied());
+            let known = known.filter(|it| all_stay || stays(it, index)).cloned();
+            known.unwrap_or_else(|| make(index, plan))
+        };
+        if self.len() != plans.len() {
+            return plans.iter().enumerate().map(|(index, plan)| next(index, plan)).collect();
+        }
+        let mut contexts = self.clone();
+        let places = if all_stay { changed } else { (0..self.len()).collect() };
+        for index in places {
+            let Some(plan) = plans.get(index) else { continue };
+            let context = next(index, plan);
+            if !Rc::ptr_eq(&context, &contexts[index]) {
+                contexts.set(index, context);
+            }
+        }
+        contexts
     }
 
     /// The indices of those that only one of both has.

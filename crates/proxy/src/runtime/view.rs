@@ -378,10 +378,13 @@ impl Contexts {
             return same.at.clone();
         }
         let listener_keys: Vec<ListenerKey> = ListenerKey::of(&fleet.listeners).collect();
+        let were = before.into_iter().flat_map(|before| before.at.keys.iter().enumerate());
+        let places: HashMap<ListenerKey, usize> = were.map(|(at, key)| (*key, at)).collect();
         let known = |index: usize, listener: &Listener, limiters: &RouteLimiters| {
             let before = before?;
-            let context = before.at.listeners.get(index)?;
-            let pair = (before.plan.fleet.listeners.get(index)?, listener);
+            let at = *places.get(&listener_keys[index])?;
+            let context = before.at.listeners.get(at)?;
+            let pair = (before.plan.fleet.listeners.get(at)?, listener);
             let tls = keys.listener(listener, listener_keys[index]);
             context.stays_with(tls.as_ref(), pair, limiters).then(|| context.clone())
         };
@@ -420,35 +423,19 @@ impl View {
         // Another configuration may come with other keys.
         let has_keys = |before: &Self| Arc::ptr_eq(&before.at.made_with, keys);
         let has_keys = known.is_some() || before.is_some_and(has_keys);
-        let stays = |before: &Self, index: usize| {
-            let known = before.services.get(index).zip(plan.services.get(index));
-            known.is_some_and(|(context, decided)| {
-                Arc::ptr_eq(&context.plan, decided)
-                    && (has_keys || context.stays_with(keys, &plan.fleet.services[index]))
-            })
+        let stays = |context: &ServiceContext, index: usize| {
+            context.stays_with(keys, &plan.fleet.services[index])
         };
         let mut make = |index: usize, decided: &Arc<ServicePlan>| {
             Rc::new(service_context(&plan.fleet.services[index], decided.clone()))
         };
-        let count = plan.services.len();
-        let Some(before) = before.filter(|before| before.services.len() == count) else {
-            let all = plan.services.iter().enumerate().map(|(index, decided)| {
-                let known = before.filter(|before| stays(before, index));
-                let known = known.and_then(|before| before.services.get(index)).cloned();
-                known.unwrap_or_else(|| make(index, decided))
-            });
-            let services = all.collect();
-            return Rc::new(Self { plan, services, at });
+        let services = match before {
+            Some(before) => {
+                let plans = (&before.plan.services, &plan.services);
+                before.services.followed_by(plans, has_keys, stays, make)
+            }
+            None => plan.services.iter().enumerate().map(|(at, it)| make(at, it)).collect(),
         };
-        let others: Vec<usize> = match has_keys {
-            true => plan.services.changed_since(&before.plan.services).collect(),
-            false => (0..count).filter(|index| !stays(before, *index)).collect(),
-        };
-        let mut services = before.services.clone();
-        for index in others {
-            let Some(decided) = plan.services.get(index) else { continue };
-            services.set(index, make(index, decided));
-        }
         Rc::new(Self { plan, services, at })
     }
 
@@ -473,9 +460,9 @@ impl View {
 
     /// Where among the listeners the one of `handle` is.
     pub(crate) fn position(&self, handle: &ListenerHandle) -> Option<usize> {
-        let keys = &self.at.keys;
-        if keys.get(handle.hint) == Some(&handle.key) {
-            return Some(handle.hint);
+        let (keys, hint) = (&self.at.keys, handle.hint());
+        if keys.get(hint) == Some(&handle.key) {
+            return Some(hint);
         }
         keys.iter().position(|key| *key == handle.key)
     }

@@ -230,6 +230,54 @@ fn of_many_services_a_drain_closes_connections_to_its_server_and_looks_at_no_oth
     assert_eq!(outdated.all, outdated.links);
 }
 
+#[test]
+fn a_service_that_is_inserted_moves_the_others_and_makes_none_of_them_anew() {
+    let files = Files::new();
+    let mut fleet = many(200);
+    fleet.services[190].tls =
+        Some(ServerTls { authorities: Some(files.name("chain.pem")), ..ServerTls::default() });
+    let mut proxy = Proxy::of(&fleet);
+    for reads_files in [false, true] {
+        let (at, new) = if reads_files { (150, 201) } else { (70, 200) };
+        let mut services: Vec<Service> = fleet.services.iter().cloned().collect();
+        services.insert(at, service(new));
+        services.swap(3, 160);
+        fleet.services = services.into();
+        let before = if reads_files { proxy.reload(&fleet) } else { proxy.amend(&fleet) };
+        let known: BTreeSet<_> = before.services.iter().map(Rc::as_ptr).collect();
+        let now = || proxy.view.services.iter().enumerate();
+        let anew = now().filter(|(_, it)| !known.contains(&Rc::as_ptr(it))).map(|(at, _)| at);
+        assert_eq!(anew.collect::<Vec<_>>(), [at]);
+        assert!(now().all(|(at, it)| *it.name == *fleet.services[at].name.as_bytes()));
+        let outdated = proxy.view.outdated(&before);
+        assert_eq!((outdated.all.len(), outdated.links.len()), (1, 1), "the new one");
+    }
+}
+
+#[test]
+fn a_listener_that_is_inserted_moves_the_others_and_makes_none_of_them_anew() {
+    let listener = |port| {
+        let bind = SocketAddr::from(([127, 0, 0, 1], port));
+        Listener { routes: routes(1), ..Listener::new(bind, 0) }
+    };
+    let mut listeners = vec![listener(80), listener(81), listener(82)];
+    let mut fleet = Fleet { listeners: listeners.clone().into(), ..many(1) };
+    let mut proxy = Proxy::of(&fleet);
+    listeners.insert(1, listener(90));
+    fleet.listeners = listeners.into();
+    let before = proxy.amend(&fleet);
+    assert_eq!(proxy.keeps_listeners(&before), [true, false, true, true]);
+    // As they are read from the file again.
+    let read = [90, 80, 81, 82].map(listener).to_vec();
+    let read = loadline_core::fleet::Listeners::from(read);
+    fleet.listeners = read.in_common_with(&fleet.listeners);
+    let before = proxy.reload(&fleet);
+    assert_eq!(proxy.keeps_listeners(&before), [true, true, true, true]);
+    fleet.listeners = vec![fleet.listeners[0].clone(), fleet.listeners[3].clone()].into();
+    let before = proxy.amend(&fleet);
+    assert_eq!(proxy.keeps_listeners(&before), [true, true]);
+}
+
 /// Counts how often somebody is woken.
 #[derive(Default)]
 struct Woken(AtomicUsize);
