@@ -373,7 +373,7 @@ impl State {
             generation: plan.generation,
             uptime_s: uptime_s(now),
             max_connections: plan.fleet.edge.max_connections,
-            listeners: listeners(&plan.fleet.listeners),
+            listeners: Listener::all(&plan.fleet.listeners),
             ..Self::default()
         }
     }
@@ -404,12 +404,6 @@ impl State {
 
 fn uptime_s(now: Instant) -> f64 {
     now.since(Instant::ZERO).as_secs_f64()
-}
-
-fn listeners(of: &[fleet::Listener]) -> Vec<Listener> {
-    let is_first = |index: usize| of[..index].iter().all(|other| other.bind != of[index].bind);
-    let first = (0..of.len()).filter(|index| is_first(*index));
-    first.map(|index| Listener::of(&of[index])).collect()
 }
 
 fn service(plan: &plan::ServicePlan, of: &fleet::Service, part: Part, now: Instant) -> Service {

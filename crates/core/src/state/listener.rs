@@ -1,8 +1,9 @@
 //! Client connections of a listener, as plain data.
 
 use alloc::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     string::{String, ToString},
+    vec::Vec,
 };
 
 use serde::{Deserialize, Serialize};
@@ -44,9 +45,12 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A listener of which nothing has been counted.
-    #[must_use]
-    pub(super) fn of(listener: &fleet::Listener) -> Self {
+    /// Listeners of which nothing has been counted; of several with the same address the first.
+    pub(super) fn all(listeners: &[fleet::Listener]) -> Vec<Self> {
+        firsts(listeners, |listener| listener.bind).map(Self::of).collect()
+    }
+
+    fn of(listener: &fleet::Listener) -> Self {
         Self {
             address: listener.bind.to_string(),
             protocol: listener.protocol.name().to_string(),
@@ -55,6 +59,12 @@ impl Listener {
             ..Self::default()
         }
     }
+}
+
+/// Those that have another key than each before them.
+fn firsts<T, K: Ord>(all: &[T], key: impl Fn(&T) -> K) -> impl Iterator<Item = &T> {
+    let mut known = BTreeSet::new();
+    all.iter().filter(move |it| known.insert(key(it)))
 }
 
 impl Protocol {
@@ -68,5 +78,45 @@ impl Protocol {
             Self::Tls => "tls",
             Self::TlsPassthrough => "tls-passthrough",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::{cell::Cell, cmp::Ordering};
+
+    use super::*;
+
+    /// A key that counts how often it is compared.
+    struct Counted<'a>(u32, &'a Cell<u32>);
+
+    impl Ord for Counted<'_> {
+        fn cmp(&self, other: &Self) -> Ordering {
+            self.1.set(self.1.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for Counted<'_> {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.cmp(other) == Ordering::Equal
+        }
+    }
+
+    impl Eq for Counted<'_> {}
+
+    #[test]
+    fn of_ten_thousand_listeners_none_is_compared_with_all_others() {
+        let compared = Cell::new(0);
+        let all: Vec<u32> = (0..10_000).chain([7, 7]).collect();
+        let firsts = firsts(&all, |it| Counted(*it, &compared));
+        assert!(firsts.copied().eq(0..10_000));
+        assert!(compared.get() < 1_000_000, "{} times", compared.get());
     }
 }
