@@ -43,9 +43,16 @@ impl Default for Adjustment {
 }
 
 impl Management {
-    /// Forgets servers that are not managed any more.
-    pub(crate) fn retain(&mut self, is_managed: impl Fn(ServerId) -> bool) {
-        self.servers.retain(|server, _| is_managed(*server));
+    /// Forgets those of these servers that are not managed any more.
+    pub(crate) fn review(&mut self, servers: &[ServerId], is_managed: impl Fn(ServerId) -> bool) {
+        for server in servers.iter().filter(|server| !is_managed(**server)) {
+            self.servers.remove(server);
+        }
+    }
+
+    /// Servers of which something was measured.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = ServerId> {
+        self.servers.keys().copied()
     }
 
     /// A check of a server passed.
@@ -115,4 +122,22 @@ fn healthy<'a>(
 /// When a service is looked at next, if it is managed.
 pub(crate) fn next_look(now: Instant, service: &Service) -> Option<Instant> {
     (service.policy == PolicyKind::Managed).then(|| now + service.manager.interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn of_many_managed_servers_those_of_services_that_changed_alone_are_looked_at() {
+        let (mut management, asked) = (Management::default(), Cell::new(0));
+        (0..10_000).for_each(|n| management.checked(ServerId(n), Duration::from_millis(1)));
+        management.review(&[ServerId(7), ServerId(8)], |server| {
+            asked.set(asked.get() + 1);
+            server == ServerId(8)
+        });
+        assert_eq!((asked.get(), management.servers().count()), (2, 9_999));
+    }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Origins {
     pub of: Vec<Origin>,
     /// Whether each service is where it was, and no other was there.
     pub in_place: bool,
-    /// The servers that changed services had.
+    /// The servers that changed services had, and those that are gone.
     pub were: Vec<ServerId>,
 }
 
@@ -126,8 +126,10 @@ impl ServerTable {
             origins.push(origin);
             self.services.push(known);
         }
-        let gone = known.iter().flatten().flat_map(|service| &service.groups);
-        gone.for_each(|group| group.state.hear_errors_again());
+        for group in known.iter().flatten().flat_map(|service| &service.groups) {
+            group.state.hear_errors_again();
+            were.extend(group.entries.iter().map(ServerEntry::id));
+        }
         let origins = Origins { of: origins, in_place, were };
         self.find_places(&origins);
         origins

@@ -173,6 +173,22 @@ fn servers_that_leave_are_told_without_those_of_services_that_stay() {
 }
 
 #[test]
+fn what_was_measured_of_managed_servers_goes_with_their_service_and_its_policy() {
+    let mut services = many(3);
+    services.iter_mut().for_each(|service| service.policy = PolicyKind::Managed);
+    let mut controller = Controller::new(at(0), of(services.clone()));
+    let plan = drain(&mut controller).plan.unwrap();
+    plan.server_ids().for_each(|id| controller.handle(at(1), checked(id, Some(1))));
+    drain(&mut controller);
+    services.remove(0);
+    services[1].policy = PolicyKind::RoundRobin;
+    services[0].groups[1].servers.pop();
+    controller.handle(at(2), Input::Reload(of(services).into()));
+    // It looks for what is left.
+    assert!(drain(&mut controller).plan.is_some());
+}
+
+#[test]
 fn a_change_of_one_service_touches_its_plan_and_the_checks_of_its_servers_alone() {
     let file = of(many(100));
     let mut controller = Controller::new(at(0), file.clone());

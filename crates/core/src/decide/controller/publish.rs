@@ -10,7 +10,7 @@ use crate::{
         planner::{self, GroupStatus, RateChange, ServerStatus},
         server_table::{GroupRank, OfGroup, ServerEntry},
     },
-    fleet::{Group, Service},
+    fleet::{Group, PolicyKind, Service},
     health::ejection::RETURN_HOLD,
     time::{Duration, Instant},
     units::Ratio,
@@ -125,6 +125,12 @@ impl Controller {
         self.server_table.check_invariants(&self.fleet);
         for due in self.timers.iter() {
             assert!(self.has(due), "{due:?} is of something that is there");
+        }
+        for server in self.management.servers() {
+            let service =
+                self.server_table.place(server).map(|it| &self.fleet.services[it.service]);
+            let is_managed = service.is_some_and(|it| it.policy == PolicyKind::Managed);
+            assert!(is_managed, "{server:?} was managed before");
         }
         assert_eq!(self.plans.len(), self.fleet.services.len(), "a plan for each service");
         for (service, kept) in self.plans.iter().enumerate() {

@@ -28,11 +28,10 @@ impl Controller {
             self.ledger.limiters.settle(now, fleet);
         }
         self.ledger.retain(&changes);
-        let managed = |server| {
-            let place = self.server_table.place(server)?;
-            Some(fleet.services[place.service].policy == PolicyKind::Managed)
-        };
-        self.management.retain(|server| managed(server) == Some(true));
+        self.management.review(&origins.were, |server| {
+            let place = self.server_table.place(server);
+            place.is_some_and(|it| fleet.services[it.service].policy == PolicyKind::Managed)
+        });
         self.reschedule(now, &before, &origins);
         if !origins.in_place {
             let none = planless();
