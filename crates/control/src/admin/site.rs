@@ -55,6 +55,9 @@ pub trait Survey: Send + Sync + 'static {
     /// How many services there are.
     fn service_count(&self) -> usize;
 
+    /// The place of this service in the file, if it is there.
+    fn place(&self, service: &str) -> Option<usize>;
+
     /// This part of the services at these places in the file, and nothing else.
     fn services(&self, places: Range<usize>, part: Part) -> State;
 }
@@ -321,8 +324,7 @@ impl LiveConfiguration {
     /// All of one service, alone in a state; none where it is not there.
     pub(crate) fn service(&self, name: &str) -> Option<State> {
         let survey = self.survey();
-        let all = self.services(&*survey, 0..survey.service_count(), Part::Service);
-        let place = all.services.iter().position(|service| service.name == name)?;
+        let place = survey.place(name)?;
         Some(self.services(&*survey, place..place + 1, Part::Whole))
     }
 
@@ -418,24 +420,51 @@ mod tests {
             overrides::{Mode, Setting},
         },
         fleet::Service,
+        state,
         units::Ratio,
     };
 
     use super::*;
 
-    /// A proxy that remembers what was last put in force.
+    /// A proxy that remembers what was last put in force, and how many services it has told of.
     #[derive(Clone, Default)]
-    struct Remembers(Arc<Mutex<Option<Arc<Fleet>>>>);
+    struct Remembers {
+        fleet: Arc<Mutex<Option<Arc<Fleet>>>>,
+        told: Arc<AtomicU32>,
+    }
 
     impl Remembers {
         fn in_force(&self) -> Arc<Fleet> {
-            lock(&self.0).clone().unwrap()
+            lock(&self.fleet).clone().unwrap()
+        }
+    }
+
+    impl Survey for Remembers {
+        fn edge(&self) -> State {
+            State::default()
+        }
+
+        fn service_count(&self) -> usize {
+            self.in_force().services.len()
+        }
+
+        fn place(&self, service: &str) -> Option<usize> {
+            self.in_force().services.position(service)
+        }
+
+        fn services(&self, places: Range<usize>, _: Part) -> State {
+            let services = places.map(|place| {
+                self.told.fetch_add(1, SeqCst);
+                let name = self.in_force().services[place].name.clone();
+                state::Service { name, ..state::Service::default() }
+            });
+            State { services: services.collect(), ..State::default() }
         }
     }
 
     impl Engine for Remembers {
         fn survey(&self) -> Box<dyn Survey> {
-            unreachable!("nobody asks")
+            Box::new(self.clone())
         }
 
         fn reload(&self, fleet: Arc<Fleet>) -> Result<(), String> {
@@ -444,7 +473,7 @@ mod tests {
         }
 
         fn amend(&self, fleet: Arc<Fleet>) {
-            *lock(&self.0) = Some(fleet);
+            *lock(&self.fleet) = Some(fleet);
         }
 
         fn flows(&self) -> Result<Vec<Flow>, String> {
@@ -634,6 +663,23 @@ mod tests {
         assert_eq!(servers.iter().map(|it| it.weight).collect::<Vec<_>>(), [0, 1]);
         assert!(after.services.share(1, &before.services));
         assert!(!after.services.share(0, &before.services));
+    }
+
+    #[test]
+    fn one_service_is_told_of_without_a_look_at_all_others() {
+        let engine = Remembers::default();
+        let mut fleet = file(&[SERVER]);
+        let web = fleet.services[0].clone();
+        for n in 0..999 {
+            fleet.services.push(Service { name: format!("s{n}"), ..web.clone() });
+        }
+        let fleet = Arc::new(fleet);
+        let site = site(&engine, &fleet, || Err(String::new()));
+        engine.amend(fleet);
+        let told = site.service("s500").unwrap();
+        assert_eq!(told.services.iter().map(|it| &*it.name).collect::<Vec<_>>(), ["s500"]);
+        assert!(site.service("nobody").is_none());
+        assert_eq!(engine.told.load(SeqCst), 1);
     }
 
     #[test]

@@ -66,6 +66,12 @@ impl Survey {
         self.plan.services.len()
     }
 
+    /// The place of this service in the file, if it is there.
+    #[must_use]
+    pub fn place(&self, service: &str) -> Option<usize> {
+        self.plan.fleet.services.position(service)
+    }
+
     /// This part of the services at these places in the file, and nothing else.
     #[must_use]
     pub fn services(&self, places: Range<usize>, part: Part) -> State {

@@ -106,6 +106,10 @@ impl Survey for SurveyOfBoth {
         self.proxy.service_count()
     }
 
+    fn place(&self, service: &str) -> Option<usize> {
+        self.proxy.place(service)
+    }
+
     fn services(&self, places: Range<usize>, part: Part) -> State {
         self.proxy.services(places, part)
     }
