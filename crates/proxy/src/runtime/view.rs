@@ -21,7 +21,7 @@ use loadline_core::{
     },
     fleet::{
         ClientTimeouts, ErrorPages, Forwarded, HashKey, Http2Limits, HttpVersion, Listener,
-        PolicyKind, QuicCongestion, Service, Services, Sticky, Store, UnderscoreHeaders,
+        PolicyKind, QuicCongestion, Service, Sticky, Store, UnderscoreHeaders,
     },
     rules::{
         Authentication, Network, RouteLimiters, Routes,
@@ -445,7 +445,7 @@ impl View {
         Arc::ptr_eq(&self.at.made_with, keys)
             && before.listeners.share(&after.listeners)
             && self.plan.shares_limiters(plan)
-            && are_reached_alike(&before.services, &after.services)
+            && are_reached_alike(&self.plan, plan)
     }
 
     /// What goes with the listener of `handle`, if the plan has it.
@@ -515,15 +515,14 @@ impl View {
     }
 }
 
-/// Whether services with these settings are to be connected to before a request comes as those of
-/// `before` are.
-fn are_reached_alike(before: &Services, after: &Services) -> bool {
+/// Whether services of a plan are to be connected to before a request comes as those of `before`
+/// are. Those with the same plan are the same.
+fn are_reached_alike(before: &Plan, after: &Plan) -> bool {
     let is_alike = |index: usize| {
-        let (was, is) = (&before[index], &after[index]);
-        (was.prewarm, was.send_proxy) == (is.prewarm, is.send_proxy)
+        before.fleet.services[index].prewarm == after.fleet.services[index].prewarm
     };
-    before.len() == after.len()
-        && (0..after.len()).all(|index| after.share(index, before) || is_alike(index))
+    before.services.len() == after.services.len()
+        && after.services.changed_since(&before.services).all(is_alike)
 }
 
 /// The stores among the servers of a service, each once.

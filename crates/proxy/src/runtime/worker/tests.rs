@@ -231,6 +231,18 @@ fn of_many_services_a_drain_closes_connections_to_its_server_and_looks_at_no_oth
 }
 
 #[test]
+fn of_many_services_one_that_is_to_be_connected_to_before_requests_come_is_found() {
+    let mut fleet = many(200);
+    let mut proxy = Proxy::of(&fleet);
+    assert_eq!(proxy.view.warm().count(), 0);
+    for (service, found) in [(0, 1), (130, 1)] {
+        fleet.services[service].prewarm = 2;
+        proxy.amend(&fleet);
+        assert_eq!(proxy.view.warm().count(), found, "the listener leads to the first alone");
+    }
+}
+
+#[test]
 fn a_service_that_is_inserted_moves_the_others_and_makes_none_of_them_anew() {
     let files = Files::new();
     let mut fleet = many(200);
