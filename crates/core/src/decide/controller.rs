@@ -509,7 +509,7 @@ impl Controller {
 
     fn share(&mut self, service: &str, group: &str, share: Share) {
         self.ledger.group(service, group).set_share(share);
-        let at = self.fleet.services.position(service);
+        let at = self.position(service);
         self.touched.extend(at);
     }
 

@@ -43,6 +43,15 @@ impl Controller {
         self.reloaded = true;
     }
 
+    /// The place of the service of this name. It is that of any of its servers; only one without
+    /// a server is looked for among all services.
+    pub(super) fn position(&self, service: &str) -> Option<usize> {
+        let servers = self.ledger.servers(service);
+        let mut places = servers.filter_map(|(_, server)| self.server_table.place(server.id()));
+        let known = places.next().map(|place| place.service);
+        known.or_else(|| self.fleet.services.position(service))
+    }
+
     /// Re-creates the timers that are keyed by index, and those of servers in changed services;
     /// drops those of servers that left.
     fn reschedule(&mut self, now: Instant, before: &Fleet, origins: &Origins) {
@@ -204,7 +213,28 @@ const CHECKS_AT_ONCE: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
+    use crate::fleet::{Edge, Group, Server};
+
+    #[test]
+    fn a_service_is_found_by_its_servers_without_a_walk_over_all_services() {
+        let fleet = |services| Fleet::of(Edge::within("here"), Vec::new(), services);
+        let service = |n: u8| {
+            let server = Server::at(([10, 0, 0, n], 80).into());
+            let groups = vec![Group::within("here", vec![server])];
+            Service { groups, ..Service::named(&n.to_string()) }
+        };
+        let mut services: Vec<Service> = (0..3).map(service).collect();
+        services.push(Service::named("empty"));
+        let mut controller = Controller::new(Instant::ZERO, fleet(services));
+        let found = |of: &Controller| ["2", "empty", "none"].map(|name| of.position(name));
+        assert_eq!(found(&controller), [Some(2), Some(3), None]);
+        // There is nothing to walk over.
+        controller.fleet = Arc::new(fleet(Vec::new()));
+        assert_eq!(found(&controller), [Some(2), None, None]);
+    }
 
     #[test]
     fn turns_are_ahead_and_spread_evenly_over_the_interval() {
