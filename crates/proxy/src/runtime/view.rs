@@ -518,9 +518,8 @@ impl View {
 /// Whether services of a plan are to be connected to before a request comes as those of `before`
 /// are. Those with the same plan are the same.
 fn are_reached_alike(before: &Plan, after: &Plan) -> bool {
-    let is_alike = |index: usize| {
-        before.fleet.services[index].prewarm == after.fleet.services[index].prewarm
-    };
+    let is_alike =
+        |index: usize| before.fleet.services[index].prewarm == after.fleet.services[index].prewarm;
     before.services.len() == after.services.len()
         && after.services.changed_since(&before.services).all(is_alike)
 }
