@@ -35,8 +35,8 @@ pub use certificate::Certificate;
 pub use cluster::{Cluster, ClusterFault, SharedChecks, SharedGroup, SharedService, Sharing};
 pub use counter::{Counters, ServiceCounter};
 pub use forwarding::{
-    Flow, FlowEnd, FlowEndError, FlowFilter, ForwardedServer, Forwarding, ForwardingRates,
-    Frontend, Traffic,
+    Flow, FlowEnd, FlowEndError, FlowFilter, FlowTable, ForwardedServer, Forwarding,
+    ForwardingRates, Frontend, Traffic,
 };
 pub use jwt::JwtKeys;
 pub use listener::Listener;

@@ -100,6 +100,8 @@ pub struct Datapath {
     pub(crate) settings: Settings,
     pub(crate) services: BTreeMap<u32, Service>,
     pub(crate) servers: BTreeMap<u16, ServerName>,
+    /// Flows of IPv4 and IPv6 that were left by the last sweep.
+    pub(crate) flow_counts: [usize; 2],
     /// Counts up with every change of a server, a service or a ring.
     pub(crate) revision: u64,
     /// Of what processors remember of services, servers and connections.
@@ -176,6 +178,7 @@ impl Datapath {
             settings,
             services,
             servers,
+            flow_counts: [0; 2],
             revision,
             generation,
             wait,

@@ -115,6 +115,13 @@ impl Datapath {
         Ok(services.into_keys().collect())
     }
 
+    /// Flows of IPv4 and of IPv6 that were written down when the tables were read last to let rings
+    /// settle.
+    #[must_use]
+    pub const fn flow_counts(&self) -> [usize; 2] {
+        self.flow_counts
+    }
+
     /// Forgets flows whose entry is not recorded: nobody asks for them, and later they would speak
     /// for other flows.
     pub(crate) fn forget_settled(&mut self) -> Result<(), TableError> {
@@ -153,7 +160,9 @@ impl Datapath {
     /// The flows of all services, without those that are `over`, which are removed.
     fn sweep(&mut self, over: impl Fn(&Flow) -> bool) -> Result<Vec<Flow>, TableError> {
         let mut kept = self.sweep_table::<Tuple4>(&over)?;
+        let of_v4 = kept.len();
         kept.extend(self.sweep_table::<Tuple6>(&over)?);
+        self.flow_counts = [of_v4, kept.len() - of_v4];
         Ok(kept)
     }
 

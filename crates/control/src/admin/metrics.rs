@@ -292,9 +292,9 @@ pub(super) mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use loadline_core::state::{
-        AcmeCertificate, Certificate, Cluster, Counts, Discovery, ForwardedServer, Forwarding,
-        Group, Histogram, JwtKeys, Limits, Server, Service, ServiceCounter, SharedGroup,
-        SharedService, Sharing, Traffic,
+        AcmeCertificate, Certificate, Cluster, Counts, Discovery, FlowTable, ForwardedServer,
+        Forwarding, Group, Histogram, JwtKeys, Limits, Server, Service, ServiceCounter,
+        SharedGroup, SharedService, Sharing, Traffic,
     };
 
     use super::*;
@@ -316,6 +316,7 @@ pub(super) mod tests {
         let forwarding = Forwarding {
             verdicts: [(named(), Traffic::default())].into(),
             servers: vec![server],
+            flow_tables: vec![FlowTable { family: named(), flows: Some(1), max_flows: 2 }],
             ..Forwarding::default()
         };
         let group = SharedGroup { name: named(), ..SharedGroup::default() };

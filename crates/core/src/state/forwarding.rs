@@ -36,6 +36,9 @@ pub struct Forwarding {
     pub frontends: Vec<Frontend>,
     /// Servers that get packets, including those that are leaving.
     pub servers: Vec<ForwardedServer>,
+    /// Tables of the flows that are remembered while servers change, for IPv4 and IPv6.
+    #[serde(default)]
+    pub flow_tables: Vec<FlowTable>,
 }
 
 /// Packets and bytes.
@@ -72,6 +75,18 @@ pub struct Frontend {
     pub method: String,
     /// Name of the service.
     pub service: String,
+}
+
+/// A table of flows that are remembered while servers change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FlowTable {
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// Flows at the last count; they are counted while servers change. Null on a standby balancer.
+    pub flows: Option<u64>,
+    /// Maximum number of flows: `max_flows`.
+    pub max_flows: u64,
 }
 
 /// A server that gets forwarded packets.

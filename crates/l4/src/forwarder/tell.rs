@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use loadline_core::{
     fleet::forwarding::Method,
-    state::{self, Flow, ForwardedServer, Forwarding, Frontend, Traffic},
+    state::{self, Flow, FlowTable, ForwardedServer, Forwarding, Frontend, Traffic},
 };
 
 use super::{forwarded_services::ForwardedService, placed::Placed, tables::Tables};
@@ -46,8 +46,22 @@ impl Tables {
             opened: servers.iter().map(|server| server.opened).sum::<u64>() + self.opened_before,
             frontends: self.frontends(),
             servers,
+            flow_tables: self.flow_tables(),
             ..Forwarding::default()
         })
+    }
+
+    /// How full they are. They are read while rings settle, which those of a standby do not.
+    fn flow_tables(&self) -> Vec<FlowTable> {
+        let max_flows = u64::from(self.datapath.sizes.flows);
+        let families = ["ipv4", "ipv6"].into_iter().zip(self.datapath.flow_counts());
+        let tables = families.map(|(family, count)| FlowTable {
+            family: family.to_owned(),
+            // The kernel may begin again while they are read.
+            flows: self.is_free().then_some(max_flows.min(count as u64)),
+            max_flows,
+        });
+        tables.collect()
     }
 
     /// Every flow that is written down.

@@ -169,6 +169,22 @@ fn rings_come_to_rest_and_flows_stay() {
     assert_eq!(group.ring.entries(), Ring::new(&maglev(&[1, 2, 3, 4])).entries());
 }
 
+/// What an operator compares with `max_flows`.
+#[test]
+fn flows_are_counted_by_family_while_servers_change_and_none_are_left_at_rest() {
+    let Some(mut group) = Group::new(Method::Mac, true) else { return };
+    assert!((0..200).all(|client| group.server(client, "S") > 0));
+    group.assign(&[4, 5]);
+    assert!((0..200).all(|client| group.server(client, "A") < 4));
+    group.datapath.settle(0, &mut group.ring, Duration::from_secs(600)).unwrap();
+    assert_eq!(group.datapath.flow_counts(), [0, 200]);
+    let begun = Instant::now();
+    while group.datapath.settle(0, &mut group.ring, Duration::ZERO).unwrap() {
+        assert!(begun.elapsed() < PATIENCE, "the ring has not come to rest");
+    }
+    assert_eq!(group.datapath.flow_counts(), [0, 0]);
+}
+
 /// The flow tables are read once for all of them.
 #[test]
 fn rings_of_several_services_come_to_rest_together_and_flows_of_each_stay() {

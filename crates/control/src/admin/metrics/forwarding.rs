@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loadline_core::state::{ForwardedServer, Forwarding, Traffic};
+use loadline_core::state::{FlowTable, ForwardedServer, Forwarding, Traffic};
 
 use super::family::{Family, Subject};
 
@@ -31,6 +31,14 @@ const SERVER: Subject<ForwardedServer> = Subject {
     each: |state, to| {
         let servers = state.forwarding.iter().flat_map(|it| &it.servers);
         servers.for_each(|server| to(&[&server.address], server));
+    },
+};
+
+const FLOW_TABLE: Subject<FlowTable> = Subject {
+    labels: &["family"],
+    each: |state, to| {
+        let tables = state.forwarding.iter().flat_map(|it| &it.flow_tables);
+        tables.for_each(|table| to(&[&table.family], table));
     },
 };
 
@@ -87,6 +95,16 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     &SERVER.gauge_if_any("forwarding_nat_ports_free", "Free NAT ports to the server", |it| {
         it.free_ports.map(|ports| ports as f64)
     }),
+    &FLOW_TABLE.gauge_if_any(
+        "forwarding_flows",
+        "Flows that are remembered while servers change; no sample on a standby",
+        |it| it.flows.map(|flows| flows as f64),
+    ),
+    &FLOW_TABLE.gauge(
+        "forwarding_flows_limit",
+        "Maximum flows that are remembered while servers change",
+        |it| it.max_flows as f64,
+    ),
     &FORWARDED
         .counter("forwarding_server_packets", "Packets forwarded to the server", |it| it.packets),
     &FORWARDED.counter(
@@ -109,6 +127,26 @@ mod tests {
         super::{Detail, Format, tests::text},
         *,
     };
+
+    #[test]
+    fn the_flows_of_a_family_are_told_beside_the_most_that_are_allowed() {
+        let table = |family: &str, flows| FlowTable {
+            family: family.to_owned(),
+            flows,
+            max_flows: 262_144,
+        };
+        let flow_tables = vec![table("ipv4", Some(131_072)), table("ipv6", None)];
+        let forwarding = Some(Forwarding { flow_tables, ..Forwarding::default() });
+        let state = State { forwarding, ..State::default() };
+        let text = text(state, Detail::Groups, Format::Prometheus);
+        let samples = text.lines().filter(|line| line.starts_with("loadline_forwarding_flows"));
+        let expected = [
+            "loadline_forwarding_flows{family=\"ipv4\"} 131072.0",
+            "loadline_forwarding_flows_limit{family=\"ipv4\"} 262144.0",
+            "loadline_forwarding_flows_limit{family=\"ipv6\"} 262144.0",
+        ];
+        assert_eq!(samples.collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn a_server_of_two_services_has_a_sample_for_each_and_one_of_two_methods_their_sum() {
