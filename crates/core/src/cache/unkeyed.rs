@@ -20,7 +20,7 @@ pub fn changes_unkeyed(name: &[u8]) -> bool {
 
 /// The fields of a request that servers get: without those that change responses and are no part of
 /// the key ([`changes_unkeyed`]). Of each name the last ones stay, as many as `own` says: a proxy
-/// has written these itself, by what the key has.
+/// has written these itself, by what the key has, or the key has their values.
 pub fn keyed_fields<'a>(
     request: Fields<'a>,
     own: impl Fn(&[u8]) -> usize,

@@ -169,11 +169,14 @@ impl Wanted {
         self.routes.rules().get(self.rank).map(|(_, rule)| rule)
     }
 
-    /// What servers get of the fields of a request for it: of those that change responses and are
-    /// not part of the key the ones that the rule writes.
+    /// What servers get of the fields of a request for it: of those that change responses the ones
+    /// that the rule writes, or has in its key.
     fn passed_on<'a>(&'a self, request: Fields<'a>) -> impl Iterator<Item = Field<'a>> {
-        let rule = self.rule();
-        keyed_fields(request, move |name| rule.map_or(0, |rule| rule.request.count(name)))
+        let (rule, keyed) = (self.rule(), &self.caching().headers);
+        keyed_fields(request, move |name| {
+            let is_keyed = keyed.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+            if is_keyed { usize::MAX } else { rule.map_or(0, |rule| rule.request.count(name)) }
+        })
     }
 
     /// The line that tells a client why its response is a server's, of a request that passes the

@@ -80,6 +80,31 @@ fn what_a_route_tells_servers_of_host_path_and_scheme_reaches_them_and_what_clie
     }
 }
 
+#[test]
+fn a_header_of_the_key_reaches_the_server_and_has_a_response_for_each_value() {
+    let origin = reflecting("Cache-Control: max-age=60\r\n");
+    let headers = vec!["X-Host".to_owned(), "X-Forwarded-Host".to_owned()];
+    let mut fleet = fleet(origin.address);
+    fleet.listeners[0].routes = Routes::new(vec![rule(Caching { headers, ..Caching::default() })]);
+    let proxy = Proxy::of(fleet);
+    for host in ["one", "two"] {
+        let said = format!("x-host: {host}\r\nX-Original-URL: /evil\r\nX-Forwarded-Host: evil\r\n");
+        for _ in 0..2 {
+            let told = proxy.get("/a", &said);
+            assert_eq!(field(&told, "link"), Some(&*format!("<http://{host}/a>")), "{told}");
+        }
+    }
+    let told = proxy.get("/a", "");
+    assert_eq!(field(&told, "link"), Some("<http://x/a>"), "{told}");
+    let asked = origin.asked();
+    assert_eq!(asked.len(), 3, "each is stored");
+    for asked in asked {
+        assert!(!asked.contains("evil"), "{asked}");
+        let told = field(&asked, "x-forwarded-host");
+        assert_eq!(told, Some("x"), "the proxy tells the host itself: {asked}");
+    }
+}
+
 /// A server that says in its responses what it was asked.
 fn reflecting(fields: &'static str) -> Origin {
     Origin::new(move |stream, asked, _| {
