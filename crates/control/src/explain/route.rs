@@ -4,8 +4,8 @@ use loadline_core::{
     fleet::{Fleet, Listener},
     jwt::{Jwt, TokenPlace},
     rules::{
-        self, Action, Conditions, Field, HeaderEdits, Headers, LimitKey, Matched, PathChange,
-        RateLimit, Redirect, Request, Rule,
+        self, Action, Conditions, Field, HeaderEdits, Headers, KeyedVariables, LimitKey, Matched,
+        PathChange, RateLimit, Redirect, Request, Rule,
     },
 };
 
@@ -90,8 +90,9 @@ pub(super) fn route<H: Headers + ?Sized>(
 ) -> Route {
     let rule = matched.rule;
     let mut path = Vec::new();
+    let keyed = KeyedVariables::of(rule, request, is_for_cache(request));
     let changes = rule.path.as_ref().is_some_and(|change| {
-        let mapped = change.filled_in(request);
+        let mapped = change.filled_in(&keyed);
         mapped.as_ref().unwrap_or(change).write_raw(raw_path, request.path, &mut path)
     });
     Route {
@@ -108,6 +109,14 @@ pub(super) fn route<H: Headers + ?Sized>(
             format!("{} of the requests to {}", mirror.share, fleet.services[mirror.service].name)
         }),
     }
+}
+
+/// Whether a cache may answer: the request brings nothing, and stays HTTP.
+fn is_for_cache<H: Headers + ?Sized>(request: &Request<'_, H>) -> bool {
+    let has = |name: &str| request.headers.any(name, &mut |_| true);
+    let has_length = request.headers.any("content-length", &mut |length| length != b"0");
+    let is_bare = !has_length && !has("transfer-encoding") && !has("upgrade");
+    matches!(request.method, b"GET" | b"HEAD") && is_bare
 }
 
 /// Who is let in by the route, or by the listener where there is none.

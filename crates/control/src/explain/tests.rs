@@ -228,3 +228,25 @@ fn a_body_that_is_longer_than_allowed_is_refused() {
     let told = with_keys("max_body = \"1KiB\"", &question("1024"));
     assert!(matches!(told.answer, Answer::Services(_)), "{told:?}");
 }
+
+#[test]
+fn a_map_of_the_query_is_asked_by_what_the_cache_has_in_its_key() {
+    let shop = format!("{SHOP}[maps.page]\nof = \"$query\"\nvalues = {{ \"id=1\" = \"/one\" }}\n");
+    let route = |cache: &str| {
+        let route = "[[listener.routes]]\npath = \"/pages\"\nservice = \"web\"\n\
+                     rewrite = { map = \"page\" }\n";
+        format!("service = \"web\"\n{route}{cache}")
+    };
+    let path = |cache: &str, method: &str, headers: &[(&str, &str)]| {
+        let shop = shop.replacen("service = \"web\"\n", &route(cache), 1);
+        let shop = parse_with("shop.toml", &shop, &LocalOnly).expect("a right file").fleet;
+        let question = asked(method, "example.com", "/pages?id=1&utm=x", "192.0.2.1");
+        let told = explain(&shop, &with_headers(headers, question)).expect("a listener takes it");
+        told.route.expect("the route of pages").path
+    };
+    let cached = "cache = { ignore_query = [\"utm\"] }\n";
+    assert_eq!(path(cached, "GET", &[]).as_deref(), Some("/one"));
+    assert_eq!(path(cached, "POST", &[]), None, "that is not for the cache");
+    assert_eq!(path(cached, "GET", &[("Content-Length", "3")]), None);
+    assert_eq!(path("", "GET", &[]), None);
+}

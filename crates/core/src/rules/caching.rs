@@ -5,7 +5,7 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Variable, Variables, pattern::decoded};
+use super::{Rule, Variable, Variables, pattern::decoded};
 use crate::cache::Settings;
 
 /// How responses to the requests of a rule are cached.
@@ -101,6 +101,16 @@ pub struct KeyedVariables<'v> {
     pub all: &'v dyn Variables,
     /// What is part of the key; all if omitted.
     pub query: Option<&'v QueryKey>,
+}
+
+impl<'v> KeyedVariables<'v> {
+    /// Those that servers are told by `rule`; others get the response, too, if the request is for
+    /// the cache and the rule has one.
+    #[must_use]
+    pub fn of(rule: &'v Rule, all: &'v dyn Variables, is_for_cache: bool) -> Self {
+        let cached = rule.cache.as_ref().filter(|_| is_for_cache);
+        Self { all, query: cached.map(|caching| &caching.query) }
+    }
 }
 
 impl Variables for KeyedVariables<'_> {

@@ -444,13 +444,12 @@ impl Changes {
         matched: Matched<'_>,
         (seen, shared): (&Seen<'_>, Option<HeaderEdits>),
     ) -> Option<Self> {
-        let Rule { path, request, answer, cache, .. } = matched.rule;
+        let Rule { path, request, answer, .. } = matched.rule;
         if path.is_none() && request.is_empty() && answer.is_empty() && shared.is_none() {
             return None;
         }
         // What servers are told of the query here goes to others too, with the response to it.
-        let cached = cache.as_ref().filter(|_| is_for_cache(seen.head));
-        let keyed = KeyedVariables { all: seen, query: cached.map(|caching| &caching.query) };
+        let keyed = KeyedVariables::of(matched.rule, seen, is_for_cache(seen.head));
         let mut filled_in =
             [request.filled_in(&keyed), answer.filled_in(seen)].map(|edits| edits.map(Box::new));
         if let Some(shared) = shared {
