@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn simulate(common: &Common) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(common)?;
     let mut record = inputs.simulate(&inputs.traffic);
+    inputs.came(&record)?;
     record.objective = common.slo.as_ref().map(|objective| objective.judge(&record));
     write_report(common, &[("simulation", &record)])?;
     let text = if common.json { json(&record)? } else { page::write(&inputs.traffic, &record) };

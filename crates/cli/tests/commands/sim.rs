@@ -395,6 +395,21 @@ fn a_traffic_file_that_cannot_be_has_an_error_at_its_place() {
 }
 
 #[test]
+fn a_run_in_which_by_chance_no_request_comes_is_an_error() {
+    let traffic = "duration = \"1s\"\n[[source]]\nrate = \"0.001/s\"\n";
+    let complaint = complaint(traffic);
+    assert!(complaint.contains("no request came in the 1s that count"), "{complaint}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("traffic.toml");
+    fs::write(&file, traffic).unwrap();
+    let lose = ["--lose", "region=us-central1", "--traffic", file.to_str().unwrap()];
+    let output = sim(&[&["what-if", TWO_REGIONS][..], &lose[..]].concat());
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("no request came"), "{error}");
+}
+
+#[test]
 fn a_change_that_nothing_comes_of_is_refused() {
     let lose = ["what-if", TWO_REGIONS, "--lose", "group=web/us-central1"];
     for (args, message) in [

@@ -76,6 +76,12 @@ pub(super) enum InputError {
          --duration"
     )]
     NeverBegins { at: Duration, lasts: Duration },
+    /// Nothing was simulated.
+    #[error(
+        "no request came in the {0} that count; say a higher rate, a longer --duration or another \
+         --seed"
+    )]
+    NoRequest(Duration),
     /// The request to explain is not in the run.
     #[error(transparent)]
     Request(#[from] NoSuchRequest),
@@ -138,6 +144,13 @@ impl Inputs {
     /// Runs so many times this traffic.
     pub(super) fn simulate_times(&self, traffic: &Traffic, factor: f64) -> LoadRecord {
         Simulation::new(self.scenario(traffic, factor)).run()
+    }
+
+    /// Refuses a run without a request: by chance all may come after the end.
+    pub(super) fn came(&self, record: &LoadRecord) -> Result<(), InputError> {
+        let Scenario { lasts, warm_up, .. } = self.traffic.scenario;
+        let counted = lasts.saturating_sub(warm_up);
+        if record.planned > 0 { Ok(()) } else { Err(InputError::NoRequest(counted)) }
     }
 
     /// So many times this traffic.

@@ -32,6 +32,7 @@ pub(super) fn run(args: &WhatIf) -> anyhow::Result<ExitCode> {
     let Ok([before, mut after]) = <[LoadRecord; 2]>::try_from(both) else {
         anyhow::bail!("a run has no result")
     };
+    inputs.came(&before)?;
     after.objective = args.common.slo.as_ref().map(|objective| objective.judge(&after));
     write_report(&args.common, &[("as it is", &before), ("what if", &after)])?;
     let text = if args.common.json { json(&after)? } else { page(&before, &after) };
