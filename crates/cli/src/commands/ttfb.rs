@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// The HTTP method
     #[arg(short = 'X', long, default_value = "GET")]
     method: String,
-    /// Draw the first 500 requests to this SVG file
+    /// Draw the first 500 requests to this SVG file; `-` prints it instead of the page
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Print the record as JSON
@@ -79,6 +79,9 @@ pub(crate) struct Args {
 
 impl Args {
     fn plan(&self) -> Result<TtfbPlan, &'static str> {
+        if self.prints_plot() && self.prints_record() {
+            return Err("--plot - and --json or -o - both print; write one of them to a file");
+        }
         let transport = self.switches.transport()?;
         let request = |url: &Target| {
             let users = Pattern::Closed {
@@ -99,6 +102,14 @@ impl Args {
             interval: self.interval,
             keepalive: self.keepalive,
         })
+    }
+
+    fn prints_record(&self) -> bool {
+        is_printed(self.json, self.output.as_deref())
+    }
+
+    fn prints_plot(&self) -> bool {
+        is_printed(false, self.plot.as_deref())
     }
 }
 
@@ -123,12 +134,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     let silent = record.targets.iter().any(|target| !target.was_answered());
-    let page = page::write(&record);
+    let page = match args.prints_plot() {
+        true => picture(&record)?.svg().to_owned(),
+        false => page::write(&record),
+    };
     if let Some(mut plot) = files.plot {
         plot.write(picture(&record)?.svg())?;
     }
-    let is_printed = is_printed(args.json, args.output.as_deref());
-    series::deliver(record, &page, is_printed, files.record)?;
+    series::deliver(record, &page, args.prints_record(), files.record)?;
     Ok(if silent { ExitCode::from(super::EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
@@ -141,7 +154,7 @@ struct Files {
 fn open_and_measure(args: &Args, plan: &TtfbPlan) -> anyhow::Result<(ProbeRecord, Files)> {
     plan.check().map_err(ProbeError::from)?;
     let record = OutputFile::asked(args.output.as_deref())?;
-    let plot = args.plot.as_deref().map(OutputFile::open).transpose()?;
+    let plot = OutputFile::asked(args.plot.as_deref())?;
     Ok((measure(args, plan)?, Files { record, plot }))
 }
 

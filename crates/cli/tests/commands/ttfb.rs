@@ -268,3 +268,23 @@ fn wrong_usage_is_told_with_what_would_be_right() {
         assert!(error.contains(told), "{arguments:?}: {error}");
     }
 }
+
+#[test]
+fn a_plot_for_the_standard_output_takes_the_place_of_the_page() {
+    let server = Server::start(V4, Duration::ZERO, OK);
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+    command.current_dir(folder.path()).args(["ttfb", &server.url(), "-n", "2", "--plot", "-"]);
+    let output = command.args(["-q", "-o", "ttfb.json"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let drawn = text(&output.stdout);
+    assert!(drawn.starts_with("<svg") && drawn.trim_end().ends_with("</svg>"), "{drawn}");
+    assert!(!folder.path().join("-").exists());
+    let written = std::fs::read(folder.path().join("ttfb.json")).unwrap();
+    assert_eq!(record(&written).planned, 2);
+    for both in ["--json", "-o-"] {
+        let output = ttfb(&[&server.url(), "-n", "2", "--plot", "-", both]);
+        assert_eq!(output.status.code(), Some(1), "{both}: {}", text(&output.stdout));
+        assert!(text(&output.stderr).contains("both print"), "{both}");
+    }
+}
