@@ -231,7 +231,7 @@ struct Streaming {
     head: Duration,
     /// Whether the handshake is over, where that is not certain.
     confirmed: Option<watch::Receiver<bool>>,
-    /// Streams that were reset.
+    /// Streams that were reset, or had no request.
     broken: Cell<u32>,
 }
 
@@ -330,14 +330,14 @@ impl Served {
         // A task is moved as it begins and ends, so a large one is boxed.
         spawn_local(Box::pin(async move {
             let control = arrival.control.clone();
-            streaming.answer(resolver, arrival).await;
+            let had_request = streaming.answer(resolver, arrival).await;
             streaming.close_for(&control);
             if let Some(cut) = control.take_cut() {
                 Box::pin(streaming.let_out(&control, cut)).await;
             }
             // Its client may not have all of the response yet.
             poll_fn(|cx| control.poll_stopped(cx)).await;
-            streaming.note_end(&control);
+            streaming.note_end(&control, had_request);
             drop(pending);
         }));
     }
@@ -391,12 +391,12 @@ struct NoRequest {
 }
 
 impl Streaming {
-    /// Has the request of a stream answered, once its head has come.
+    /// Has the request of a stream answered, once its head has come; false where it has none.
     async fn answer(
         &self,
         resolver: server::RequestResolver<Connection, Bytes>,
         Arrival { control, is_early }: Arrival,
-    ) {
+    ) -> bool {
         let place = self.streams.enter();
         let timer = Timer::here(&self.origin.worker.timers).await;
         timer.arm(self.head);
@@ -411,11 +411,13 @@ impl Streaming {
             Some(Err(none)) => {
                 let refused = || control.refusal().map(|_| NoRequest::BAD);
                 let none = none.or_else(refused);
-                return none
-                    .into_iter()
-                    .for_each(|it| self.origin.end_unread(it.ending, it.status));
+                none.into_iter().for_each(|it| self.origin.end_unread(it.ending, it.status));
+                return false;
             }
-            None => return self.origin.end_unread(Ending::ClientTimeout, 0),
+            None => {
+                self.origin.end_unread(Ending::ClientTimeout, 0);
+                return false;
+            }
         };
         timer.arm(END_WAIT);
         let random = &self.origin.worker.random;
@@ -424,6 +426,7 @@ impl Streaming {
         let stream = Stream::open(request, stream, opening, &timer).await;
         drop(timer);
         Session::answer_stream(self.origin.clone(), Socket::Quic(stream)).await;
+        true
     }
 
     /// Closes the connection if the stream has broken a rule of it.
@@ -442,9 +445,10 @@ impl Streaming {
         drop(cut);
     }
 
-    /// Counts a stream that was reset.
-    fn note_end(&self, control: &StreamControl) {
-        self.broken.set(self.broken.get() + u32::from(control.is_reset()));
+    /// Counts a stream that was reset, or had no request.
+    fn note_end(&self, control: &StreamControl, had_request: bool) {
+        let is_broken = control.is_reset() || !had_request;
+        self.broken.set(self.broken.get() + u32::from(is_broken));
     }
 
     /// The head of a request. One that came before the handshake was over may have been recorded
@@ -549,8 +553,8 @@ const CROSSING: u64 = 100;
 const CONNECTION_FIELDS: [&str; 5] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
-/// Streams that are reset before a connection is left: quinn keeps something of each as long as the
-/// connection.
+/// Streams that are reset, or end without a request, before a connection is left: quinn and h3 keep
+/// something of each as long as the connection.
 const BROKEN_MAX: u32 = 1_000;
 
 /// How long what has been written of a response that is broken off has to leave: a round trip and a

@@ -462,6 +462,26 @@ async fn a_connection_many_of_whose_streams_had_to_be_reset_is_left() {
     assert_eq!(code_of(&client.connection).await, NO_ERROR);
 }
 
+#[tokio::test]
+async fn a_connection_many_of_whose_streams_never_had_a_head_is_left() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let (_proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let mut rounds = 0;
+    // Half of all, which is no abuse.
+    while get(client.requests.clone(), "/3").await.is_ok() {
+        rounds += 1;
+        assert!(rounds < 1_500, "it is not left");
+        let (mut send, mut receive) = client.connection.open_bi().await.unwrap();
+        // The beginning of HEADERS.
+        send.write_all(&[1]).await.unwrap();
+        send.reset(CANCELLED).unwrap();
+        let _ = receive.read_to_end(1_000).await;
+    }
+    assert_eq!(code_of(&client.connection).await, NO_ERROR);
+}
+
 /// With which code a connection is closed.
 async fn code_of(connection: &quinn::Connection) -> u32 {
     let closed = timeout(PATIENCE, connection.closed()).await.unwrap();
