@@ -222,6 +222,55 @@ fn ask(mut stream: &TcpStream) -> u16 {
     lines.next().unwrap().parse().unwrap()
 }
 
+/// Opens so many connections by each method, and asks on each: with the number of its server.
+fn held(network: &Network, each: u16) -> Vec<(TcpStream, u16)> {
+    network.get_to_know();
+    let mut held = Vec::new();
+    for (at_method, (_, part)) in METHODS.iter().enumerate() {
+        let service = SocketAddr::new(at(0, *part, false), 80);
+        let first = 20_000 + 100 * at_method as u16;
+        let streams = answered(&network.client, first..first + each, service, each.into());
+        for stream in streams.into_iter().filter_map(|(_, stream)| stream) {
+            let server = ask(&stream);
+            held.push((stream, server));
+        }
+    }
+    held
+}
+
+fn none_moves(held: &[(TcpStream, u16)]) {
+    held.iter().for_each(|(stream, server)| assert_eq!(ask(stream), *server));
+}
+
+/// Waits until these servers of a [`file`] have places, and has curl meet them and no others.
+fn meet(network: &Network, edge: &Edge, servers: &[u16]) {
+    edge.until(|state| {
+        let known = state["forwarding"]["servers"].as_array().unwrap();
+        let mut here = known.iter().filter(|server| server["condition"] != "leaving");
+        here.clone().count() == 6 * servers.len() && here.all(|it| !it["link"].is_null())
+    });
+    let url = format!("http://{}/", at(0, MAC, false));
+    let met: BTreeSet<String> = (0..30).map(|_| network.curl(&url)).collect();
+    let expected = servers.iter().map(|number| format!("{number}\n")).collect();
+    assert_eq!(met, expected, "new connections go to whoever is there");
+}
+
+#[test]
+fn a_listener_that_gets_another_service_by_a_reload_keeps_its_connections() {
+    let Some(network) = Network::new(3) else { return };
+    let more = "stale_timeout = \"20s\"";
+    let edge = Edge::start(&network, &file(&[1, 2], "", more));
+    let held = held(&network, 20);
+    for (servers, four) in [(&[3][..], "green"), (&[2, 3], "blue")] {
+        edge.reload(&file(servers, "", more).replace("four", four));
+        meet(&network, &edge, servers);
+        none_moves(&held);
+    }
+    let log = edge.end();
+    assert!(!log.contains("connections that this listener had break"), "{log}");
+    assert!(log.contains("connections of service `four` stay on its servers"), "{log}");
+}
+
 #[test]
 fn servers_come_and_go_by_reload_and_no_connection_breaks() {
     const EACH: u16 = 20;
@@ -229,32 +278,11 @@ fn servers_come_and_go_by_reload_and_no_connection_breaks() {
     // Longer than four reloads take on a busy machine, with nothing said meanwhile.
     let more = "stale_timeout = \"20s\"\nfin_timeout = \"1s\"";
     let edge = Edge::start(&network, &file(&[1, 2], "", more));
-    let mut held = Vec::new();
-    network.get_to_know();
-    for (at_method, (_, part)) in METHODS.iter().enumerate() {
-        let service = SocketAddr::new(at(0, *part, false), 80);
-        let first = 20_000 + 100 * at_method as u16;
-        let streams = answered(&network.client, first..first + EACH, service, EACH.into());
-        for stream in streams.into_iter().filter_map(|(_, stream)| stream) {
-            let server = ask(&stream);
-            held.push((stream, server));
-        }
-    }
-    let none_moves = |held: &[(TcpStream, u16)]| {
-        held.iter().for_each(|(stream, server)| assert_eq!(ask(stream), *server));
-    };
+    let held = held(&network, EACH);
     let reloads: [&[u16]; 4] = [&[1, 2, 3], &[2, 3], &[3], &[2, 3]];
     for servers in reloads {
         edge.reload(&file(servers, "", more));
-        edge.until(|state| {
-            let known = state["forwarding"]["servers"].as_array().unwrap();
-            let mut here = known.iter().filter(|server| server["condition"] != "leaving");
-            here.clone().count() == 6 * servers.len() && here.all(|it| !it["link"].is_null())
-        });
-        let url = format!("http://{}/", at(0, MAC, false));
-        let met: BTreeSet<String> = (0..30).map(|_| network.curl(&url)).collect();
-        let expected = servers.iter().map(|number| format!("{number}\n")).collect();
-        assert_eq!(met, expected, "new connections go to whoever is there");
+        meet(&network, &edge, servers);
         none_moves(&held);
     }
     assert!(held.iter().any(|(_, server)| *server == 1), "somebody is on a server that left");

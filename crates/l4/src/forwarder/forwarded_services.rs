@@ -69,6 +69,30 @@ pub(super) fn forwarded_services(plan: &Plan) -> BTreeMap<ForwardedService, Want
     forwarded_services
 }
 
+/// New services that go on as services that are no more, of which they have a frontend by the same
+/// method: for the connections only the servers have changed. Connections of `nat` need no service.
+pub(super) fn taken_over<'a>(
+    before: impl Iterator<Item = (&'a ForwardedService, &'a [Frontend])>,
+    wanted: &BTreeMap<ForwardedService, Wanted>,
+) -> BTreeMap<ForwardedService, ForwardedService> {
+    let before: BTreeMap<&ForwardedService, &[Frontend]> = before.collect();
+    let mut found: BTreeMap<ForwardedService, ForwardedService> = BTreeMap::new();
+    for (gone, frontends) in &before {
+        if gone.method == Method::Nat || wanted.contains_key(*gone) {
+            continue;
+        }
+        let heir = wanted.iter().find(|(new, wanted)| {
+            let is_alike = (new.method, new.v6) == (gone.method, gone.v6);
+            let is_new = !before.contains_key(new) && !found.contains_key(*new);
+            is_alike && is_new && wanted.frontends.iter().any(|it| frontends.contains(it))
+        });
+        if let Some((new, _)) = heir {
+            found.insert(new.clone(), (*gone).clone());
+        }
+    }
+    found
+}
+
 /// Frontends that have got another service or method, which does not know the connections that they
 /// had. Connections of `nat` are known whatever service they came by.
 pub(super) fn moved<'a>(
@@ -128,6 +152,45 @@ mod tests {
             let expected = if forwarded.v6 { vec![true] } else { vec![false; 2] };
             assert_eq!(is_v6.collect::<Vec<_>>(), expected, "{forwarded:?}");
         }
+    }
+
+    #[test]
+    fn a_new_service_goes_on_as_one_that_is_no_more_of_which_it_has_a_listener() {
+        let of =
+            |name: &str, method| ForwardedService { service: name.to_owned(), method, v6: false };
+        let at =
+            |host: u8| Frontend { address: ([10, 0, 0, host], 80).into(), protocol: Protocol::Tcp };
+        let taken = |before: &[(ForwardedService, Vec<Frontend>)],
+                     after: &[(ForwardedService, Vec<Frontend>)]| {
+            let wanted = |frontends: &Vec<Frontend>| Wanted {
+                frontends: frontends.clone(),
+                targets: Vec::new(),
+                times: Times::default(),
+                affinity: Affinity::default(),
+            };
+            let wanted = after.iter().map(|(of, frontends)| (of.clone(), wanted(frontends)));
+            let before = before.iter().map(|(of, frontends)| (of, &**frontends));
+            let found = taken_over(before, &wanted.collect());
+            found.into_iter().map(|(new, gone)| (new.service, gone.service)).collect::<Vec<_>>()
+        };
+        let [blue, green, red] = ["blue", "green", "red"].map(|name| of(name, Method::Mac));
+        let one = |of: &ForwardedService| (of.clone(), vec![at(1)]);
+        let pair = |new: &str, gone: &str| vec![(new.to_owned(), gone.to_owned())];
+        assert_eq!(taken(&[one(&blue)], &[one(&green)]), pair("green", "blue"));
+        let more = (green.clone(), vec![at(1), at(2)]);
+        assert_eq!(taken(&[one(&blue)], &[more.clone()]), pair("green", "blue"));
+        // One that has connections of its own, one that stays, another method, another address.
+        let other = (green.clone(), vec![at(2)]);
+        assert!(taken(&[one(&blue), other.clone()], &[more.clone()]).is_empty());
+        let rest = (blue.clone(), vec![at(3)]);
+        assert!(taken(&[(blue.clone(), vec![at(1), at(3)])], &[one(&green), rest]).is_empty());
+        assert!(taken(&[one(&blue)], &[one(&of("green", Method::Ipip))]).is_empty());
+        assert!(taken(&[one(&blue)], &[other.clone()]).is_empty());
+        let nat = ["blue", "green"].map(|name| one(&of(name, Method::Nat)));
+        assert!(taken(&nat[..1], &nat[1..]).is_empty(), "connections are known without it");
+        // Of two that are no more only one.
+        let both = [one(&blue), (red, vec![at(2)])];
+        assert_eq!(taken(&both, &[more]), pair("green", "blue"));
     }
 
     #[test]

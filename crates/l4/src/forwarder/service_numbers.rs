@@ -38,6 +38,13 @@ impl ServiceNumbers {
         self.by_service.get(service).copied()
     }
 
+    /// A service goes on as another, with its number.
+    pub(super) fn rename(&mut self, before: &ForwardedService, after: &ForwardedService) {
+        if let Some(number) = self.by_service.remove(before) {
+            self.by_service.insert(after.clone(), number);
+        }
+    }
+
     /// This service is no more.
     pub(super) fn give_back(&mut self, service: &ForwardedService) {
         self.by_service.remove(service);
@@ -61,6 +68,17 @@ mod tests {
 
     fn times(stale: u64) -> Times {
         Times { stale: Duration::from_secs(stale), ..Times::default() }
+    }
+
+    #[test]
+    fn a_service_that_goes_on_as_another_keeps_its_number() {
+        let mut numbers = ServiceNumbers::default();
+        numbers.give(&service("web"), times(60), |_| false);
+        assert_eq!(numbers.give(&service("blue"), times(60), |_| false), 1);
+        numbers.rename(&service("blue"), &service("green"));
+        assert_eq!((numbers.of(&service("blue")), numbers.of(&service("green"))), (None, Some(1)));
+        assert_eq!(numbers.give(&service("green"), times(90), |_| false), 1);
+        assert_eq!(numbers.times(1), times(90));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use loadline_core::{
 use super::{
     StartError,
     episode::Episode,
-    forwarded_services::{ForwardedService, Wanted, forwarded_services, moved},
+    forwarded_services::{ForwardedService, Wanted, forwarded_services, moved, taken_over},
     load::Load,
     numbers::Numbers,
     placed::{Placed, wanted_servers},
@@ -145,6 +145,7 @@ impl Tables {
     /// Writes the differences between the tables and the plan.
     pub(super) fn refresh(&mut self) {
         let (now, wanted) = (Datapath::now(), self.wanted.clone());
+        self.take_over(&wanted);
         self.place(now, &wanted);
         self.write_servers(now);
         self.tell_moved(&wanted);
@@ -172,9 +173,27 @@ impl Tables {
         }
     }
 
+    /// Gives new services the number and the ring of those that they go on as, so that connections
+    /// stay where they are.
+    fn take_over(&mut self, wanted: &BTreeMap<ForwardedService, Wanted>) {
+        for (new, gone) in taken_over(self.frontends_before(), wanted) {
+            let Some(served) = self.services.remove(&gone) else { continue };
+            tracing::info!(
+                service = %new.service, method = %new.method,
+                "connections of service `{}` stay on its servers", gone.service
+            );
+            self.service_numbers.rename(&gone, &new);
+            self.services.insert(new, served);
+        }
+    }
+
+    fn frontends_before(&self) -> impl Iterator<Item = (&ForwardedService, &[Frontend])> {
+        self.services.iter().map(|(known, served)| (known, &*served.frontends))
+    }
+
     /// Warns of connections that do not outlive the change of their listener.
     fn tell_moved(&self, wanted: &BTreeMap<ForwardedService, Wanted>) {
-        let before = self.services.iter().map(|(known, served)| (known, &*served.frontends));
+        let before = self.frontends_before();
         for (Frontend { address, .. }, ForwardedService { service, method, .. }) in
             moved(before, wanted)
         {
