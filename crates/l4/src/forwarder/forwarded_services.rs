@@ -177,20 +177,20 @@ mod tests {
         let one = |of: &ForwardedService| (of.clone(), vec![at(1)]);
         let pair = |new: &str, gone: &str| vec![(new.to_owned(), gone.to_owned())];
         assert_eq!(taken(&[one(&blue)], &[one(&green)]), pair("green", "blue"));
-        let more = (green.clone(), vec![at(1), at(2)]);
-        assert_eq!(taken(&[one(&blue)], &[more.clone()]), pair("green", "blue"));
+        let more = [(green.clone(), vec![at(1), at(2)])];
+        assert_eq!(taken(&[one(&blue)], &more), pair("green", "blue"));
         // One that has connections of its own, one that stays, another method, another address.
-        let other = (green.clone(), vec![at(2)]);
-        assert!(taken(&[one(&blue), other.clone()], &[more.clone()]).is_empty());
+        let other = [(green.clone(), vec![at(2)])];
+        assert!(taken(&[one(&blue), other[0].clone()], &more).is_empty());
         let rest = (blue.clone(), vec![at(3)]);
         assert!(taken(&[(blue.clone(), vec![at(1), at(3)])], &[one(&green), rest]).is_empty());
         assert!(taken(&[one(&blue)], &[one(&of("green", Method::Ipip))]).is_empty());
-        assert!(taken(&[one(&blue)], &[other.clone()]).is_empty());
+        assert!(taken(&[one(&blue)], &other).is_empty());
         let nat = ["blue", "green"].map(|name| one(&of(name, Method::Nat)));
         assert!(taken(&nat[..1], &nat[1..]).is_empty(), "connections are known without it");
         // Of two that are no more only one.
         let both = [one(&blue), (red, vec![at(2)])];
-        assert_eq!(taken(&both, &[more]), pair("green", "blue"));
+        assert_eq!(taken(&both, &more), pair("green", "blue"));
     }
 
     #[test]

@@ -30,6 +30,7 @@ impl ServiceContexts {
     }
 
     /// All of them.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rc<ServiceContext>> {
         self.pages.iter().flat_map(|page| page.iter())
     }
