@@ -183,6 +183,22 @@ fn where_a_curve_begins_is_not_known_with_its_lower_runs_invalid() {
 }
 
 #[test]
+fn where_a_curve_reaches_a_level_is_not_known_across_a_value_with_invalid_runs_only() {
+    let study = study(&AVERAGES.replace("\"2 * at_10\"", "1000"), Mode::Full);
+    let knee = |between: &[StudyPhase]| {
+        let ends = [run("loadline", 5, 1, 400.0), run("loadline", 20, 1, 1600.0)];
+        lab(&judged(&study, [&ends[..], between].concat())).figures[2].clone()
+    };
+    let busy = StudyPhase { faults: vec!["steal".into()], ..run("loadline", 10, 1, 9999.0) };
+    let unknown = knee(std::slice::from_ref(&busy));
+    assert_eq!((unknown.measured, unknown.finding), (None, StudyFinding::Invalid));
+    assert_eq!(unknown.reason, "all runs at 10 are invalid");
+    // From 700 at 10/s to 1600 at 20/s a straight line is at 1000 after a third.
+    let known = knee(&[busy, run("loadline", 10, 2, 700.0)]);
+    assert_eq!((number(&known).round(), known.finding), (13.0, StudyFinding::Pass));
+}
+
+#[test]
 fn a_curve_is_of_the_runs_and_the_values_that_its_figure_says() {
     let level = AVERAGES.replace("\"2 * at_10\"", "1000");
     let with = |key: &str| level.replace("along =", &format!("{key}\nalong ="));

@@ -289,25 +289,33 @@ impl<'b> FigureEvaluator<'b> {
     }
 
     /// Where the curve over the variable `along` first reaches a level, by straight lines between
-    /// its points.
+    /// its points. None of them leads past a value that has invalid runs only.
     fn reaches(&self, entry: &FigureEntry, row: &str, level: f64) -> Found {
         let (phase, along, take) = (text(&entry.phase), text(&entry.along), text(&entry.take));
         let mut values: Vec<(f64, String)> = self.values_of(phase, along);
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut sum, mut last) = (Found::default(), None::<(f64, f64)>);
+        let mut gap = Vec::new();
         for (x, word) in values {
             let at = |run: &StudyPhase| run.at.get(along) == Some(&word) && is_of(run, entry);
             let found = self.taken(phase, row, &at, take, of(entry), unit_of(take));
             sum.runs += found.runs;
             sum.invalid += found.invalid;
-            sum.has_gap |= found.runs == 0 && found.invalid > 0;
+            if found.runs == 0 && found.invalid > 0 {
+                sum.has_gap = true;
+                gap.push(word.clone());
+            }
             sum.failures.extend(found.failures);
             let Some(Reading::Number(y)) = found.reading else { continue };
             if y < level {
                 last = Some((x, y));
+                gap.clear();
                 continue;
             }
             match last {
+                Some(_) if !gap.is_empty() => {
+                    sum.reason = format!("all runs at {} are invalid", gap.join(", "));
+                }
                 Some((x0, y0)) => {
                     let x = x0 + (x - x0) * (level - y0) / (y - y0);
                     sum.reading = Some(Reading::Number(x));
