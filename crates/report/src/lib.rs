@@ -32,6 +32,7 @@ pub use plot::{
 };
 pub use runs::{
     Named, agreement_page, agreement_reasons, agreement_table, explanation_tables, plan_tables,
-    plan_verdict, ranking_table, runs_page, simulation_tables, study_page, study_tables,
+    plan_verdict, ranking_table, runs_page, simulation_tables, study_notes, study_page,
+    study_tables,
 };
 pub use table::{Align, Cell, Column, Table};

@@ -335,7 +335,7 @@ pub(crate) struct FigureEntry {
     /// Why the simulator gives another value.
     pub(crate) simulation_differs: Option<String>,
     pub(crate) rows: Vec<At<String>>,
-    /// What `--quick` replaces; an empty table judges nothing.
+    /// What `--quick` replaces; an empty table judges nothing and leaves out the published value.
     pub(crate) quick: Option<Band>,
 }
 

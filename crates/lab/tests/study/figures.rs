@@ -351,6 +351,17 @@ at_most = 1
 }
 
 #[test]
+fn what_a_shortened_run_does_not_judge_has_no_published_figure_beside_it() {
+    let figures = AVERAGES.replace("within = \"5%\"", "within = \"5%\"\nquick = {}");
+    let published = |mode| {
+        let record = judged(&study(&figures, mode), vec![run("loadline", 10, 1, 500.0)]);
+        (lab(&record).figures[0].published, lab(&record).figures[0].finding)
+    };
+    assert_eq!(published(Mode::Full), (Some(500.0), StudyFinding::Pass));
+    assert_eq!(published(Mode::Quick), (None, StudyFinding::Shown));
+}
+
+#[test]
 fn published_figures_that_contradict_each_other_are_found_by_arithmetic() {
     let study = study(
         r#"

@@ -36,7 +36,7 @@ pub use plan::{plan_tables, plan_verdict};
 pub use ranking::ranking_table;
 pub use simulation::simulation_tables;
 pub(crate) use study::HEADINGS;
-pub use study::{study_page, study_tables};
+pub use study::{study_notes, study_page, study_tables};
 
 /// A record and what to call it.
 #[derive(Clone, Debug, PartialEq)]

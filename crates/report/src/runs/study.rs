@@ -51,7 +51,7 @@ pub fn study_page(record: &StudyRecord) -> Result<Page, PlotError> {
 /// The sections of a study, for its own page or among others.
 pub(super) fn sections(record: &StudyRecord) -> Result<Vec<Section>, PlotError> {
     let Some(lab) = record.lab.as_deref() else { return Ok(Vec::new()) };
-    let mut sections = vec![part(FIGURES, figures(lab))];
+    let mut sections = vec![part(FIGURES, figures(record, lab))];
     sections.extend(agreement::sections(lab));
     let mut pictures = Vec::new();
     for plot in &lab.plots {
@@ -79,15 +79,31 @@ pub fn study_tables(record: &StudyRecord) -> Vec<Table> {
     tables
 }
 
-fn figures(lab: &StudyLab) -> Vec<Block> {
-    let mut blocks = vec![Block::Table(figure_table(lab))];
+/// How a study was run otherwise than it was published, a sentence each.
+#[must_use]
+pub fn study_notes(record: &StudyRecord) -> Vec<String> {
+    let Some(lab) = record.lab.as_deref() else { return Vec::new() };
+    let mut notes = Vec::new();
+    if lab.quick {
+        notes.push(
+            "Shortened (--quick): runs are fewer, shorter or with less load than titles say; what \
+             cannot be compared then has no published value."
+                .to_owned(),
+        );
+    }
     if lab.speed != 1.0 {
         let speed = digits(lab.speed);
-        blocks.push(text(format!(
+        notes.push(format!(
             "The lab ran {speed} times as fast as what was published; measured times are \
              multiplied by {speed} and rates divided by it."
-        )));
+        ));
     }
+    notes
+}
+
+fn figures(record: &StudyRecord, lab: &StudyLab) -> Vec<Block> {
+    let mut blocks = vec![Block::Table(figure_table(lab))];
+    blocks.extend(study_notes(record).into_iter().map(text));
     let mut reasons: Vec<String> = Vec::new();
     for figure in lab.figures.iter().filter(|figure| !figure.reason.is_empty()) {
         let reason = match figure.finding {
@@ -470,6 +486,19 @@ mod tests {
             assert!(html.contains(part) || html.contains(&part.replace("&#39;", "'")), "{part}");
         }
         assert_eq!(html.matches("<svg").count(), 6, "three pictures in two widths");
+    }
+
+    #[test]
+    fn a_shortened_study_says_that_it_is() {
+        let mut record = record();
+        let shortened = |record: &StudyRecord| {
+            let html = study_page(record).unwrap().html();
+            let notes = study_notes(record).concat();
+            [html, notes].map(|text| text.contains("Shortened (--quick): runs are fewer"))
+        };
+        assert_eq!(shortened(&record), [false; 2]);
+        record.lab.as_mut().unwrap().quick = true;
+        assert_eq!(shortened(&record), [true; 2]);
     }
 
     #[test]

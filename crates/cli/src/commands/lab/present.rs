@@ -6,7 +6,7 @@ use loadline_lab::study::Study;
 use loadline_measure::record::{
     Agreement, Reading, SimulatedFigure, StudyFigure, StudyFinding, StudyRecord, StudyVerdict,
 };
-use loadline_report::{agreement_reasons, agreement_table, digits, study_tables};
+use loadline_report::{agreement_reasons, agreement_table, digits, study_notes, study_tables};
 
 use crate::commands::{EXIT_INVALID, EXIT_VERDICT};
 
@@ -17,6 +17,9 @@ pub(super) fn text(record: &StudyRecord) -> String {
         text += &format!("\n  {}:\n{table}", table.caption);
     }
     text.push('\n');
+    for note in study_notes(record) {
+        text += &format!("{note}\n");
+    }
     let lab = record.lab.iter();
     if record.verdicts.is_empty() {
         text += "NOTHING JUDGED: no figure with a band was measured\n";
