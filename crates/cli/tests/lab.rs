@@ -325,6 +325,32 @@ fn a_program_that_does_not_start_is_code_2_with_its_last_words() {
     assert!(told.contains("`web` did not start") && told.contains("fxed"), "{told}");
 }
 
+#[test]
+fn a_row_that_forwards_packets_is_skipped_by_a_loadline_that_was_built_without() {
+    let rows = "[row.first]\n[row.second]\n[row.third]\n";
+    let web = r#"["sh", "-c", """[ {row} != second ] || { echo 'loadline: packets cannot be \
+        forwarded: this loadline was built without packet forwarding: no clang' >&2; exit 2; }; \
+        exec {loadline} worker fixed --listen {server.address}:80"""]"#;
+    let study = TEN_MS
+        .replace("[host.client]", &format!("{rows}[host.client]"))
+        .replace(r#"["{loadline}", "worker", "fixed", "--listen", "{server.address}:80"]"#, web);
+    let (output, _) = run("no-forwarding", &study, &[]);
+    if refused(&output) {
+        return;
+    }
+    let (told, errors) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}{errors}");
+    let why = "`web` did not start: this loadline was built without packet forwarding: no clang";
+    let skipped = format!("SKIPPED second ({why})");
+    for part in ["PASS first: time to first byte", &skipped, "PASS third: time to first byte"] {
+        assert!(told.contains(part), "{part}: {told}{errors}");
+    }
+    let (output, _) = run("only-forwarding", &study, &["--row", "second"]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(77), "{errors}");
+    assert!(errors.contains(why), "{errors}");
+}
+
 /// The record in the folder of a run, and whether its report is there.
 fn record(out: &Path) -> Value {
     assert!(out.join("report.html").is_file());

@@ -22,6 +22,6 @@ pub use judge::{Conditions, compare, judge, merge};
 pub use plan::{Action, Command, Content, Places, Plan, Program, Ready, Step, Verb};
 pub use read::{Mode, Study, Tool};
 pub use run::{
-    Event, Held, Measured, RunError, Setup, find_program, hold, run, steps, tool_version,
+    Event, Held, Measured, NOT_BUILT, RunError, Setup, find_program, hold, run, steps, tool_version,
 };
 pub use take::{TakeError, readings};

@@ -131,6 +131,14 @@ pub enum RunError {
         /// What was seen.
         why: String,
     },
+    /// A program of the study did not start, since it forwards packets and this loadline does not.
+    #[error("`{name}` did not start: {why}")]
+    NotBuilt {
+        /// Its name in the study.
+        name: String,
+        /// What it said.
+        why: String,
+    },
     /// A command that had to succeed did not.
     #[error("`{command}` failed: {why}")]
     Command {
@@ -162,11 +170,12 @@ pub fn steps(study: &Study, rows: &[String]) -> usize {
 /// Runs the rows of a study, one after another. Ends early, leaving no process, when `stop` is
 /// set, there is no lab, or a row that is no peer cannot be run; what was measured by then is kept.
 ///
-/// A row whose hosts are on an Ethernet is left out where this user may not make one.
+/// A row whose hosts are on an Ethernet is left out where this user may not make one, and one that
+/// forwards packets where this loadline was built without.
 ///
 /// # Errors
 /// [`RunError`] where it ended early and nothing was measured, or where there are no rows but those
-/// that take rights which this user lacks.
+/// that are left out so.
 pub fn run(
     study: &Study,
     setup: &Setup,
@@ -182,14 +191,14 @@ pub fn run(
         ..Conditions::default()
     };
     let (mut phases, mut told) = (Vec::new(), BTreeSet::new());
-    let (mut forbidden, mut ended_early) = (None, None::<RunError>);
+    let (mut forbidden, mut ended_early) = (None::<RunError>, None::<RunError>);
     for row in study.rows() {
         let mut row = row.clone();
         let mut reason = left_out(study, setup, &row);
         reason = reason.or_else(|| ended_early.as_ref().map(RunError::to_string));
         if let (None, Err(error)) = (&reason, may_run(study, &row)) {
             reason = Some(error.to_string());
-            forbidden = Some(error);
+            forbidden = Some(error.into());
         }
         if let Some(reason) = reason {
             tell(Event::Skipped { title: row.title.clone(), reason: reason.clone() });
@@ -203,10 +212,13 @@ pub fn run(
         let failed = begun.run_until_valid(&row).err();
         let own = begun.phases;
         match failed {
-            Some(error) if row.peer.is_some() && !ends_all(&error) => {
+            Some(error) if ends_row_alone(&row, &error) => {
                 let reason = error.to_string();
                 tell(Event::Skipped { title: row.title.clone(), reason: reason.clone() });
                 row.skipped = Some(reason);
+                if matches!(error, RunError::NotBuilt { .. }) {
+                    forbidden = Some(error);
+                }
             }
             failed => {
                 row.skipped = failed.as_ref().filter(|_| own.is_empty()).map(RunError::to_string);
@@ -220,10 +232,15 @@ pub fn run(
     match (ended_early, forbidden) {
         (Some(error), _) if phases.iter().all(|phase| phase.skipped) => Err(error),
         (None, Some(error)) if conditions.rows.iter().all(|row| row.skipped.is_some()) => {
-            Err(error.into())
+            Err(error)
         }
         (ended_early, _) => Ok(Measured { conditions, phases, ended_early }),
     }
+}
+
+/// Whether other rows are run after this.
+fn ends_row_alone(row: &StudyRow, error: &RunError) -> bool {
+    matches!(error, RunError::NotBuilt { .. }) || row.peer.is_some() && !ends_all(error)
 }
 
 /// Whether no further row can be run after this, whichever row it was.
@@ -384,6 +401,9 @@ impl RowRun<'_> {
         }
     }
 }
+
+/// What loadline says where it is to forward packets and was built without clang.
+pub const NOT_BUILT: &str = "this loadline was built without packet forwarding";
 
 /// Most labs made for one row while a busy machine spoils their calibration.
 const LABS_MAX: u32 = 3;

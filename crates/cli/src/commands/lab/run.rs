@@ -75,9 +75,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (seed, again) = (args.seed, args.again);
     let setup = Setup { program, folder: folder.clone(), rows, seed, again };
     let (mut record, ended_early) = match measure(&study, &setup, args.quiet) {
-        Err(error) if lacks_rights(&error) => {
+        Err(error) if lacks_means(&error) => {
             report_error(&error);
-            return Ok(ExitCode::from(EXIT_RIGHTS));
+            return Ok(ExitCode::from(EXIT_SKIPPED));
         }
         measured => measured?,
     };
@@ -123,10 +123,11 @@ pub(super) fn measure(
     Ok((study::judge(study, conditions, phases), ended_early))
 }
 
-/// Whether it failed for want of rights, so that nothing can be said of the study.
-fn lacks_rights(error: &anyhow::Error) -> bool {
+/// Whether it failed for want of rights or of packet forwarding, so that nothing can be said of the
+/// study.
+fn lacks_means(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<RunError>();
-    matches!(cause, Some(RunError::Lab(LabError::Rights { .. })))
+    matches!(cause, Some(RunError::Lab(LabError::Rights { .. }) | RunError::NotBuilt { .. }))
 }
 
 /// The rows to run: those without a peer, and those of the peers that were asked for.
@@ -164,7 +165,7 @@ pub(super) fn own_folder(study: &Study) -> PathBuf {
 
 const NOT_TO_ITS_END: &str = "the study was not run to its end";
 /// As test harnesses understand it: skipped.
-const EXIT_RIGHTS: u8 = 77;
+const EXIT_SKIPPED: u8 = 77;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -183,5 +184,15 @@ What was measured before Ctrl-C or a failure is in the folder too, the rest is s
 
 Exit codes: 0 no verdict is FAIL, 1 wrong usage or study, 2 failed while running (no namespaces,
 a program that does not start) or interrupted, 3 a verdict is FAIL, or none that the study asks for
-could be given, 77 its hosts are on an Ethernet, which takes rights that this user lacks, 98 no
-verdict is FAIL, but some figure has only invalid runs.";
+could be given, 77 its hosts are on an Ethernet, which takes rights that this user lacks, or it
+forwards packets, which this loadline was built without, 98 no verdict is FAIL, but some figure has
+only invalid runs.";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_lab_knows_what_is_said_without_packet_forwarding() {
+        let error = loadline_l4::LoadError::NotBuilt { reason: "there is no clang" };
+        assert!(error.to_string().starts_with(loadline_lab::study::NOT_BUILT), "{error}");
+    }
+}

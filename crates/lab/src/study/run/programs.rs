@@ -6,7 +6,7 @@ use loadline_core::time::Duration;
 use loadline_linux::clock;
 use serde_json::json;
 
-use super::{RunError, check_stop, environment::find_program, folder::RowFolder, sleep};
+use super::{NOT_BUILT, RunError, check_stop, environment::find_program, folder::RowFolder, sleep};
 use crate::{
     host::{Child, Host, Lab, LabError, Output, Program as HostProgram, Signal},
     study::plan::{Command, Plan, Program, Ready, Verb},
@@ -117,6 +117,10 @@ impl RunningRow<'_> {
 
     fn not_started(&self, program: &Program, why: &str) -> RunError {
         let said = self.said(&program.name, 0);
+        if let Some((_, reason)) = said.split_once(NOT_BUILT) {
+            let why = format!("{NOT_BUILT}{}", reason.lines().next().unwrap_or_default());
+            return RunError::NotBuilt { name: program.name.clone(), why };
+        }
         let lines: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines[lines.len().saturating_sub(LAST_LINES)..].join("\n");
         let why = if last.is_empty() { why.to_owned() } else { format!("{why}, but\n{last}") };
