@@ -33,6 +33,7 @@ pub(crate) struct Figures {
     phases: PhaseFigures,
     moments: Moments,
     bytes_read: u64,
+    head_bytes: u64,
     statuses: BTreeMap<u16, u64>,
     by_header: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
@@ -89,6 +90,7 @@ impl Figures {
             phases: PhaseFigures::new(),
             moments: Moments::new(lasts),
             bytes_read: 0,
+            head_bytes: 0,
             statuses: BTreeMap::new(),
             by_header: BTreeMap::new(),
             reasons: BTreeMap::new(),
@@ -158,6 +160,7 @@ impl Figures {
     /// Counts a whole response that ended at this offset.
     pub(crate) fn count_answer(&mut self, ended: Duration, answer: WholeResponse) {
         self.latest = self.latest.max(ended);
+        self.head_bytes += answer.head_bytes;
         *self.statuses.entry(answer.status).or_default() += 1;
         let Some(value) = answer.counted else { return };
         *self.by_header.entry(value).or_default() += 1;
@@ -181,6 +184,7 @@ impl Figures {
         self.phases.add(&other.phases);
         self.moments.add(other.moments);
         self.bytes_read += other.bytes_read;
+        self.head_bytes += other.head_bytes;
         sum(&mut self.statuses, other.statuses);
         sum(&mut self.by_header, other.by_header);
         sum(&mut self.shortages, other.shortages);
@@ -224,6 +228,7 @@ impl Figures {
             phases: self.phases.phases(),
             moments: self.moments.moments(plan.late_after),
             bytes_read: self.bytes_read,
+            head_bytes: self.head_bytes,
             generator: self.generator(&plan.model()),
             protocol: self.protocol,
             addresses: self.addresses.into_iter().collect(),
@@ -370,7 +375,8 @@ mod tests {
             }
             let counted = Some(format!("server {}", takes % 3));
             let phases = PhaseTimes::default();
-            figures.count_answer(ms(at), WholeResponse { status, bytes: 1, counted, phases });
+            let answer = WholeResponse { status, bytes: 9, head_bytes: 5, counted, phases };
+            figures.count_answer(ms(at), answer);
         }
         figures
     }

@@ -126,8 +126,9 @@ impl Connection {
             body: Some(ended.map_or(Duration::ZERO, |ended| ended.since(read.first_byte))),
             ..PhaseTimes::default()
         };
-        let bytes = read.bytes + body_bytes;
-        let answer = WholeResponse { status: self.head.status(), bytes, counted, phases };
+        let (status, head_bytes) = (self.head.status(), read.bytes);
+        let bytes = head_bytes + body_bytes;
+        let answer = WholeResponse { status, bytes, head_bytes, counted, phases };
         Ok((answer, whole && clean && self.head.keep_alive()))
     }
 

@@ -157,7 +157,7 @@ impl Http2Connection {
         head_bytes += STATUS_BYTES + length_of(response.headers());
         let bytes = head_bytes + read_body(response.into_body()).await?;
         let phases = phases(sent, first_byte, clock::now());
-        Ok(WholeResponse { status, bytes, counted, phases })
+        Ok(WholeResponse { status, bytes, head_bytes, counted, phases })
     }
 }
 

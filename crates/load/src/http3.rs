@@ -87,9 +87,9 @@ impl Http3Connection {
             })
             .await
         };
-        let Received { status, bytes, counted, first_byte } = read?;
+        let Received { status, bytes, head_bytes, counted, first_byte } = read?;
         let phases = phases(sent.unwrap_or(first_byte), first_byte, clock::now());
-        Ok(WholeResponse { status, bytes, counted, phases })
+        Ok(WholeResponse { status, bytes, head_bytes, counted, phases })
     }
 
     /// Nothing was sent of a request whose connection had ended or was about to.
@@ -115,6 +115,7 @@ impl Http3Connection {
             response = receive.recv_response().await.map_err(|error| failed(&error))?;
             bytes += STATUS_BYTES + length_of(response.headers());
         }
+        let head_bytes = bytes;
         let of_body = read_body(&mut receive, &mut bytes).await.map_err(|error| failed(&error))?;
         if !fits(&response, request, of_body) {
             return Err(Failure::Ended(Outcome::BadAnswer));
@@ -123,7 +124,8 @@ impl Http3Connection {
             let value = response.headers().get(name).map_or(ABSENT, |value| value.as_bytes());
             String::from_utf8_lossy(value).into_owned()
         });
-        Ok(Received { status: response.status().as_u16(), bytes, counted, first_byte })
+        let status = response.status().as_u16();
+        Ok(Received { status, bytes, head_bytes, counted, first_byte })
     }
 
     /// The stream `id`, or its connection, ended without a word of a response. A request that was
@@ -167,6 +169,7 @@ impl Drop for Upload {
 struct Received {
     status: u16,
     bytes: u64,
+    head_bytes: u64,
     counted: Option<String>,
     first_byte: Instant,
 }

@@ -27,6 +27,8 @@ pub(crate) struct WholeResponse {
     pub(crate) status: u16,
     /// Its bytes, head and body.
     pub(crate) bytes: u64,
+    /// Those of its heads, interim ones included.
+    pub(crate) head_bytes: u64,
     /// The value of the field that answers are counted by; none where it is absent or not asked.
     pub(crate) counted: Option<String>,
     /// How long each part of it took.
@@ -261,7 +263,7 @@ mod tests {
         let counted = Some("a".to_owned());
         let first_byte = Some(Duration::from_millis(4));
         let phases = PhaseTimes { first_byte, ..PhaseTimes::default() };
-        Ok(WholeResponse { status, bytes: 100, counted, phases })
+        Ok(WholeResponse { status, bytes: 100, head_bytes: 40, counted, phases })
     }
 
     #[test]
@@ -275,7 +277,8 @@ mod tests {
         assert_eq!(record.service.max, Duration::from_millis(7));
         assert_eq!(record.lag.max, Duration::from_millis(3));
         assert_eq!(record.elapsed, Duration::from_millis(20));
-        assert_eq!((record.bytes_read, record.by_header["a"]), (100, 1));
+        assert_eq!((record.bytes_read, record.head_bytes), (100, 40));
+        assert_eq!(record.by_header["a"], 1);
     }
 
     #[test]

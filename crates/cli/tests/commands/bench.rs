@@ -82,6 +82,7 @@ fn the_json_of_an_open_loop_is_a_load_record() {
     assert!(matches!(record.model, LoadModel::Open { .. }));
     assert_eq!(record.outcomes, Outcomes { ok: 50, ..Outcomes::default() });
     assert_eq!((record.planned, record.bytes_read), (50, 50 * ANSWER.len() as u64));
+    assert_eq!(record.head_bytes, record.bytes_read - 50 * 10);
     assert_eq!(record.spreads.response.count(), 50);
 }
 
@@ -107,7 +108,7 @@ fn each_form_has_the_lines_that_scripts_look_for() {
     for (format, told) in [
         ("text", &["Outcomes", "p99", "Run     "][..]),
         ("siege", &["Transactions:\t\t          20 hits\n", "\nTransaction rate:\t"]),
-        ("httperf", &["\nConnection time [ms]: min ", "replies 20 ", "2xx=20 "]),
+        ("httperf", &["\nConnection time [ms]: min ", "replies 20 ", "header 55.0 ", "2xx=20 "]),
         ("json", &["\"kind\": \"load\"", "\"p99_ms\""]),
         ("csv", &["at_s,planned,ok,"]),
         (

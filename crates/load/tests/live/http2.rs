@@ -44,6 +44,7 @@ fn the_bytes_of_interim_responses_count() {
     let record = run(&plan(&server, 1, 3));
     assert_eq!(record.outcomes, Outcomes { ok: 3, ..Outcomes::default() });
     assert_eq!(record.bytes_read, 3 * (2 * (10 + 12) + 10 + 11 + 10));
+    assert_eq!(record.head_bytes, record.bytes_read - 3 * 10);
 }
 
 #[test]

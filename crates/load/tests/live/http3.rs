@@ -202,6 +202,7 @@ fn all_users_share_a_connection_and_its_bytes_are_counted() {
     assert_eq!((server.connections(), record.connections), (1, 1));
     // `:status` with its value, the field and ten bytes of body.
     assert_eq!(record.bytes_read, 200 * (10 + 11 + 10));
+    assert_eq!(record.head_bytes, 200 * (10 + 11));
     let phases = &record.phases;
     assert_eq!((phases.connect.count > 0, phases.tls.count), (true, 0));
 }

@@ -66,6 +66,9 @@ pub struct LoadRecord {
     pub moments: Vec<Moment>,
     /// Bytes of whole responses, headers included; not what was read of responses that failed.
     pub bytes_read: u64,
+    /// Of `bytes_read`: status lines and headers; 0 in records of older versions.
+    #[serde(default)]
+    pub head_bytes: u64,
     /// Responses by status code.
     #[serde(with = "number::by_status")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, u64>"))]

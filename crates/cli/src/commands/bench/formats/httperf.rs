@@ -9,7 +9,7 @@
 //!   lowers every rate;
 //! - concurrent connections are the most requests under way at any moment of the record, and at
 //!   least the users of a closed loop, or 1;
-//! - the head of a reply counts to its content;
+//! - the framing of chunks and trailers count to the content;
 //! - the CPU time is this process's, from its start.
 
 use std::fmt::Write as _;
@@ -105,10 +105,14 @@ fn requests_and_replies(text: &mut String, record: &LoadRecord) {
     let response = record.phases.first_byte.mean.as_millis_f64();
     let transfer = record.phases.body.mean.as_millis_f64();
     line(text, format_args!("Reply time [ms]: response {response:.1} transfer {transfer:.1}"));
-    let size = over(record.bytes_read as f64, replies(record) as f64);
+    let of_each = |bytes: u64| over(bytes as f64, replies(record) as f64);
+    let (header, total) = (of_each(record.head_bytes), of_each(record.bytes_read));
+    let content = of_each(record.bytes_read - record.head_bytes);
     line(
         text,
-        format_args!("Reply size [B]: header 0.0 content {size:.1} footer 0.0 (total {size:.1})"),
+        format_args!(
+            "Reply size [B]: header {header:.1} content {content:.1} footer 0.0 (total {total:.1})"
+        ),
     );
     let of = |hundred: u16| -> u64 {
         let within = record.statuses.range(hundred * 100..(hundred + 1) * 100);
@@ -238,7 +242,7 @@ mod tests {
     use loadline_measure::record::{Latency, Phases};
 
     /// What httperf 0.9.0 itself printed of 500 requests at 250/s, less what is left out; the
-    /// head counts to the content, and the requests' own bytes are not in the net I/O.
+    /// requests' own bytes are not in the net I/O.
     const CAPTURED: &str = "\
 Total: connections 500 requests 500 replies 500 test-duration 1.997 s
 
@@ -251,7 +255,7 @@ Request rate: 250.4 req/s (4.0 ms/req)
 
 Reply rate [replies/s]: min 0.0 avg 0.0 max 0.0 stddev 0.0 (0 samples)
 Reply time [ms]: response 1.2 transfer 0.0
-Reply size [B]: header 0.0 content 19155.0 footer 0.0 (total 19155.0)
+Reply size [B]: header 241.0 content 18914.0 footer 0.0 (total 19155.0)
 Reply status: 1xx=0 2xx=500 3xx=0 4xx=0 5xx=0
 
 CPU time [s]: user 0.47 system 0.99 (user 23.5% system 49.6% total 73.1%)
@@ -273,7 +277,8 @@ Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0
             planned: 500,
             outcomes: Outcomes { ok: 500, ..Outcomes::default() },
             connections: 500,
-            bytes_read: 500 * 19_155,
+            bytes_read: 500 * (241 + 18_914),
+            head_bytes: 500 * 241,
             response: times([100, 1_300, 10_200, 500, 1_900]),
             phases: Phases { first_byte: times([0, 1_200, 0, 0, 0]), ..Phases::default() },
             statuses: [(200, 500)].into(),

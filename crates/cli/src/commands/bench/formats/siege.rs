@@ -6,10 +6,9 @@
 //! - the elapsed time ends with the last response, so that waiting for time-outs lowers no rate;
 //! - times are measured to the nanosecond and rounded once; siege adds up hundredths.
 //!
-//! As with siege a MB is 2^20 bytes, and the concurrency is the sum of the response times of
-//! successful requests over the elapsed time: by Little's law the mean number under way. Bytes
-//! here include the heads of the responses. A request that an interrupt cut off neither failed nor
-//! succeeded, as with siege.
+//! As with siege a MB is 2^20 bytes of bodies, without heads, and the concurrency is the sum of the
+//! response times of successful requests over the elapsed time: by Little's law the mean number
+//! under way. A request that an interrupt cut off neither failed nor succeeded, as with siege.
 
 use std::fmt::Write as _;
 
@@ -21,7 +20,8 @@ pub(super) fn write(record: &LoadRecord) -> String {
     let (ok, failed) = (outcomes.ok, outcomes.failed() - outcomes.cut_off);
     let elapsed = record.elapsed.as_secs_f64();
     let per_second = |amount: f64| if elapsed > 0.0 { amount / elapsed } else { 0.0 };
-    let megabytes = record.bytes_read as f64 / f64::from(1 << 20);
+    let bodies = record.bytes_read - record.head_bytes;
+    let megabytes = bodies as f64 / f64::from(1 << 20);
     let availability = 100.0 * ok as f64 / (ok + failed).max(1) as f64;
     let response = record.response.mean.as_secs_f64();
     let longest = record.response.max.as_secs_f64();
@@ -84,7 +84,8 @@ Shortest transaction:\t        0.00
             elapsed: Duration::from_millis(10),
             planned: 80,
             outcomes: Outcomes { ok: 80, ..Outcomes::default() },
-            bytes_read: 80 * 18_914,
+            bytes_read: 80 * (241 + 18_914),
+            head_bytes: 80 * 241,
             response: Latency {
                 count: 80,
                 mean: Duration::from_micros(375),
