@@ -377,9 +377,9 @@ pub(crate) struct Service {
     #[schemars(extend("default" = "1.1"))]
     pub(crate) http_version: Key<Text<Word<HttpVersion>>>,
     /// Idle connections that each worker keeps open to each server, with the TLS handshake done, so
-    /// that no request waits for a handshake with a distant server. They are opened at start and
-    /// after a reload, replaced when they close, and take at most half of `max_connections`. With
-    /// http_version = "2" one is kept for any number above 0.
+    /// that no request waits for a handshake with a distant server; not for `tcp` and `tls`. They
+    /// are opened at start and after a reload, replaced when they close, and take at most half of
+    /// `max_connections`. With http_version = "2" one is kept for any number above 0.
     #[schemars(extend("default" = 0))]
     pub(crate) prewarm: Key<Whole<0, 1000>>,
     /// Compresses responses for clients that accept it: `true` for the defaults, or a table.
