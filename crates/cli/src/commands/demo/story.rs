@@ -139,10 +139,11 @@ fn one_region(measured: &Measured) -> Result<Section, PlotError> {
 
 fn two_regions(measured: &Measured) -> Result<Section, PlotError> {
     let text = format!(
-        "A second region stands {} away, and each is given at most {MAX_RATE}. The proxy \
-         counts every request against that rate, so the first request over it is the first that \
-         goes far: the excess and no more, from the first second of the first run. The published \
-         system measures rates over intervals and needed three runs to settle.",
+        "A second region stands {} away, for the 110 ms that the sister tutorial measures; this \
+         one does not say how far its regions are apart. Each is given at most {MAX_RATE}. The \
+         proxy counts every request against that rate, so the first request over it is the first \
+         that goes far: the excess and no more, from the first second of the first run. The \
+         published system measures rates over intervals and needed three runs to settle.",
         millis(DISTANCE),
     );
     Ok(Section {
