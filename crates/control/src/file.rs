@@ -572,7 +572,7 @@ pub(crate) struct Server {
     #[schemars(extend("default" = 1))]
     pub(crate) weight: Key<Whole<0, 1000>>,
     /// Priority tier, the lowest first: a server takes part only while no server of the group with
-    /// a lower value is healthy, so any value above 0 makes it a backup.
+    /// a lower value is healthy, or for requests that all of those failed: above 0 it is a backup.
     #[schemars(extend("default" = 0))]
     pub(crate) priority: Key<Whole<0, 65535>>,
     /// Maximum rate of requests. Default: `per_server.max_rate`.

@@ -538,7 +538,8 @@ pub struct Server {
     pub weight: u32,
     /// Whether its weight is 0 for an operator has put it into maintenance.
     pub in_maintenance: bool,
-    /// The lower the earlier: it takes part only while no server of a lower one may.
+    /// The lower the earlier: it takes part only while no server of a lower one may, or for what
+    /// all of those have failed.
     pub priority: u16,
     /// As [`Service::drain_timeout`], for this server alone.
     pub drain_timeout: Option<Duration>,

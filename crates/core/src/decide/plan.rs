@@ -113,7 +113,11 @@ pub struct GroupPlan {
     pub(crate) compares_5xx: bool,
     /// The servers that can be given requests.
     pub servers: Box<[ServerPlan]>,
-    /// Whether any of them has a limit that time opens again.
+    /// Healthy servers of later priorities with these, the lowest first: they stand by.
+    pub(crate) later: Box<[(u16, ServerPlan)]>,
+    /// Whether all of `servers` are back from an ejection, so that nobody knows how they do.
+    pub(crate) are_back: bool,
+    /// Whether any of `servers` has a limit that time opens again.
     pub(crate) has_server_gates: bool,
     /// The sum of their weights.
     pub(crate) total_weight: u64,
@@ -394,7 +398,7 @@ impl ServicePlan {
 
     /// Whether there is no server, or every one has failed this request already.
     fn nobody_left(&self, ask: &PickContext<'_>) -> bool {
-        let mut servers = self.groups.iter().flat_map(|group| group.servers.iter());
+        let mut servers = self.groups.iter().flat_map(GroupPlan::of_all_tiers);
         servers.all(|server| ask.tried.contains(&server.state.id()))
     }
 }
@@ -467,10 +471,14 @@ impl GroupPlan {
         {
             return Some(server);
         }
-        (0..CHOICES_MAX).find_map(|_| {
+        if let Some(server) = self.spared(ask) {
+            return Some(server);
+        }
+        let chosen = (0..CHOICES_MAX).find_map(|_| {
             let server = self.chooser.choose(self, ask, |server| server.has_room(ask))?;
-            server.reserve(ask.now).then_some(Some(server))
-        })?
+            server.reserve(ask.now).then_some(server)
+        });
+        chosen.or_else(|| self.after_active_tier(ask))
     }
 
     pub(crate) fn permit(

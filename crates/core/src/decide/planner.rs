@@ -41,6 +41,8 @@ pub(crate) struct ServerStatus<'a> {
     pub share: Ratio,
     /// Whether the capacity of its group is meant for it too.
     pub counts_towards_capacity: bool,
+    /// Whether it has been out by ejection and is back in.
+    pub is_back: bool,
     pub condition: Condition,
     /// The reason of its condition.
     pub reason: Option<Arc<str>>,
@@ -97,7 +99,7 @@ impl GroupPlan {
                 None => self.state.admission.budget.change(now, allowance),
             }
         }
-        for server in &self.servers {
+        for server in self.of_all_tiers() {
             let budget = &server.state.admission.budget;
             if let Some(allowance) = server.limits.rate.as_ref().filter(|it| is_of(budget, it)) {
                 budget.change(now, allowance);
@@ -151,7 +153,8 @@ fn group_plan(
     let tier =
         PriorityTier::of(counted.map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
     let share = status.state.share().filter(|_| group.capacity.is_shared());
-    let servers = servers_in_use(group, status, tier, share);
+    let servers = servers_in_use(group, status, share, |priority| tier.is_of(priority));
+    let servers: Box<[_]> = servers.map(|(_, server)| server).collect();
     if servers.is_empty() {
         return None;
     }
@@ -172,29 +175,44 @@ fn group_plan(
         total_weight: servers.iter().map(|server| u64::from(server.weight)).sum(),
         sticks_by_hash: matches!(service.sticky, Some(Sticky::Hash(_))),
         state: status.state.clone(),
+        later: standing_by(group, status, tier, share),
+        are_back: servers.iter().all(|server| status.servers[usize::from(server.index)].is_back),
         has_server_gates: servers.iter().any(|server| server.limits.is_gated()),
         servers,
     })
 }
 
-/// The servers of a group that can be given requests: those of its priority tier that take part.
+/// The servers of a group that can be given requests, with their priorities: those that take part
+/// and whose priority is one of these.
 fn servers_in_use(
+    group: &Group,
+    status: &GroupStatus<'_>,
+    share: Option<Share>,
+    is_of: impl Fn(u16) -> bool,
+) -> impl Iterator<Item = (u16, ServerPlan)> {
+    let servers = group.servers.iter().zip(&status.servers).enumerate();
+    servers
+        .filter(move |(_, (server, it))| {
+            server.weight > 0 && it.share > Ratio::ZERO && is_of(server.priority)
+        })
+        .map(move |(index, (server, it))| {
+            let limits = server_limits(&server.capacity, group.scaler, share);
+            let (weight, state) = (weight(server, it.share), it.state.clone());
+            (server.priority, ServerPlan { index: index as u16, weight, limits, state })
+        })
+}
+
+/// The servers that stand by, the lowest priority first.
+fn standing_by(
     group: &Group,
     status: &GroupStatus<'_>,
     tier: PriorityTier,
     share: Option<Share>,
-) -> Box<[ServerPlan]> {
-    let servers = group.servers.iter().zip(&status.servers).enumerate();
-    servers
-        .filter(|(_, (server, it))| {
-            server.weight > 0 && it.share > Ratio::ZERO && tier.is_of(server.priority)
-        })
-        .map(|(index, (server, it))| {
-            let limits = server_limits(&server.capacity, group.scaler, share);
-            let (weight, state) = (weight(server, it.share), it.state.clone());
-            ServerPlan { index: index as u16, weight, limits, state }
-        })
-        .collect()
+) -> Box<[(u16, ServerPlan)]> {
+    let is_later = |priority| tier.is_before(priority);
+    let mut later: Vec<_> = servers_in_use(group, status, share, is_later).collect();
+    later.sort_by_key(|(priority, _)| *priority);
+    later.into()
 }
 
 /// The rate of a group, or the sum of its servers' where each has one and that is less.
@@ -286,6 +304,7 @@ mod tests {
             state: &server,
             share: Ratio::ONE,
             counts_towards_capacity: true,
+            is_back: false,
             condition: Condition::Up,
             reason: None,
         };

@@ -3,8 +3,17 @@
 //!
 //! What the file says of a group is meant for the servers of its first priority, so
 //! `healthy share = min(healthy of the active tier / configured of the first priority, 1)`.
+//!
+//! Whoever stands by takes a request in two cases: every server of the active tier failed it, or
+//! all of them are back from an ejection and have not answered since. Then each of these is given
+//! one request at a time, which shows how it does, and the others are spared that.
 
-use crate::units::Ratio;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::{
+    decide::plan::{GroupPlan, PickContext, ServerPlan},
+    units::Ratio,
+};
 
 /// The first priority of a group's servers, and the active one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +38,11 @@ impl PriorityTier {
         self.healthy.is_some_and(|(active, _)| active == priority)
     }
 
+    /// Whether healthy servers of this priority stand by.
+    pub(crate) fn is_before(&self, priority: u16) -> bool {
+        self.healthy.is_some_and(|(active, _)| active < priority)
+    }
+
     /// How many servers what the file says of the group is meant for.
     pub(crate) fn configured(&self) -> usize {
         self.first.map_or(0, |(_, count)| count)
@@ -49,6 +63,39 @@ impl PriorityTier {
     pub(crate) fn part(&self, scaler: Ratio) -> Part {
         let (healthy, configured) = (self.healthy(), self.configured());
         Part { scaler, healthy: healthy as u64, configured: configured as u64 }
+    }
+}
+
+impl GroupPlan {
+    /// The servers of the active tier, and those that stand by.
+    pub(crate) fn of_all_tiers(&self) -> impl Iterator<Item = &ServerPlan> {
+        self.servers.iter().chain(self.later.iter().map(|(_, server)| server))
+    }
+
+    /// Takes a place on a server that stands by, for a request that every server of the active tier
+    /// has failed.
+    pub(crate) fn after_active_tier(&self, ask: &PickContext<'_>) -> Option<&ServerPlan> {
+        let has_failed = |server: &ServerPlan| ask.tried.contains(&server.state.id());
+        let is_due = !self.later.is_empty() && self.servers.iter().all(has_failed);
+        is_due.then(|| self.take_later(ask))?
+    }
+
+    /// The same for a request that would be one more at servers that are back from an ejection:
+    /// none where one of them has answered since or has no other request.
+    pub(crate) fn spared(&self, ask: &PickContext<'_>) -> Option<&ServerPlan> {
+        let is_open = |ServerPlan { state, .. }: &ServerPlan| {
+            let is_in_doubt = state.errs.load(Relaxed) && state.errors_in_a_row.load(Relaxed) > 0;
+            !is_in_doubt || state.in_flight() == 0
+        };
+        let is_due = self.are_back && !self.later.is_empty() && !self.servers.iter().any(is_open);
+        is_due.then(|| self.take_later(ask))?
+    }
+
+    /// A place on the least busy server with room of the lowest priority that has any.
+    fn take_later(&self, ask: &PickContext<'_>) -> Option<&ServerPlan> {
+        let open = self.later.iter().filter(|(_, server)| server.has_room(ask));
+        let first = open.min_by_key(|(priority, server)| (*priority, server.state.in_flight()));
+        first.and_then(|(_, server)| self.take(server, ask))
     }
 }
 

@@ -42,6 +42,12 @@ impl Ejected {
         self.until.is_some()
     }
 
+    /// Whether the server has been out and is back in.
+    #[must_use]
+    pub fn is_back(&self) -> bool {
+        !self.is_out() && (self.reason.is_some() || self.evidence.is_some())
+    }
+
     /// When the server may come back; none while it is in.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {

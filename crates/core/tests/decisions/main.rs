@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
+mod backups;
 mod concurrency;
 mod controller;
 mod draining;

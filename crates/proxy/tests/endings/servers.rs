@@ -50,6 +50,18 @@ fn a_server_that_refuses_gives_502_and_another_takes_over() {
     proxy.expect(Ending::Complete, 20);
 }
 
+#[test]
+fn a_backup_answers_what_the_dead_primary_cannot() {
+    let backup = Scripted::answering(OK);
+    let mut fleet = fleet(&[nobody(), backup.address]);
+    fleet.services[0].groups[0].servers[1].priority = 1;
+    let proxy = Proxy::of(fleet);
+    for _ in 0..5 {
+        assert!(proxy.get().starts_with("HTTP/1.1 200 "));
+    }
+    proxy.expect(Ending::Complete, 5);
+}
+
 /// A backlog that is full: the kernel drops what knocks.
 fn full_backlog() -> (SocketAddr, Socket, Vec<TcpStream>) {
     let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

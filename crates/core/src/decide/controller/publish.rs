@@ -89,6 +89,7 @@ impl Controller {
                 state: &entry.state,
                 share,
                 counts_towards_capacity: entry.counts_towards_capacity(),
+                is_back: entry.ejected().is_back(),
                 condition,
                 reason,
             }
@@ -162,10 +163,10 @@ impl Controller {
 /// told who has passed already.
 fn outline(plan: &ServicePlan, waits: bool) -> String {
     let groups = plan.groups.iter().map(|group| {
-        let servers = group.servers.iter();
+        let servers = group.of_all_tiers();
         let servers = servers.map(|it| (it.index, it.weight, it.limits, it.state.id()));
         let order = (group.index, group.distance, group.yields);
-        let terms = (group.limits, group.auto, group.policy, group.total_weight);
+        let terms = (group.limits, group.auto, group.policy, group.total_weight, group.are_back);
         (order, terms, servers.collect::<Vec<_>>())
     });
     let census = plan.census.iter().map(|group| {
