@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use regex::bytes::Regex;
 
-use crate::expression::escape;
+use crate::{expression::escape, fragment::Fragment};
 
 /// Conditions as a route has them: all have to hold, of a list one is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,17 +185,28 @@ fn both<T: Clone + PartialEq>(
         (Some(one), Some(other)) => (one, other),
         (given, None) | (None, given) => return Ok(Some(given.cloned())),
     };
-    let mut common = Vec::new();
+    if one == other {
+        return Ok(Some(Some(one.clone())));
+    }
+    let (mut common, mut unknown) = (Vec::new(), Vec::new());
     for pair in one.iter().flat_map(|one| other.iter().map(move |other| (one, other))) {
         match meet(pair.0, pair.1) {
             Meet::Some(found) if !common.contains(&found) => common.push(found),
             Meet::Some(_) | Meet::None => {}
-            Meet::Unknown => {
-                return Err(format!("a route cannot ask for two patterns of {what} at once"));
-            }
+            Meet::Unknown => unknown.push(pair),
         }
     }
+    // What two have in common is in each of them.
+    let is_taken = |all: &T| common.iter().any(|it| is_within(all, it, meet));
+    if unknown.iter().any(|&(one, other)| !is_taken(one) && !is_taken(other)) {
+        return Err(format!("a route cannot ask for two patterns of {what} at once"));
+    }
     Ok((!common.is_empty()).then_some(Some(common)))
+}
+
+/// Whether all that one pattern takes the other one takes.
+fn is_within<T: PartialEq>(one: &T, other: &T, meet: fn(&T, &T) -> Meet<T>) -> bool {
+    matches!(meet(other, one), Meet::Some(found) if found == *one)
 }
 
 /// Whether each pattern of a list is one of those that the other list takes.
@@ -205,10 +216,7 @@ fn within<T: PartialEq>(
     meet: fn(&T, &T) -> Meet<T>,
 ) -> bool {
     let Some(other) = other else { return true };
-    let is_taken = |one: &T| {
-        let mut common = other.iter().map(|it| meet(it, one));
-        common.any(|common| matches!(common, Meet::Some(found) if found == *one))
-    };
+    let is_taken = |one: &T| other.iter().any(|it| is_within(one, it, meet));
     list.is_some_and(|list| list.iter().all(is_taken))
 }
 
@@ -262,8 +270,18 @@ fn meet_paths(one: &Path, other: &Path) -> Meet<Path> {
         (Expression(a), Expression(b)) => match (literal(a), literal(b)) {
             ((prefix, true), _) => meet_literal(b, &prefix),
             (_, (prefix, true)) => meet_literal(a, &prefix),
-            _ => Meet::Unknown,
+            _ => meet_fragments(one, other),
         },
+    }
+}
+
+/// Two patterns that are each a text at a place.
+fn meet_fragments(one: &Path, other: &Path) -> Meet<Path> {
+    match (Fragment::of(one), Fragment::of(other)) {
+        (Some(a), Some(b)) if a.implies(&b) => Meet::Some(one.clone()),
+        (Some(a), Some(b)) if b.implies(&a) => Meet::Some(other.clone()),
+        (Some(a), Some(b)) if a.excludes(&b) => Meet::None,
+        _ => Meet::Unknown,
     }
 }
 
@@ -426,6 +444,28 @@ mod tests {
         assert!(images.and(&begins("/static/")).is_err());
         let exact = When::path(vec![Path::Exact("/a.png".to_owned())]);
         assert_eq!(images.and(&exact), Ok(Some(exact.clone())));
+    }
+
+    #[test]
+    fn a_list_of_endings_that_is_asked_for_twice_is_that_list() {
+        let ends = |all: &[&str]| {
+            When::path(all.iter().map(|it| Path::Regex(format!("\\{it}$"))).collect())
+        };
+        let images = ends(&[".jpg", ".png"]);
+        assert_eq!(images.and(&images), Ok(Some(images.clone())));
+        assert_eq!(images.and(&ends(&[".png", ".gif"])), Ok(Some(ends(&[".png"]))));
+        assert_eq!(images.and(&ends(&[".css"])), Ok(None));
+    }
+
+    #[test]
+    fn two_patterns_of_which_another_takes_one_do_no_harm() {
+        let list =
+            |all: &[&str]| When::path(all.iter().map(|it| Path::Regex((*it).to_owned())).collect());
+        // What has both is within the first, which is in both lists.
+        let both = list(&["[0-9]", "[a-c]"]).and(&list(&["[0-9]", "[x-z]"]));
+        assert!(both.is_err(), "`[a-c]` and `[x-z]` may be in one path");
+        let both = list(&["[0-9]", "[a-c]"]).and(&list(&["[0-9]"]));
+        assert_eq!(both, Ok(Some(list(&["[0-9]"]))));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod caddy;
 mod condition;
 mod expression;
 mod files;
+mod fragment;
 mod haproxy;
 mod model;
 mod nginx;

@@ -652,3 +652,17 @@ fn a_hash_of_the_path_has_the_query_and_that_is_told() {
     assert!(!hash("balance uri whole").contains("with its query"));
     assert!(!hash("balance hash pathq").contains("with its query"));
 }
+
+#[test]
+fn a_backend_for_several_endings_keeps_its_requests_behind_a_rule_of_its_own() {
+    let made = file(
+        "frontend f\n  mode http\n  bind :80\n  acl img path_end .jpg .png\n  \
+         use_backend st if img\n  default_backend a\n\
+         backend a\n  mode http\n  server s 10.0.0.1:80\n\
+         backend st\n  mode http\n  http-request set-header X-S 1\n  server s 10.0.0.2:80\n",
+    );
+    let images = made.text.split_once("\\\\.jpg").unwrap().1;
+    let route = images.split_once("\n\n").unwrap().0;
+    assert!(route.contains("\\\\.png") && route.contains("X-S = \"1\""), "{}", made.text);
+    assert!(route.contains("service = \"st\"") && made.lost == 0, "{}", made.text);
+}
