@@ -150,6 +150,15 @@ fn complete(made: &mut Configuration) {
     if made.listeners.is_empty() {
         made.top.remark("No listener came out of it; a file has to have one.".to_owned());
     }
+    for listener in made.listeners.iter().rev().filter(|it| is_cut(it)) {
+        let why = format!(
+            "THE RULES OF {} MAKE TOO MANY ROUTES. What none of its routes takes gets 503: the \
+             remarks at the listener tell which lines are missing. Write routes for these by hand, \
+             or fewer rules before the import.",
+            listener.label
+        );
+        made.top.remarks.insert(0, why);
+    }
     let mut told = BTreeSet::new();
     let tables = [&mut made.top, &mut made.edge, &mut made.admin, &mut made.cache];
     let listeners = made.listeners.iter_mut().map(|listener| &mut listener.table);
@@ -167,6 +176,11 @@ fn complete(made: &mut Configuration) {
         service.servers.push(server);
         made.services.push(service);
     }
+}
+
+/// Whether its rules make more routes than there may be.
+fn is_cut(listener: &model::Listener) -> bool {
+    listener.routes.last().is_some_and(steps::Route::is_cut)
 }
 
 /// The address of a server at a Unix socket: a whole path, or `@NAME` for one in the abstract

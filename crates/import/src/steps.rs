@@ -2,10 +2,15 @@
 //!
 //! A route has neither a negated condition nor a "change this, then go on". So a rule `if A and not
 //! B` becomes: what is `A and B` goes on with the rules behind it, then what is left of `A` ends
-//! here. A change goes with every route behind it. Both repeat the rules behind, which is bounded.
+//! here. A change goes with every route behind it. Both repeat the rules behind, which is bounded:
+//! of rules that make too many routes changes of headers for some requests are left out first. If
+//! the rest is still too much, a refusal ends the list, as of what comes there nothing is known.
+
+use std::collections::BTreeSet;
 
 use crate::{
     condition::When,
+    model::PROTECTED,
     write::{inline, text},
 };
 
@@ -69,13 +74,20 @@ pub(crate) struct Route {
 pub(crate) struct Routes {
     pub(crate) routes: Vec<Route>,
     pub(crate) lost: Vec<(usize, String)>,
+    told: BTreeSet<usize>,
     looks: usize,
+    /// Whether changes of headers for some requests are left out.
+    drops_headers: bool,
+    /// How many rules at the end have requests that no route takes; none where all are taken.
+    cut: usize,
 }
 
 /// More than this nobody reads, and rules that multiply come to it fast.
 const ROUTES_MAX: usize = 5000;
 /// Rules that are looked at, over all routes.
 const LOOKS_MAX: usize = 200_000;
+/// Why a rule has requests that no route takes.
+const TOO_MANY: &str = "together with the others it makes too many routes";
 /// Routes before one that are looked at for one that takes all it takes.
 const COMPARED_MAX: usize = 300;
 /// Exceptions and changes within each other.
@@ -114,6 +126,27 @@ impl Step {
     pub(crate) fn always(rule: usize, act: Act) -> Self {
         Self { rule, yes: When::default(), no: Vec::new(), act }
     }
+
+    fn is_always(&self) -> bool {
+        self.yes.is_always() && self.no.is_empty()
+    }
+
+    /// Why it may be left out where there are too many routes: it changes a header for some
+    /// requests, which each of the rules behind it has to be repeated for.
+    fn spared(&self) -> Option<String> {
+        let Act::Edit(Edit::Header(table, ..)) = &self.act else { return None };
+        let why = "with this change of a header for some requests there are too many routes";
+        let is_guard = *table == "request_headers.remove";
+        let why = if is_guard { format!("{PROTECTED}: {why}") } else { why.to_owned() };
+        (!self.is_always()).then_some(why)
+    }
+}
+
+impl Route {
+    /// Whether it refuses what no route could be made for.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.end == End::cut()
+    }
 }
 
 impl End {
@@ -126,6 +159,13 @@ impl End {
     pub(crate) fn key(name: &str, value: String) -> Self {
         let keys = vec![(name.to_owned(), value)];
         Self { keys, is_service: false, answer: None, is_open: false }
+    }
+
+    /// What no route could be made for.
+    fn cut() -> Self {
+        let body = "The rules for this request were not imported.\n";
+        let entries = [("status", "503".to_owned()), ("body", text(body))];
+        Self::answer(entries.map(|(name, value)| (name.to_owned(), value)).into(), Vec::new())
     }
 
     /// A fixed response.
@@ -158,8 +198,15 @@ impl End {
 
 /// The routes of these rules.
 pub(crate) fn routes(steps: &[Step]) -> Routes {
-    let mut made = Routes::default();
-    made.run(steps, &Where { base: When::default(), edits: Vec::new(), depth: 0 });
+    let made = Routes::of(steps, false);
+    if made.cut == 0 {
+        return made;
+    }
+    let mut made = Routes::of(steps, true);
+    if made.cut > 0 {
+        let when = When::default();
+        made.routes.push(Route { when, end: End::cut(), edits: Vec::new() });
+    }
     made
 }
 
@@ -214,19 +261,42 @@ impl Where {
 }
 
 impl Routes {
-    fn run(&mut self, steps: &[Step], at: &Where) {
+    fn of(steps: &[Step], drops_headers: bool) -> Self {
+        let mut made = Self { drops_headers, ..Self::default() };
+        made.run(steps, Where { base: When::default(), edits: Vec::new(), depth: 0 });
+        made
+    }
+
+    fn run(&mut self, steps: &[Step], mut at: Where) {
         for (index, step) in steps.iter().enumerate() {
             self.looks += 1;
             let many = self.routes.len() >= ROUTES_MAX || self.looks >= LOOKS_MAX;
-            if many || at.depth > DEPTH_MAX {
-                return self.lose(step.rule, "together with the others it makes too many routes");
+            if many || at.depth > DEPTH_MAX || self.cut > 0 {
+                return self.cut(&steps[index..]);
             }
-            match self.one(step, &steps[index + 1..], at) {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(why) => self.lose(step.rule, &why),
+            let spared = if self.drops_headers { step.spared() } else { None };
+            match (&step.act, spared) {
+                (_, Some(why)) => self.lose(step.rule, &why),
+                (Act::Edit(edit), None) if step.is_always() => {
+                    self.edit(step.rule, edit, &mut at.edits);
+                }
+                _ => match self.one(step, &steps[index + 1..], &at) {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(why) => self.lose(step.rule, &why),
+                },
             }
         }
+    }
+
+    /// Makes no further route, as requests would come to it that no route could be made for. These
+    /// are the rules left for some of them. Such rules are always the last ones of the same list.
+    fn cut(&mut self, rest: &[Step]) {
+        let new = rest.len().saturating_sub(self.cut);
+        for step in &rest[..new] {
+            self.lose(step.rule, TOO_MANY);
+        }
+        self.cut = self.cut.max(rest.len());
     }
 
     /// Follows a rule; whether no request is left for those behind it.
@@ -237,7 +307,7 @@ impl Routes {
             excepted.extend(hit.and(no)?);
         }
         for both in excepted {
-            self.run(rest, &at.of(both));
+            self.run(rest, at.of(both));
         }
         let is_all = hit == at.base;
         self.act(step.rule, &step.act, rest, at.of(hit));
@@ -246,6 +316,7 @@ impl Routes {
 
     fn act(&mut self, rule: usize, act: &Act, rest: &[Step], mut at: Where) {
         match act {
+            _ if self.cut > 0 => self.lose(rule, TOO_MANY),
             Act::End(end) => {
                 let end = if end.is_open { end.clone().with_edits(&at.edits) } else { end.clone() };
                 let makes_sense = |edit: &Edit| end.is_service || matches!(edit, Edit::Always(..));
@@ -253,23 +324,31 @@ impl Routes {
                 self.push(Route { when: at.base, end, edits: at.edits });
             }
             Act::Edit(edit) => {
-                match at.edits.iter().find_map(|other| edit.excludes(other)) {
-                    Some(why) => self.lose(rule, why),
-                    None if at.edits.contains(edit) => {}
-                    None => {
-                        at.edits.retain(|earlier| !edit.undoes(earlier));
-                        at.edits.push(edit.clone());
-                    }
-                }
-                self.run(rest, &at);
+                self.edit(rule, edit, &mut at.edits);
+                self.run(rest, at);
             }
-            Act::Skip(count) => self.run(&rest[(*count).min(rest.len())..], &at),
+            Act::Skip(count) => self.run(&rest[(*count).min(rest.len())..], at),
+        }
+    }
+
+    /// Adds a change to those before it.
+    fn edit(&mut self, rule: usize, edit: &Edit, edits: &mut Vec<Edit>) {
+        match edits.iter().find_map(|other| edit.excludes(other)) {
+            Some(why) => self.lose(rule, why),
+            None if edits.contains(edit) => {}
+            None => {
+                edits.retain(|earlier| !edit.undoes(earlier));
+                edits.push(edit.clone());
+            }
         }
     }
 
     /// Adds a route, unless an earlier one takes all that it takes. What only differs in one list
     /// from the one before is added to that list.
     fn push(&mut self, route: Route) {
+        if self.cut > 0 {
+            return;
+        }
         let earlier = self.routes.iter().rev().take(COMPARED_MAX);
         let covers = |it: &Route| it.when.covers(&route.when);
         if earlier.into_iter().any(covers) {
@@ -284,7 +363,7 @@ impl Routes {
     }
 
     fn lose(&mut self, rule: usize, why: &str) {
-        if self.lost.iter().all(|(lost, _)| *lost != rule) {
+        if self.told.insert(rule) {
             self.lost.push((rule, why.to_owned()));
         }
     }
@@ -359,7 +438,40 @@ mod tests {
             })
             .collect();
         steps.push(step(When::default(), vec![], Act::End(End::service("web"))));
+        for (rule, step) in steps.iter_mut().enumerate() {
+            step.rule = rule;
+        }
+        // Where a request goes comes before what of its headers is changed.
         let made = routes(&steps);
-        assert!(made.routes.len() <= ROUTES_MAX && !made.lost.is_empty());
+        assert_eq!((made.routes.len(), made.lost.len()), (1, 20), "{made:?}");
+        assert!(made.routes[0].end.is_service && made.routes[0].edits.is_empty());
+    }
+
+    #[test]
+    fn what_no_route_could_be_made_for_is_refused_and_comes_to_no_later_rule() {
+        let host = |n: usize| format!("h{n}.example.com");
+        let to = |n: usize| {
+            let when = When::host(vec![crate::condition::Host::Exact(host(n))]);
+            Step { rule: n, ..step(when, vec![], Act::End(End::service(&host(n)))) }
+        };
+        let mut steps: Vec<_> = (0..ROUTES_MAX + 10).map(to).collect();
+        let last = Act::End(End::service("web"));
+        steps.push(Step { rule: ROUTES_MAX + 10, ..step(When::default(), vec![], last) });
+        let made = routes(&steps);
+        assert_eq!(made.routes.len(), ROUTES_MAX + 1);
+        let (last, others) = made.routes.split_last().unwrap();
+        assert!(last.is_cut() && last.when.is_always() && !others.iter().any(Route::is_cut));
+        let lost: Vec<usize> = made.lost.iter().map(|(rule, _)| *rule).collect();
+        assert_eq!(lost, (ROUTES_MAX..=ROUTES_MAX + 10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn changes_for_all_requests_are_never_too_many() {
+        let set = |n: usize| Edit::Header("request_headers.set", format!("X-{n}"), "1".to_owned());
+        let mut steps: Vec<_> =
+            (0..500).map(|n| step(When::default(), vec![], Act::Edit(set(n)))).collect();
+        steps.push(step(When::default(), vec![], Act::End(End::service("web"))));
+        let made = routes(&steps);
+        assert!(made.lost.is_empty() && made.routes[0].edits.len() == 500);
     }
 }

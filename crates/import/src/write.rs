@@ -118,17 +118,24 @@ fn listener<'a>(
 ) {
     out.push('\n');
     remarks(out, &listener.table);
-    let any = || made.services.first().map_or("", |service| service.name.as_str());
-    let service = if listener.service.is_empty() { any() } else { &listener.service };
     let _ = writeln!(out, "[[listener]]\nbind = {}", one_or_more(&listener.bind));
     keys(out, &listener.table.keys);
     if !listener.routes.is_empty() {
         let label = label(listener, shared);
         let _ = writeln!(out, "routes = {}", text(&label));
     }
-    let last =
-        if listener.service.is_empty() { " # The last route takes what is left." } else { "" };
-    let _ = writeln!(out, "service = {}{last}", text(service));
+    let takes_all = listener.routes.last().is_some_and(|route| route.when.is_always());
+    let any = made.services.first().filter(|_| takes_all);
+    match (listener.service.as_str(), any) {
+        ("", Some(any)) => {
+            let last = "# The last route takes what is left.";
+            let _ = writeln!(out, "service = {} {last}", text(&any.name));
+        }
+        ("", None) => {}
+        (service, _) => {
+            let _ = writeln!(out, "service = {}", text(service));
+        }
+    }
     if !listener.names.is_empty() {
         let names = listener.names.iter().map(|(name, service)| {
             format!("    {{ name = {}, service = {} }},\n", text(name), text(service))
