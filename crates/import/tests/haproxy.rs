@@ -666,3 +666,34 @@ fn a_backend_for_several_endings_keeps_its_requests_behind_a_rule_of_its_own() {
     assert!(route.contains("\\\\.png") && route.contains("X-S = \"1\""), "{}", made.text);
     assert!(route.contains("service = \"st\"") && made.lost == 0, "{}", made.text);
 }
+
+#[test]
+fn connections_that_no_rule_takes_come_to_no_server() {
+    let made = file(
+        "frontend f\n  bind :443\n  use_backend a if { req.ssl_sni a.example }\n\
+         backend a\n  server s 10.0.0.1:443\n",
+    );
+    assert!(made.text.contains("service = \"none\"\nnames = ["), "{}", made.text);
+    assert!(made.text.contains("{ name = \"a.example\", service = \"a\" }"), "{}", made.text);
+    assert!(made.text.contains("where nobody listens"), "{}", made.text);
+}
+
+#[test]
+fn requests_that_no_route_could_be_made_for_come_to_no_other_backend() {
+    let rule = |n: usize| {
+        let backend = ["a", "b"][n % 2];
+        format!("use_backend {backend} if {{ hdr(host) h{n}.example }}\n")
+    };
+    let made = frontend(&(0..5_002).map(rule).collect::<String>());
+    let routes = made.text.rsplit_once("[[routes.f]]\n").unwrap().1;
+    let last = routes.split_once("\n\n").unwrap().0;
+    assert!(last.starts_with("answer = { status = 503"), "{last}");
+    assert!(made.text.contains("\n# THE RULES OF f MAKE TOO MANY ROUTES."));
+    for line in [
+        "use_backend a if { hdr(host) h5000.example }",
+        "use_backend b if { hdr(host) h5001.example }",
+        "default_backend a",
+    ] {
+        assert!(why(&made, line).contains("too many routes"), "{line}");
+    }
+}

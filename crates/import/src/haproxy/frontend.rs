@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     condition::{Host, Path, When},
-    model::{Listener, PROTECTED, Table, is_guard},
+    model::{Listener, PROTECTED, Service, Table, is_guard},
     steps::{self, Act, Edit, End, Step},
     write::{VARIABLE, list, text},
 };
@@ -237,8 +237,8 @@ fn stream(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
     let default = default_backend(proxy);
     if import.services.contains(default) {
         listener.service = crate::service_name(default);
-    } else if let Some((_, first)) = listener.names.first() {
-        listener.service.clone_from(first);
+    } else if !listener.names.is_empty() {
+        listener.service = nobody(import);
     } else {
         let why = "there is no server for it";
         let remark = import.lines.lost(import.files, proxy.section.head.at(), why);
@@ -246,6 +246,29 @@ fn stream(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
         listener.bind.clear();
     }
 }
+
+/// The service of connections that HAProxy closes.
+fn nobody(import: &mut Import<'_>) -> String {
+    let services = &mut import.made.services;
+    let is_it = |service: &&Service| service.table.remarks.iter().any(|it| it == NOBODY);
+    if let Some(there) = services.iter().find(is_it) {
+        return there.name.clone();
+    }
+    let mut service = Service { name: "none".to_owned(), ..Service::default() };
+    while services.iter().any(|it| it.name == service.name) {
+        service.name.push_str("-2");
+    }
+    service.table.remark(NOBODY.to_owned());
+    let mut server = Table::default();
+    server.set("address", text("127.0.0.1:9"));
+    service.servers.push(server);
+    let name = service.name.clone();
+    services.push(service);
+    name
+}
+
+const NOBODY: &str = "Connections that no rule takes come here, where nobody listens: HAProxy \
+                      closes them, too.";
 
 /// Whether HAProxy finds the backend by variables of the request.
 fn is_computed(line: &Line) -> bool {
