@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use rustls::{ProtocolVersion, ServerConnection, pki_types::CertificateDer};
+use rustls::{CipherSuite, ProtocolVersion, ServerConnection, pki_types::CertificateDer};
 use x509_parser::{
     asn1_rs::{Any, Tag, ToDer as _},
     objects::{oid_registry, oid2abbrev},
@@ -19,7 +19,7 @@ pub(crate) struct ClientTls {
     pub(crate) name: Box<str>,
     /// The version of TLS.
     pub(crate) version: &'static str,
-    /// The cipher suite.
+    /// The cipher suite, by the name that OpenSSL has for it.
     pub(crate) cipher: &'static str,
     /// The subject of its certificate, as RFC 4514 writes it; printable ASCII.
     pub(crate) subject: Box<str>,
@@ -60,9 +60,26 @@ impl ClientTls {
                 Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
                 _ => "",
             },
-            cipher: suite.and_then(|suite| suite.as_str()).unwrap_or_default(),
+            cipher: suite.map(cipher).unwrap_or_default(),
             subject: subject(certificate).into(),
         }
+    }
+}
+
+/// The name of a suite as OpenSSL, and so HAProxy and nginx, write it.
+fn cipher(suite: CipherSuite) -> &'static str {
+    use CipherSuite as Suite;
+    match suite {
+        Suite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        Suite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        Suite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        Suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        Suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        Suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        Suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        Suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        other => other.as_str().unwrap_or_default(),
     }
 }
 
@@ -165,6 +182,17 @@ mod tests {
         let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         let (_, parsed) = X509Certificate::from_der(certificate.der()).unwrap();
         written(parsed.subject())
+    }
+
+    #[test]
+    fn every_cipher_suite_has_the_name_that_openssl_has_for_it() {
+        for suite in rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES {
+            let name = cipher(suite.suite());
+            let is_openssl = name.starts_with("TLS_AES_")
+                || name.starts_with("TLS_CHACHA20_")
+                || name.starts_with("ECDHE-");
+            assert!(is_openssl, "{suite:?}: {name}");
+        }
     }
 
     #[test]
