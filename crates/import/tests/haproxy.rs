@@ -697,3 +697,15 @@ fn requests_that_no_route_could_be_made_for_come_to_no_other_backend() {
         assert!(why(&made, line).contains("too many routes"), "{line}");
     }
 }
+
+#[test]
+fn servers_are_told_the_client_where_its_own_header_is_removed() {
+    let made = frontend("option forwardfor\nhttp-request del-header X-Forwarded-For");
+    assert!(!made.text.contains("request_headers") && made.lost == 0, "{}", made.text);
+    let made = frontend(
+        "http-request del-header x-forwarded-proto\n\
+         http-request set-header X-Forwarded-Proto https",
+    );
+    let expected = "request_headers.set = { X-Forwarded-Proto = \"https\" }";
+    assert!(made.text.contains(expected) && !made.text.contains("remove"), "{}", made.text);
+}

@@ -71,6 +71,8 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
         }
         ["set-header", name, value] => read(header("request_headers.set", name, value)?),
         ["add-header", name, value] => read(header("request_headers.add", name, value)?),
+        // Servers are told what loadline knows, and not what the client sent.
+        ["del-header", name] if is_ours(name) => Ok(Read { act: None, differs: None }),
         ["del-header", name] => read(header("request_headers.remove", name, "")?),
         [name, path] if before_path(name, path).is_some() => {
             let before = before_path(name, path).unwrap_or_default();
