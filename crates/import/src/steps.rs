@@ -33,6 +33,8 @@ pub(crate) enum Act {
     End(End),
     /// Changes what is sent, whatever decides.
     Edit(Edit),
+    /// The same after all such changes, those of rules behind it included.
+    Late(Edit),
     /// Skips this many of the rules behind it.
     Skip(usize),
 }
@@ -248,22 +250,25 @@ pub(crate) fn put_below(steps: &mut Vec<Step>, prefix: &str) -> Vec<(usize, Stri
 }
 
 /// The requests that come to a rule, and what is changed of them until then.
+#[derive(Clone, Default)]
 struct Where {
     base: When,
     edits: Vec<Edit>,
+    /// Changes that come after the others, with their rules.
+    late: Vec<(usize, Edit)>,
     depth: usize,
 }
 
 impl Where {
     fn of(&self, base: When) -> Self {
-        Self { base, edits: self.edits.clone(), depth: self.depth + 1 }
+        Self { base, depth: self.depth + 1, ..self.clone() }
     }
 }
 
 impl Routes {
     fn of(steps: &[Step], drops_headers: bool) -> Self {
         let mut made = Self { drops_headers, ..Self::default() };
-        made.run(steps, Where { base: When::default(), edits: Vec::new(), depth: 0 });
+        made.run(steps, Where::default());
         made
     }
 
@@ -279,6 +284,9 @@ impl Routes {
                 (_, Some(why)) => self.lose(step.rule, &why),
                 (Act::Edit(edit), None) if step.is_always() => {
                     self.edit(step.rule, edit, &mut at.edits);
+                }
+                (Act::Late(edit), None) if step.is_always() => {
+                    at.late.push((step.rule, edit.clone()));
                 }
                 _ => match self.one(step, &steps[index + 1..], &at) {
                     Ok(true) => return,
@@ -306,6 +314,10 @@ impl Routes {
         for no in &step.no {
             excepted.extend(hit.and(no)?);
         }
+        // All are exceptions: for none of them the rules behind have to be repeated.
+        if excepted.contains(&hit) {
+            return Ok(false);
+        }
         for both in excepted {
             self.run(rest, at.of(both));
         }
@@ -318,6 +330,9 @@ impl Routes {
         match act {
             _ if self.cut > 0 => self.lose(rule, TOO_MANY),
             Act::End(end) => {
+                for (rule, edit) in std::mem::take(&mut at.late) {
+                    self.edit(rule, &edit, &mut at.edits);
+                }
                 let end = if end.is_open { end.clone().with_edits(&at.edits) } else { end.clone() };
                 let makes_sense = |edit: &Edit| end.is_service || matches!(edit, Edit::Always(..));
                 at.edits.retain(makes_sense);
@@ -325,6 +340,10 @@ impl Routes {
             }
             Act::Edit(edit) => {
                 self.edit(rule, edit, &mut at.edits);
+                self.run(rest, at);
+            }
+            Act::Late(edit) => {
+                at.late.push((rule, edit.clone()));
                 self.run(rest, at);
             }
             Act::Skip(count) => self.run(&rest[(*count).min(rest.len())..], at),

@@ -709,3 +709,24 @@ fn servers_are_told_the_client_where_its_own_header_is_removed() {
     let expected = "request_headers.set = { X-Forwarded-Proto = \"https\" }";
     assert!(made.text.contains(expected) && !made.text.contains("remove"), "{}", made.text);
 }
+
+#[test]
+fn a_header_of_responses_that_both_set_is_that_of_the_frontend() {
+    let made = file(
+        "frontend f\n  mode http\n  bind :80\n  http-response set-header X-A front\n  \
+         http-response add-header X-B front\n  http-response del-header X-C\n  \
+         default_backend a\n\
+         backend a\n  mode http\n  http-response set-header X-A back\n  \
+         http-response set-header X-B back\n  http-response set-header X-C back\n  \
+         server s 10.0.0.1:80\n",
+    );
+    let route = made.text.split_once("[[routes.f]]\n").unwrap().1.split_once("\n\n").unwrap().0;
+    for expected in [
+        "answer_headers.set = { X-B = \"back\", X-A = \"front\" }",
+        "answer_headers.add = { X-B = \"front\" }",
+        "answer_headers.remove = \"X-C\"",
+    ] {
+        assert!(route.contains(expected), "{route}");
+    }
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+}

@@ -448,19 +448,29 @@ fn requests(
             *skipped = count - index - 1;
         }
     }
+    steps.extend(responses(import, proxy, table));
+    steps.extend(redirects);
+    steps
+}
+
+/// What a proxy changes of responses. They come from its backend, so that the rules of that are
+/// first.
+fn responses(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<Step> {
+    let is_of_backend = proxy.section.kind() == "backend";
+    let mut steps = Vec::new();
     for line in proxy.lines("http-response").chain(proxy.lines("http-after-response")) {
         match rules::response(line) {
-            Ok(act) => {
+            Ok(edit) => {
                 if line.word(0) == "http-after-response" {
                     let why = "responses of loadline itself do not have it";
                     table.remark(import.lines.differs(import.files, line.at(), why));
                 }
-                steps.extend(act.map(|act| Step::always(line.at(), act)));
+                let act = |edit| if is_of_backend { Act::Edit(edit) } else { Act::Late(edit) };
+                steps.extend(edit.map(|edit| Step::always(line.at(), act(edit))));
             }
             Err(why) => table.remark(import.lines.lost(import.files, line.at(), &why)),
         }
     }
-    steps.extend(redirects);
     steps
 }
 

@@ -134,6 +134,10 @@ fn is_native(name: &str, value: &str, context: Context) -> Result<bool, String> 
 }
 
 fn header(table: &'static str, name: &str, value: &str) -> Result<Act, String> {
+    edit(table, name, value).map(Act::Edit)
+}
+
+fn edit(table: &'static str, name: &str, value: &str) -> Result<Edit, String> {
     let is_host = name.eq_ignore_ascii_case("host") && table != "request_headers.set";
     if is_framing(name) || is_host {
         return Err(format!("`{name}` is not for routes to change"));
@@ -141,7 +145,7 @@ fn header(table: &'static str, name: &str, value: &str) -> Result<Act, String> {
     if !is_field_name(name) {
         return Err(format!("`{name}` is no name of a header"));
     }
-    Ok(Act::Edit(Edit::Header(table, name.to_owned(), field_value(value)?)))
+    Ok(Edit::Header(table, name.to_owned(), field_value(value)?))
 }
 
 /// The value of a header, with variables of ours.
@@ -155,7 +159,7 @@ fn field_value(value: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// Why it has no counterpart.
-pub(super) fn response(line: &Line) -> Result<Option<Act>, String> {
+pub(super) fn response(line: &Line) -> Result<Option<Edit>, String> {
     let (action, condition) = split(line);
     let words: Vec<&str> = action.iter().skip(1).map(|word| word.text.as_str()).collect();
     if words.first() == Some(&"cache-store") {
@@ -165,9 +169,9 @@ pub(super) fn response(line: &Line) -> Result<Option<Act>, String> {
         return Err("headers of responses do not depend on the response".to_owned());
     }
     match words.as_slice() {
-        ["set-header", name, value] => header("answer_headers.set", name, value).map(Some),
-        ["add-header", name, value] => header("answer_headers.add", name, value).map(Some),
-        ["del-header", name] => header("answer_headers.remove", name, "").map(Some),
+        ["set-header", name, value] => edit("answer_headers.set", name, value).map(Some),
+        ["add-header", name, value] => edit("answer_headers.add", name, value).map(Some),
+        ["del-header", name] => edit("answer_headers.remove", name, "").map(Some),
         _ => Err("routes set, add and remove headers of responses, and nothing else".to_owned()),
     }
 }
