@@ -730,3 +730,17 @@ fn a_header_of_responses_that_both_set_is_that_of_the_frontend() {
     }
     assert_eq!(made.lost, 0, "{:?}", made.remarks);
 }
+
+#[test]
+fn a_header_of_responses_over_tls_alone_is_that_of_the_listener_with_tls() {
+    let hsts = "http-response set-header Strict-Transport-Security max-age=1 if { ssl_fc }";
+    let made = file(&format!(
+        "frontend f\n  mode http\n  bind :80\n  bind :443 ssl crt a.pem\n  {hsts}\n  \
+         default_backend a\nbackend a\n  mode http\n  server s 10.0.0.1:80\n",
+    ));
+    let (plain, tls) = made.text.split_once("bind = \":443\"").unwrap();
+    assert!(!plain.contains("Strict-Transport-Security") && made.lost == 0, "{}", made.text);
+    assert!(tls.contains("set = { Strict-Transport-Security = \"max-age=1\" }"), "{tls}");
+    let made = frontend("http-response set-header X-A 1 if { path /x }");
+    assert!(why(&made, "http-response").contains("do not depend"), "{:?}", made.remarks);
+}

@@ -28,6 +28,13 @@ pub(super) struct Term {
     pub(super) no: Vec<When>,
 }
 
+impl Term {
+    /// Whether it holds for every request.
+    pub(super) fn is_always(&self) -> bool {
+        self.yes.is_always() && self.no.is_empty()
+    }
+}
+
 /// Named ACLs of a proxy: the words behind the name, in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acls {

@@ -86,7 +86,7 @@ impl Changed {
 
     /// What is in a header that gets this where one of the terms holds.
     fn content_by(&self, name: &str, to: Option<String>, terms: &[Term]) -> Content {
-        if terms.iter().any(|term| term.yes.is_always() && term.no.is_empty()) {
+        if terms.iter().any(Term::is_always) {
             return Content::Known(Given::Text(to), None);
         }
         let whens = terms.iter().map(|term| term.no.is_empty().then(|| term.yes.clone()));

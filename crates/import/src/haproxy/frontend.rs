@@ -448,18 +448,28 @@ fn requests(
             *skipped = count - index - 1;
         }
     }
-    steps.extend(responses(import, proxy, table));
+    steps.extend(responses(import, proxy, (&*acls, context), table));
     steps.extend(redirects);
     steps
 }
 
 /// What a proxy changes of responses. They come from its backend, so that the rules of that are
 /// first.
-fn responses(import: &Import<'_>, proxy: Proxy<'_>, table: &mut Table) -> Vec<Step> {
+fn responses(
+    import: &Import<'_>,
+    proxy: Proxy<'_>,
+    (acls, context): (&Acls, Context),
+    table: &mut Table,
+) -> Vec<Step> {
     let is_of_backend = proxy.section.kind() == "backend";
     let mut steps = Vec::new();
     for line in proxy.lines("http-response").chain(proxy.lines("http-after-response")) {
-        match rules::response(line) {
+        let terms = acls.terms(rules::split(line).1, context);
+        // What depends on the connection alone is known of a listener.
+        let is_never = terms.as_ref().is_ok_and(Vec::is_empty);
+        let is_always = terms.is_ok_and(|all| all.iter().any(Term::is_always));
+        match rules::response(line, is_always) {
+            _ if is_never => {}
             Ok(edit) => {
                 if line.word(0) == "http-after-response" {
                     let why = "responses of loadline itself do not have it";

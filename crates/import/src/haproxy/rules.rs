@@ -155,17 +155,16 @@ fn field_value(value: &str) -> Result<String, String> {
     if is_value { Ok(value) } else { Err(NO_VALUE.to_owned()) }
 }
 
-/// An `http-response` or `http-after-response` rule.
+/// An `http-response` or `http-after-response` rule, and whether its condition always holds.
 ///
 /// # Errors
 /// Why it has no counterpart.
-pub(super) fn response(line: &Line) -> Result<Option<Edit>, String> {
-    let (action, condition) = split(line);
-    let words: Vec<&str> = action.iter().skip(1).map(|word| word.text.as_str()).collect();
+pub(super) fn response(line: &Line, is_always: bool) -> Result<Option<Edit>, String> {
+    let words: Vec<&str> = split(line).0.iter().skip(1).map(|word| word.text.as_str()).collect();
     if words.first() == Some(&"cache-store") {
         return Ok(None);
     }
-    if !condition.is_empty() {
+    if !is_always {
         return Err("headers of responses do not depend on the response".to_owned());
     }
     match words.as_slice() {
