@@ -744,3 +744,23 @@ fn a_header_of_responses_over_tls_alone_is_that_of_the_listener_with_tls() {
     let made = frontend("http-response set-header X-A 1 if { path /x }");
     assert!(why(&made, "http-response").contains("do not depend"), "{:?}", made.remarks);
 }
+
+#[test]
+fn what_is_not_quite_the_same_of_queries_cookies_and_compression_is_told() {
+    let made = frontend("http-request set-uri /u");
+    assert!(why(&made, "http-request set-uri").contains("query"), "{:?}", made.remarks);
+    assert_eq!(why(&frontend("http-request set-path /u"), "http-request"), "");
+    let made = backend("cookie S insert indirect nocache\nserver a 10.0.0.1:80");
+    assert!(why(&made, "cookie S").contains("servers see the cookie"), "{:?}", made.remarks);
+    let made = backend("compression algo gzip\nserver a 10.0.0.1:80");
+    assert!(why(&made, "compression algo").contains("compress.types"), "{:?}", made.remarks);
+    let made = frontend("compression algo gzip\ncompression type text/html");
+    assert!(why(&made, "compression algo").contains("services") && made.lost == 2);
+}
+
+#[test]
+fn a_request_id_that_is_no_uuid_is_not_sent_as_one() {
+    let made = frontend("http-request set-header X-Id %[uuid()]");
+    assert!(!made.text.contains("= \"$request_id\"") && made.lost == 1, "{}", made.text);
+    assert!(why(&made, "http-request").contains("no UUID"), "{:?}", made.remarks);
+}

@@ -289,6 +289,9 @@ fn of_http(import: &mut Import<'_>, proxy: Proxy<'_>, service: &mut Service) {
                 "loadline derives the value of the cookie from the secret `key`; sessions \
                            of HAProxy's cookies begin anew"
                     .to_owned();
+            if words.contains(&"indirect") {
+                why += "; servers see the cookie, which `indirect` hides from them";
+            }
             for word in words.iter().filter(|word| OF_COOKIE.contains(word)) {
                 why += &format!("; nothing corresponds to `{word}`");
             }
@@ -298,7 +301,7 @@ fn of_http(import: &mut Import<'_>, proxy: Proxy<'_>, service: &mut Service) {
             service.table.remark(import.lines.lost(import.files, line.at(), why));
         }
     }
-    if proxy.last(&["compression", "algo"]).is_some() {
+    if let Some(line) = proxy.last(&["compression", "algo"]) {
         service.table.set("compress.algorithms", write::list(&["gzip".to_owned()]));
         let types =
             proxy.last(&["compression", "type"]).map(|line| line.from(2)).unwrap_or_default();
@@ -306,7 +309,10 @@ fn of_http(import: &mut Import<'_>, proxy: Proxy<'_>, service: &mut Service) {
             .iter()
             .map(|it| if it.ends_with('/') { format!("{it}*") } else { (*it).to_owned() })
             .collect();
-        if !types.is_empty() {
+        if types.is_empty() {
+            let why = "text and what is like it is compressed; `compress.types` names other types";
+            service.table.remark(import.lines.differs(import.files, line.at(), why));
+        } else {
             service.table.set("compress.types", write::list(&types));
         }
     }

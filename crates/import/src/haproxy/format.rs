@@ -69,7 +69,10 @@ fn sample(text: &str) -> Result<&'static str, String> {
         "ssl_fc_protocol" => "$tls_version",
         "ssl_fc_cipher" => "$tls_cipher",
         "ssl_c_s_dn" => "$client_certificate",
-        "unique-id" | "uuid()" | "uuid" => "$request_id",
+        "unique-id" => "$request_id",
+        "uuid()" | "uuid" => {
+            return Err(format!("no variable like `%[{text}]`: `$request_id` is no UUID"));
+        }
         _ => return Err(unknown()),
     };
     let mut converters = converters.split(',').filter(|it| !it.is_empty());
@@ -117,6 +120,6 @@ mod tests {
         assert_eq!(template("%[req.hdr(Host),lower]").as_deref(), Ok("$host"));
         assert!(template("%[path,lower]").is_err() && template("%[hdr(host),upper]").is_err());
         assert!(template("%[var(txn.x)]").is_err());
-        assert!(template("%Tq").is_err());
+        assert!(template("%Tq").is_err() && template("%[uuid()]").is_err());
     }
 }

@@ -263,7 +263,7 @@ fn is_read(kind: &str, line: &Line) -> bool {
     };
     let of_backend = kind != "frontend" && backend::is_read(line);
     // What only the other kind of proxy obeys has no meaning here; HAProxy warns of it.
-    of_backend || of_frontend && kind != "backend" || line.word(0) == "compression"
+    of_backend || of_frontend && kind != "backend"
 }
 
 fn global(import: &mut Import<'_>, section: &Section) {

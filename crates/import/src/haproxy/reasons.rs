@@ -34,7 +34,7 @@ const TABLE: &str =
 const CIPHERS: &str =
     "all suites of loadline are safe ones; `tls.suites` and `tls.min_version` restrict them";
 
-const REASONS: [(&str, &str); 70] = [
+const REASONS: [(&str, &str); 71] = [
     ("log", LOG),
     ("log-format", LOG),
     ("log-tag", LOG),
@@ -93,6 +93,7 @@ const REASONS: [(&str, &str); 70] = [
     ),
     ("http-request set-var", "there are no variables but those of the request"),
     ("http-request lua", "no Lua"),
+    ("compression", "`compress` is a key of services: write the line in the backends"),
     ("lua-load", "no Lua"),
     ("filter", "no filters"),
     ("errorfile", ERRORS),

@@ -79,9 +79,12 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
             let change = [("prefix".to_owned(), text("/")), ("to".to_owned(), text(before))];
             read(Act::Edit(Edit::Key("rewrite", inline(&change))))
         }
-        ["set-path" | "set-uri", path] if is_path(path) => {
+        [name @ ("set-path" | "set-uri"), path] if is_path(path) => {
             let rewrite = inline(&[("path".to_owned(), text(path))]);
-            read(Act::Edit(Edit::Key("rewrite", rewrite)))
+            Ok(Read {
+                act: Some(Act::Edit(Edit::Key("rewrite", rewrite))),
+                differs: (*name == "set-uri").then_some("the query goes along"),
+            })
         }
         ["replace-path", regex, to] => read(Act::Edit(replace(regex, to)?)),
         ["replace-uri", regex, to] if regex.starts_with("^/") => Ok(Read {
