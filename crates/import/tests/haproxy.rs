@@ -764,3 +764,12 @@ fn a_request_id_that_is_no_uuid_is_not_sent_as_one() {
     assert!(!made.text.contains("= \"$request_id\"") && made.lost == 1, "{}", made.text);
     assert!(why(&made, "http-request").contains("no UUID"), "{:?}", made.remarks);
 }
+
+#[test]
+fn alternatives_are_told_apart_by_or_in_any_case() {
+    for or in ["or", "OR", "Or", "||"] {
+        let rule = format!("acl x path /x\nhttp-request deny if x {or} {{ path /y }}");
+        let made = frontend(&rule);
+        assert!(made.text.contains("path = [\"/x\", \"/y\"]\ndeny = 403"), "{}", made.text);
+    }
+}

@@ -108,7 +108,7 @@ impl Acls {
             }
             match text {
                 "" => continue,
-                "or" | "||" => literals.push(None),
+                or if is_or(or) => literals.push(None),
                 "{" => {
                     let inside: Vec<Word> =
                         words.by_ref().take_while(|word| word.text != "}").cloned().collect();
@@ -197,6 +197,11 @@ fn negated(literals: &[Option<(bool, Test)>]) -> Result<Vec<Term>, String> {
         terms = more;
     }
     Ok(terms)
+}
+
+/// Whether a word is between two alternatives.
+pub(super) fn is_or(word: &str) -> bool {
+    word == "||" || word.eq_ignore_ascii_case("or")
 }
 
 /// ACLs that HAProxy has by itself.

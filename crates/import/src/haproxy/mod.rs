@@ -22,7 +22,7 @@ mod server;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::{
-    acl::Acls,
+    acl::{Acls, is_or},
     bind::Bases,
     lex::{Line, Section},
     proxy::{Defaults, Proxy},
@@ -418,7 +418,8 @@ fn conditions(import: &mut Import<'_>, words: &[lex::Word], acls: &Acls) {
         match (bare, &open) {
             ("{", None) => open = Some(word.span.clone()),
             ("}", Some(_)) => open = None,
-            ("" | "or" | "||", _) | (_, Some(_)) => {}
+            ("", _) | (_, Some(_)) => {}
+            (or, None) if is_or(or) => {}
             (name, None) if acls.has(name) || import.conditional.contains(name) => {}
             (name, None) => {
                 let message = format!("there is no acl `{name}`");
