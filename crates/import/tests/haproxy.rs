@@ -773,3 +773,23 @@ fn alternatives_are_told_apart_by_or_in_any_case() {
         assert!(made.text.contains("path = [\"/x\", \"/y\"]\ndeny = 403"), "{}", made.text);
     }
 }
+
+#[test]
+fn variables_in_addresses_stay_variables_without_quotes_too() {
+    let made = file(
+        "frontend f\n  mode http\n  bind :$PORT\n  bind :${LOW}-${HIGH}\n  default_backend a\n\
+         backend a\n  mode http\n  server s ${HOST}:${BPORT} check\n  server t $HOST:21002\n  \
+         server u 10.0.0.1:+$SHIFT\n  server v $WHERE\n",
+    );
+    assert!(made.text.contains("bind = \":${PORT}\""), "{}", made.text);
+    assert!(made.text.contains("\"${HOST}:${BPORT}\""), "{}", made.text);
+    assert!(made.text.contains("\"${HOST}:21002\"") && !made.text.contains("$${"), "{}", made.text);
+    for (line, expected) in [
+        ("bind :${LOW}", "`:${LOW}-${HIGH}`"),
+        ("server u", "`+${SHIFT}`"),
+        ("server v", "`${WHERE}` is not known here"),
+    ] {
+        assert!(why(&made, line).contains(expected), "{:?}", made.remarks);
+    }
+    assert_eq!(made.lost, 3, "{:?}", made.remarks);
+}

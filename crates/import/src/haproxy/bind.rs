@@ -1,6 +1,6 @@
 //! `bind` lines: addresses, and how TLS ends there.
 
-use super::lex::Line;
+use super::lex::{Line, shown, without_variables};
 use crate::{model::PROTECTED, write::VARIABLE};
 
 /// Directories of `global` below which certificates and authorities are.
@@ -155,15 +155,24 @@ fn add_address(bind: &mut Bind, text: &str) -> Result<(), String> {
     if let Some(quic) = ["quic4@", "quic6@"].iter().find_map(|it| bare.strip_prefix(it)) {
         match quic.rsplit(':').next().unwrap_or_default().parse::<u16>() {
             Ok(port) => bind.quic.push(port),
-            Err(_) => bind.lost.push(format!("HTTP/3 has a port that is a number, not `{text}`")),
+            Err(_) => {
+                let text = shown(text);
+                bind.lost.push(format!("HTTP/3 has a port that is a number, not `{text}`"));
+            }
         }
         return Ok(());
     }
     if bare.starts_with('/') || bare.contains('@') {
+        let text = shown(text);
         bind.lost.push(format!("a listener has an IP address and a port, not `{text}`"));
         return Ok(());
     }
     if bare.contains(VARIABLE) {
+        if without_variables(bare).contains(['-', '%']) {
+            let bare = shown(bare);
+            bind.lost.push(format!("a listener has one port, which `{bare}` does not say"));
+            return Ok(());
+        }
         bind.addresses.push(bare.trim_start_matches('*').to_owned());
         return Ok(());
     }

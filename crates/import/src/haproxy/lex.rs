@@ -96,7 +96,8 @@ pub(super) fn sections(files: &mut Files, lines: &mut Lines) -> (Vec<Section>, V
         };
         start += row.len() + 1;
         let Some(first) = words.first().cloned() else { continue };
-        let line = Line { words };
+        let mut line = Line { words };
+        expand_address(&mut line);
         let around = branches.here();
         let is_branch = branches.follow(&line);
         let here = branches.here().filter(|_| !is_branch || around.is_some());
@@ -120,6 +121,40 @@ pub(super) fn sections(files: &mut Files, lines: &mut Lines) -> (Vec<Section>, V
         }
     }
     (sections, conditional)
+}
+
+/// HAProxy finds variables of the environment in addresses without quotes, too.
+fn expand_address(line: &mut Line) {
+    let index = match line.word(0) {
+        "bind" => 1,
+        "server" => 2,
+        "server-template" => 3,
+        _ => return,
+    };
+    let Some(word) = line.words.get_mut(index) else { return };
+    let mut parts = word.text.split('$');
+    let mut expanded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match variable(part) {
+            Some((name, taken)) => {
+                expanded += &format!("{VARIABLE}{{{name}}}{}", &part[taken..]);
+            }
+            None => expanded += &format!("${part}"),
+        }
+    }
+    word.text = expanded;
+}
+
+/// A text with variables of the environment as a remark shows it.
+pub(super) fn shown(text: &str) -> String {
+    text.replace(VARIABLE, "$")
+}
+
+/// The text without its variables of the environment, in whose place there is nothing.
+pub(super) fn without_variables(text: &str) -> String {
+    let mut parts = text.split(VARIABLE);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |rest, part| rest + part.split_once('}').map_or(part, |(_, it)| it))
 }
 
 /// The line as a remark shows it: without its comment, with single spaces.
@@ -249,6 +284,21 @@ mod tests {
         assert_eq!(texts("a \"${B}\":80 \"$C-d\""), "a @{B}:80 @{C}-d");
         assert_eq!(texts("\"${B-x}\" \"\\$C\" '$D' $E"), "@{B:-x} $C $D $E");
         assert_eq!(texts("\"^/a$\" \"${\""), "^/a$ ${");
+    }
+
+    #[test]
+    fn variables_in_addresses_need_no_quotes() {
+        let address = |row: &str, index: usize| {
+            let mut line = Line { words: words(row, 0).unwrap_or_default() };
+            expand_address(&mut line);
+            shown(line.word(index))
+        };
+        assert_eq!(address("bind :$PORT", 1), ":${PORT}");
+        assert_eq!(address("bind \"$A\":${B}$", 1), "${A}:${B}$");
+        assert_eq!(address("server s ${H}:${P} weight $W", 2), "${H}:${P}");
+        assert_eq!(address("server s ${H}:${P} weight $W", 4), "$W");
+        let text = format!("a{VARIABLE}{{B:-c}}:{VARIABLE}{{D}}e");
+        assert_eq!(without_variables(&text), "a:e");
     }
 
     #[test]

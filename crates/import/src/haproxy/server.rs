@@ -3,7 +3,7 @@
 use super::{
     bind::{Bases, under},
     format::duration,
-    lex::Line,
+    lex::{Line, shown, without_variables},
 };
 use crate::{
     model::Table,
@@ -185,8 +185,8 @@ pub(super) fn address(written: &str, port: Option<u16>) -> Result<String, String
     if bare.contains('@') {
         return Err(crate::NO_ADDRESS.to_owned());
     }
-    if bare.ends_with('}') && bare.starts_with(VARIABLE) && port.is_none() {
-        return Err("its address and port come from the environment of HAProxy".to_owned());
+    if bare.contains(VARIABLE) {
+        return from_environment(bare, port);
     }
     let is_ipv6 = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
     let (host, own) = match bare.rsplit_once(':') {
@@ -208,6 +208,32 @@ pub(super) fn address(written: &str, port: Option<u16>) -> Result<String, String
     let port = own.or(port).ok_or("a server has a port of its own")?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
     Ok(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
+/// The same of one with variables of the environment: what they are cannot be seen here.
+fn from_environment(written: &str, port: Option<u16>) -> Result<String, String> {
+    let mut depth = 0_u32;
+    let mut colon = None;
+    for (at, c) in written.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => colon = Some(at),
+            _ => {}
+        }
+    }
+    let (host, own) = colon.map_or((written, ""), |at| (&written[..at], &written[at + 1..]));
+    let is_number = without_variables(own).bytes().all(|byte| byte.is_ascii_digit());
+    let own = match (own, port) {
+        ("", Some(port)) => port.to_string(),
+        ("", None) => {
+            return Err(format!("`{}` is not known here: write address and port", shown(written)));
+        }
+        (own, _) if is_number && !host.is_empty() => own.to_owned(),
+        _ => return Err(format!("a server has one port, which `{}` is not", shown(own))),
+    };
+    let is_ipv6 = host.parse::<std::net::Ipv6Addr>().is_ok();
+    Ok(if is_ipv6 { format!("[{host}]:{own}") } else { format!("{host}:{own}") })
 }
 
 #[cfg(test)]
