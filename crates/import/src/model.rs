@@ -164,6 +164,14 @@ impl Lines {
         self.remark(files, at, why, true)
     }
 
+    /// The remark that the line at `at` is carried over, but not for all requests.
+    pub(crate) fn partly(&self, files: &Files, at: usize, why: &str) -> String {
+        let is_guard = self.texts.get(&at).is_some_and(|text| is_guard(text));
+        let bare = why.strip_prefix(PROTECTED).map_or(why, |it| it.trim_start_matches(": "));
+        let begin = if is_guard || bare != why { format!("{PROTECTED}: ") } else { String::new() };
+        self.remark(files, at, &format!("{begin}not for some requests: {bare}"), true)
+    }
+
     fn remark(&self, files: &Files, at: usize, why: &str, differs: bool) -> String {
         let text = self.texts.get(&at).cloned().unwrap_or_default();
         let why = &match !differs && is_guard(&text) && !why.starts_with(PROTECTED) {

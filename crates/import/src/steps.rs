@@ -76,6 +76,8 @@ pub(crate) struct Route {
 pub(crate) struct Routes {
     pub(crate) routes: Vec<Route>,
     pub(crate) lost: Vec<(usize, String)>,
+    /// Rules that some routes follow, whether or not they are lost to others.
+    pub(crate) followed: BTreeSet<usize>,
     told: BTreeSet<usize>,
     looks: usize,
     /// Whether changes of headers for some requests are left out.
@@ -327,9 +329,12 @@ impl Routes {
     }
 
     fn act(&mut self, rule: usize, act: &Act, rest: &[Step], mut at: Where) {
+        if self.cut > 0 {
+            return self.lose(rule, TOO_MANY);
+        }
         match act {
-            _ if self.cut > 0 => self.lose(rule, TOO_MANY),
             Act::End(end) => {
+                self.followed.insert(rule);
                 for (rule, edit) in std::mem::take(&mut at.late) {
                     self.edit(rule, &edit, &mut at.edits);
                 }
@@ -346,20 +351,24 @@ impl Routes {
                 at.late.push((rule, edit.clone()));
                 self.run(rest, at);
             }
-            Act::Skip(count) => self.run(&rest[(*count).min(rest.len())..], at),
+            Act::Skip(count) => {
+                self.followed.insert(rule);
+                self.run(&rest[(*count).min(rest.len())..], at);
+            }
         }
     }
 
     /// Adds a change to those before it.
     fn edit(&mut self, rule: usize, edit: &Edit, edits: &mut Vec<Edit>) {
         match edits.iter().find_map(|other| edit.excludes(other)) {
-            Some(why) => self.lose(rule, why),
+            Some(why) => return self.lose(rule, why),
             None if edits.contains(edit) => {}
             None => {
                 edits.retain(|earlier| !edit.undoes(earlier));
                 edits.push(edit.clone());
             }
         }
+        self.followed.insert(rule);
     }
 
     /// Adds a route, unless an earlier one takes all that it takes. What only differs in one list
@@ -482,6 +491,21 @@ mod tests {
         assert!(last.is_cut() && last.when.is_always() && !others.iter().any(Route::is_cut));
         let lost: Vec<usize> = made.lost.iter().map(|(rule, _)| *rule).collect();
         assert_eq!(lost, (ROUTES_MAX..=ROUTES_MAX + 10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_rule_that_some_routes_follow_is_told_apart_from_one_that_none_follows() {
+        let ends = |text: &str| When::path(vec![Path::Regex(format!("{text}$"))]);
+        let to = |rule, yes, name| Step { rule, ..step(yes, vec![], Act::End(End::service(name))) };
+        let set = Edit::Header("request_headers.set", "X-A".to_owned(), "1".to_owned());
+        let steps = [
+            Step { rule: 1, ..step(begins("/a/"), vec![], Act::Edit(set)) },
+            to(2, ends("\\.pdf"), "files"),
+            to(3, When::default(), "web"),
+        ];
+        let made = routes(&steps);
+        assert_eq!(made.lost.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(), [2]);
+        assert!([1, 2, 3].iter().all(|rule| made.followed.contains(rule)), "{made:?}");
     }
 
     #[test]

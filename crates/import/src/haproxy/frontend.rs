@@ -296,7 +296,7 @@ fn server_names(line: &Line, acls: &Acls, context: Context) -> Option<Vec<String
 
 fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &mut Listener) {
     let context = Context { tls: group.tls.is_some(), port: group.port };
-    let mut to_services = Vec::new();
+    let (mut to_services, mut lost) = (Vec::new(), Vec::new());
     let mut acls = import.acls(proxy);
     let mut table = Table::default();
     let mut steps = monitor(proxy);
@@ -313,9 +313,7 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
             let place = (line.at(), is_changed);
             let mut steps = to_service(import, line.word(1), place, context, &acls.changed);
             steps.retain(|step| Some(step.rule) != forwarded);
-            for (at, why) in steps::confine(&mut steps, &term.yes, &term.no) {
-                listener.table.remark(import.lines.lost(import.files, at, &why));
-            }
+            lost.extend(steps::confine(&mut steps, &term.yes, &term.no));
             to_services.extend(steps);
         }
     }
@@ -325,7 +323,7 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
     let at = proxy.last(&["default_backend"]).map_or(proxy.section.head.at(), Line::at);
     to_services.extend(to_service(import, default, (at, is_changed), context, &acls.changed));
     steps.extend(to_services);
-    finish(import, &steps, listener);
+    finish(import, &steps, lost, listener);
 }
 
 /// The terms of the condition of a rule. Without any it is left out; if that is since the condition
@@ -525,12 +523,21 @@ fn rule(
     rules::steps(line, &act, terms(import, line, acls, context, table))
 }
 
-/// Makes routes of the steps. The last one takes everything; where it is a service without
-/// changes, it needs no route.
-fn finish(import: &Import<'_>, steps: &[Step], listener: &mut Listener) {
+/// Makes routes of the steps; `lost` could not even be asked with what leads to their backend. The
+/// last one takes everything; where it is a service without changes, it needs no route.
+fn finish(
+    import: &Import<'_>,
+    steps: &[Step],
+    lost: Vec<(usize, String)>,
+    listener: &mut Listener,
+) {
     let made = steps::routes(steps);
-    for (at, why) in made.lost {
-        listener.table.remark(import.lines.lost(import.files, at, &why));
+    for (at, why) in lost.into_iter().chain(made.lost) {
+        let remark = match made.followed.contains(&at) {
+            true => import.lines.partly(import.files, at, &why),
+            false => import.lines.lost(import.files, at, &why),
+        };
+        listener.table.remark(remark);
     }
     listener.routes = made.routes;
     let is_plain = |route: &mut steps::Route| {
