@@ -218,7 +218,7 @@ pub(crate) fn routes(steps: &[Step]) -> Routes {
 /// route can say both are left out, and given back with the reason.
 pub(crate) fn confine(steps: &mut Vec<Step>, yes: &When, no: &[When]) -> Vec<(usize, String)> {
     let mut lost = Vec::new();
-    steps.retain_mut(|step| match step.yes.and(yes) {
+    retain(steps, |step| match step.yes.and(yes) {
         Ok(both) => {
             step.no.extend(no.iter().cloned());
             both.map(|both| step.yes = both).is_some()
@@ -231,11 +231,23 @@ pub(crate) fn confine(steps: &mut Vec<Step>, yes: &When, no: &[When]) -> Vec<(us
     lost
 }
 
+/// Leaves steps out. Those that skip others skip what is left of these.
+fn retain(steps: &mut Vec<Step>, is_kept: impl FnMut(&mut Step) -> bool) {
+    let kept: Vec<bool> = steps.iter_mut().map(is_kept).collect();
+    for (index, step) in steps.iter_mut().enumerate() {
+        if let Act::Skip(count) = &mut step.act {
+            *count = kept[index + 1..].iter().take(*count).filter(|is_kept| **is_kept).count();
+        }
+    }
+    let mut kept = kept.into_iter();
+    steps.retain(|_| kept.next().unwrap_or(true));
+}
+
 /// Steps that see paths without this prefix ask for it. Those of which no route can say it are left
 /// out, and given back with the reason.
 pub(crate) fn put_below(steps: &mut Vec<Step>, prefix: &str) -> Vec<(usize, String)> {
     let mut lost = Vec::new();
-    steps.retain_mut(|step| {
+    retain(steps, |step| {
         let no = step.no.iter().map(|no| no.below(prefix)).collect::<Result<Vec<_>, String>>();
         match step.yes.below(prefix).and_then(|yes| Ok((yes, no?))) {
             Ok(both) => {
@@ -506,6 +518,20 @@ mod tests {
         let made = routes(&steps);
         assert_eq!(made.lost.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(), [2]);
         assert!([1, 2, 3].iter().all(|rule| made.followed.contains(rule)), "{made:?}");
+    }
+
+    #[test]
+    fn what_is_skipped_is_skipped_without_what_is_left_out_of_it() {
+        let deny = Act::End(End::key("deny", "403".to_owned()));
+        let mut steps = vec![
+            step(When::default(), vec![], Act::Skip(2)),
+            step(begins("/a/"), vec![], deny.clone()),
+            step(begins("/b/"), vec![], deny),
+            step(When::default(), vec![], Act::End(End::service("web"))),
+        ];
+        assert!(confine(&mut steps, &begins("/b/"), &[]).is_empty());
+        assert_eq!(steps.iter().map(|step| step.act.clone()).next(), Some(Act::Skip(1)));
+        assert_eq!(told(&steps), [(begins("/b/"), "\"web\"".to_owned())]);
     }
 
     #[test]
