@@ -299,7 +299,7 @@ fn meet_literal(regex: &str, prefix: &str) -> Meet<Path> {
 
 /// The text with which all that an expression finds has to begin, and whether that is all it asks.
 fn literal(regex: &str) -> (String, bool) {
-    let Some(rest) = regex.strip_prefix('^').filter(|rest| !rest.contains('|')) else {
+    let Some(rest) = regex.strip_prefix('^').filter(|rest| !has_alternatives(rest)) else {
         return (String::new(), false);
     };
     let end = rest.find(|c: char| ".+*?()[]{}\\$^".contains(c)).unwrap_or(rest.len());
@@ -309,6 +309,32 @@ fn literal(regex: &str) -> (String, bool) {
         text.pop();
     }
     (text, end == rest.len())
+}
+
+/// Whether an expression is several, of which one is enough; those within groups do not count.
+fn has_alternatives(regex: &str) -> bool {
+    let (mut groups, mut classes) = (0_u32, 0_u32);
+    let mut chars = regex.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                chars.next();
+            }
+            '[' => {
+                classes += 1;
+                // Where it comes first, it does not end the class.
+                chars.next_if_eq(&'^');
+                chars.next_if_eq(&']');
+            }
+            ']' => classes = classes.saturating_sub(1),
+            _ if classes > 0 => {}
+            '(' => groups += 1,
+            ')' => groups = groups.saturating_sub(1),
+            '|' if groups == 0 => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 fn meet_networks(one: &Network, other: &Network) -> Meet<Network> {
@@ -476,6 +502,9 @@ mod tests {
         assert_eq!(regex("^/blog/").and(&blog), Ok(Some(blog.clone())));
         assert_eq!(blog.and(&begins("/shop/")), Ok(None));
         assert!(regex("^/blogs?/x").and(&begins("/blogs/")).is_err());
+        assert_eq!(regex("^/v1(/|$)").and(&regex("^/v2/")), Ok(None));
+        assert!(regex("^/v1/|^/v2/").and(&begins("/v2/")).is_err());
+        assert!(regex("^/v1[](]|^/v2/").and(&begins("/v2/")).is_err());
     }
 
     #[test]
