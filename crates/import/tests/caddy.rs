@@ -413,3 +413,20 @@ fn a_site_with_certificates_leads_to_https() {
         assert!(!file(&text).text.contains("redirect ="), "{text}");
     }
 }
+
+#[test]
+fn a_star_in_the_name_of_a_host_is_one_label() {
+    let label = "header = { Host = \"~(?i)(?:[^.]+\\\\.b\\\\.example)(?::[0-9]+)?\" }";
+    let made = file("http://*.b.example {\nrespond ok\n}\n");
+    assert!(made.text.contains(&format!("host = \"*.b.example\"\n{label}\n")), "{}", made.text);
+    let made = file(":80 {\n@x not host *.b.example\nrespond @x 403\nrespond ok\n}\n");
+    let (open, _) = made.text.split_once("deny = 403").unwrap();
+    assert!(open.contains(label), "{}", made.text);
+}
+
+#[test]
+fn a_method_that_no_request_has_is_told() {
+    let made = site("@x method put\nrespond @x 403\nrespond ok");
+    assert!(!made.text.contains("method ="), "{}", made.text);
+    assert!(why(&made, "respond @x").contains("in capitals"), "{:?}", made.remarks);
+}

@@ -119,8 +119,14 @@ fn of_kind(name: &str, lines: &[Vec<&str>], found: &mut Matcher) -> Result<When,
             found.path = Some(all[0].to_owned()).filter(|_| all.len() == 1);
             When::path(all.iter().map(|it| path(it)).collect())
         }
-        "method" => When { methods: Some(owned()), ..When::default() },
-        "host" => When::host(all.iter().map(|it| host(it)).collect::<Result<_, _>>()?),
+        "method" => {
+            let is_plain = |it: &&str| it.bytes().all(|it| it.is_ascii_uppercase() || it == b'-');
+            if !all.iter().all(is_plain) {
+                return Err("methods are compared in capitals, as requests have them".to_owned());
+            }
+            When { methods: Some(owned()), ..When::default() }
+        }
+        "host" => hosts(&all)?,
         "query" => {
             let pairs = all.iter().map(|pair| parameter(pair));
             fields(Place::Query, pairs.collect::<Result<Vec<_>, _>>()?)
@@ -218,11 +224,27 @@ fn pattern(value: &str) -> Value {
     }
 }
 
-/// A host of Caddy.
+/// Hosts of Caddy, one of which it has to be.
 ///
 /// # Errors
-/// Where it is none of ours.
-pub(super) fn host(text: &str) -> Result<Host, String> {
+/// Where one is none of ours.
+pub(super) fn hosts(all: &[&str]) -> Result<When, String> {
+    let found = all.iter().map(|it| host(it)).collect::<Result<Vec<_>, _>>()?;
+    let labels = |it: &Host| match it {
+        Host::Exact(name) => escape(name),
+        // A star is one label in Caddy.
+        Host::Under(domain) => format!("[^.]+\\.{}", escape(domain)),
+    };
+    let names: Vec<String> = found.iter().map(labels).collect();
+    if found.iter().all(|it| matches!(it, Host::Exact(_))) {
+        return Ok(When::host(found));
+    }
+    let regex = format!("(?i)(?:{})(?::[0-9]+)?", names.join("|"));
+    let field = When::field(Place::Header, "Host", vec![Value::Regex(regex)]);
+    Ok(When { hosts: Some(found), ..field })
+}
+
+fn host(text: &str) -> Result<Host, String> {
     let lower = text.to_ascii_lowercase();
     let found = match lower.strip_prefix("*.") {
         Some(domain) => is_host_name(domain).then(|| Host::Under(domain.to_owned())),

@@ -19,7 +19,7 @@ use self::{
     bind::{Options, Place},
     changed::Changed,
     lex::Directive,
-    matcher::{Matcher, host},
+    matcher::{Matcher, hosts},
     tls::Tls,
 };
 use crate::{
@@ -39,8 +39,8 @@ struct Import<'a> {
     /// What services of the site compress.
     encode: Table,
     options: Options,
-    /// Hosts with TLS, where their sites begin, and at which addresses these listen.
-    secure: Vec<(usize, Vec<Host>, Vec<String>)>,
+    /// Hosts with TLS as conditions, where their sites begin, and at which addresses these listen.
+    secure: Vec<(usize, When, Vec<String>)>,
     /// TLS of sites by listener.
     tls: Vec<(Place, Tls)>,
     /// What directives of the site have changed so far.
@@ -157,10 +157,9 @@ fn one_site(import: &mut Import<'_>, directive: &Directive, made: &mut Ports) {
         for (at, why) in lost {
             table.remark(import.lines.lost(import.files, at, &why));
         }
-        if let Some(hosts) =
-            address.when.hosts.clone().filter(|_| address.tls && address.port == https)
-        {
-            import.secure.push((directive.at(), hosts, at.clone()));
+        if address.when.hosts.is_some() && address.tls && address.port == https {
+            let of_host = When { paths: None, ..address.when.clone() };
+            import.secure.push((directive.at(), of_host, at.clone()));
         }
         for host in &at {
             let place = Place { port: address.port, tls: address.tls, host: host.clone() };
@@ -200,15 +199,17 @@ fn has_no_redirects(tree: &[Directive]) -> bool {
 }
 
 /// Caddy leads clients without TLS to these hosts with TLS, behind sites that are without.
-fn to_https(secure: Vec<(usize, Vec<Host>, Vec<String>)>, port: u16, made: &mut Ports) {
+fn to_https(secure: Vec<(usize, When, Vec<String>)>, port: u16, made: &mut Ports) {
     let others: Vec<Place> = made.keys().cloned().collect();
     let entries = [("scheme".to_owned(), text("https")), ("status".to_owned(), "308".to_owned())];
-    for (at, hosts, addresses) in secure {
+    for (at, of_host, addresses) in secure {
         for host in addresses {
             let place = Place { port, tls: false, host };
             let end = End::key("redirect", inline(&entries));
             let mut step = Step::always(at, Act::End(end));
-            step.yes.hosts = Some(hosts.clone()).filter(|_| others.contains(&place));
+            if others.contains(&place) {
+                step.yes = of_host.clone();
+            }
             let (listener, all) = made.entry(place).or_default();
             listener.table.remark("Caddy leads to HTTPS by itself.".to_owned());
             all.push((rank(&step.yes), vec![step]));
@@ -314,7 +315,7 @@ fn address(written: &str, options: &Options) -> Result<Address, String> {
     };
     let mut when = When::default();
     if !name.is_empty() && !name.starts_with('[') {
-        when = When::host(vec![host(name)?]);
+        when = hosts(&[name])?;
     }
     if !matches!(path, "" | "/" | "/*") {
         when.paths = Some(vec![matcher::path(path)]);
