@@ -8,6 +8,8 @@
 
 use std::collections::BTreeSet;
 
+use std::collections::BTreeSet;
+
 use crate::{
     condition::When,
     model::PROTECTED,
@@ -218,7 +220,7 @@ pub(crate) fn routes(steps: &[Step]) -> Routes {
 /// route can say both are left out, and given back with the reason.
 pub(crate) fn confine(steps: &mut Vec<Step>, yes: &When, no: &[When]) -> Vec<(usize, String)> {
     let mut lost = Vec::new();
-    retain(steps, |step| match step.yes.and(yes) {
+    keep(steps, |step| match step.yes.and(yes) {
         Ok(both) => {
             step.no.extend(no.iter().cloned());
             both.map(|both| step.yes = both).is_some()
@@ -232,7 +234,7 @@ pub(crate) fn confine(steps: &mut Vec<Step>, yes: &When, no: &[When]) -> Vec<(us
 }
 
 /// Leaves steps out. Those that skip others skip what is left of these.
-fn retain(steps: &mut Vec<Step>, is_kept: impl FnMut(&mut Step) -> bool) {
+pub(crate) fn keep(steps: &mut Vec<Step>, is_kept: impl FnMut(&mut Step) -> bool) {
     let kept: Vec<bool> = steps.iter_mut().map(is_kept).collect();
     for (index, step) in steps.iter_mut().enumerate() {
         if let Act::Skip(count) = &mut step.act {
@@ -247,7 +249,7 @@ fn retain(steps: &mut Vec<Step>, is_kept: impl FnMut(&mut Step) -> bool) {
 /// out, and given back with the reason.
 pub(crate) fn put_below(steps: &mut Vec<Step>, prefix: &str) -> Vec<(usize, String)> {
     let mut lost = Vec::new();
-    retain(steps, |step| {
+    keep(steps, |step| {
         let no = step.no.iter().map(|no| no.below(prefix)).collect::<Result<Vec<_>, String>>();
         match step.yes.below(prefix).and_then(|yes| Ok((yes, no?))) {
             Ok(both) => {
@@ -439,6 +441,30 @@ mod tests {
         let expected =
             [(begins("/open"), "\"web\"".to_owned()), (When::default(), "403".to_owned())];
         assert_eq!(told(&steps), expected);
+    }
+
+    #[test]
+    fn a_step_skips_the_same_where_others_are_left_out() {
+        let deny = |status: &str| Act::End(End::key("deny", status.to_owned()));
+        let mut steps = vec![
+            step(begins("/a"), vec![], Act::Skip(2)),
+            step(begins("/b"), vec![], deny("401")),
+            step(When::default(), vec![], deny("403")),
+            step(When::default(), vec![], Act::End(End::service("web"))),
+        ];
+        assert!(confine(&mut steps, &begins("/a"), &[]).is_empty());
+        assert_eq!(told(&steps), [(begins("/a"), "\"web\"".to_owned())]);
+    }
+
+    #[test]
+    fn a_rule_that_is_lost_for_some_requests_is_kept_for_others() {
+        let regex = When::path(vec![crate::condition::Path::Regex("x$".to_owned())]);
+        let steps = [
+            step(begins("/a"), vec![], Act::Skip(0)),
+            Step { rule: 7, ..step(regex, vec![], Act::End(End::service("web"))) },
+        ];
+        let made = routes(&steps);
+        assert_eq!((made.lost.len(), made.followed.contains(&7)), (1, true));
     }
 
     #[test]

@@ -540,3 +540,229 @@ fn a_header_with_the_client_that_is_not_read_is_told() {
     let made = server("set_real_ip_from 10.0.0.0/8;\nreal_ip_header X-Forwarded-For;\nreturn 204;");
     assert!(made.remarks.is_empty(), "{:?}", made.remarks);
 }
+
+#[test]
+fn a_location_whose_modifier_has_no_space_behind_it_is_an_expression() {
+    let made = server("location ~/\\.ht {\ndeny all;\n}\nlocation / {\nproxy_pass http://s;\n}");
+    let closed = "path = \"~(?s).*(?:/\\\\.ht).*\"\ndeny = 403";
+    assert!(made.text.contains(closed), "{}", made.text);
+    let made = server("location ^~/a {\nreturn 403;\n}\nlocation ~ x$ {\nreturn 404;\n}");
+    let order = [made.text.find("deny = 403").unwrap(), made.text.find("deny = 404").unwrap()];
+    assert!(made.text.contains("path = \"~(?s)/a.*\"") && order.is_sorted(), "{}", made.text);
+}
+
+#[test]
+fn what_is_empty_is_the_same_as_what_is_absent() {
+    let test = |asked: &str| {
+        let lines = format!("if ({asked}) {{\nreturn 403;\n}}");
+        let made = server(&format!("{lines}\nlocation / {{\nproxy_pass http://s;\n}}"));
+        let (_, routes) = made.text.split_once("[[routes").unwrap();
+        routes.split_once("[[service").unwrap().0.to_owned()
+    };
+    for asked in ["$http_authorization = \"\"", "$http_authorization ~ \"^$\""] {
+        let routes = test(asked);
+        let (with, without) = routes.split_once("deny = 403").unwrap();
+        assert!(with.contains("header = { authorization = \"~.+\" }\n"), "{routes}");
+        assert!(with.contains("service = \"s\"") && !without.contains("header"), "{routes}");
+    }
+    let routes = test("$arg_x");
+    assert!(routes.contains("query = { x = \"~[^0].*|0.+\" }\ndeny = 403"), "{routes}");
+    let routes = test("$http_referer !~ \"^(|https://a/.*)$\"");
+    assert!(routes.contains("header = { referer = \"*\" }\ndeny = 403"), "{routes}");
+    let routes = test("$http_user_agent ~ \"^(|curl)$\"");
+    let (some, rest) = routes.split_once("deny = 403").unwrap();
+    assert!(some.contains("user-agent = \"~(?s).*(?:^(|curl)$).*\" }"), "{routes}");
+    assert!(rest.contains("user-agent = \"*\" }") && rest.contains("deny = 403"), "{routes}");
+}
+
+#[test]
+fn a_parameter_of_which_nginx_takes_the_first_in_any_case_is_told() {
+    let test = |lines: &str| {
+        let made = server(&format!("if ($arg_debug = 1) {{\n{lines}\n}}\nreturn 204;"));
+        why(&made, "if")
+    };
+    assert!(test("return 403;").contains("PROTECTED"));
+    let told = test("return 302 /x;");
+    assert!(told.contains("first of several") && !told.contains("PROTECTED"), "{told}");
+}
+
+#[test]
+fn what_is_within_the_longest_prefix_is_asked_before_expressions_beside_it() {
+    let made = server(
+        "location /a/ {\nproxy_pass http://s;\nlocation ~ ^/a/d {\nreturn 401;\n}\n}\n\
+         location /a/dd/ {\nreturn 402;\n}\nlocation ~ \\.php$ {\nreturn 404;\n}",
+    );
+    let at = |text: &str| made.text.find(text).unwrap();
+    assert!(at("deny = 401") < at("\\.php$"), "{}", made.text);
+    // Those below the longer prefix are not asked for the expression within the shorter one.
+    assert!(at("path = \"~(?s)/a/dd/.*\"\ndeny = 402") < at("deny = 401"), "{}", made.text);
+    assert!(why(&made, "return 404").contains("not for some requests"), "{:?}", made.remarks);
+    assert!(why(&made, "return 404").contains("PROTECTED"), "{:?}", made.remarks);
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+}
+
+#[test]
+fn a_location_within_an_internal_one_is_closed() {
+    let made = server(
+        "location /s {\ninternal;\nproxy_pass http://s;\n\
+         location /s/a {\nproxy_pass http://10.0.0.2:80;\n}\n}",
+    );
+    assert!(!made.text.contains("10.0.0.2"), "{}", made.text);
+    assert!(made.text.contains("deny = 404"), "{}", made.text);
+}
+
+#[test]
+fn a_location_within_another_has_no_rewrites_of_it() {
+    let made = server(
+        "location /a {\nif ($request_method = POST) {\nreturn 405;\n}\nreturn 301 /x;\n\
+         location /a/b {\nproxy_pass http://s;\n}\nlocation = /a/c {\nreturn 204;\n}\n}",
+    );
+    let routes: Vec<_> = made.text.split("[[routes").collect();
+    let at = |text: &str| routes.iter().position(|it| it.contains(text)).unwrap();
+    for inner in ["path = \"~(?s)/a/b.*\"", "status = 204"] {
+        assert!(at(inner) < at("deny = 405"), "{inner}: {}", made.text);
+    }
+    assert_eq!(made.text.matches("method =").count(), 1, "{}", made.text);
+}
+
+#[test]
+fn a_path_that_a_rewrite_does_not_change_is_changed_by_the_proxy() {
+    let made = server(
+        "location /app/ {\nrewrite ^/app/$ /app/index.html break;\nproxy_pass http://s/;\n}",
+    );
+    for change in [
+        "rewrite = { regex = \"^/app/$\", to = \"/app/index.html\" }",
+        "rewrite = { prefix = \"/app/\", to = \"/\" }",
+    ] {
+        assert!(has(&made, change), "{change}: {}", made.text);
+    }
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+}
+
+#[test]
+fn what_is_behind_a_break_is_not_asked() {
+    let made = server(
+        "location /ok {\nif ($http_x_ok = 1) {\nbreak;\n}\nreturn 403;\nproxy_pass http://s;\n}",
+    );
+    let (open, closed) = made.text.split_once("deny = 403").unwrap();
+    assert!(open.contains("header = { x-ok = \"1\" }\n"), "{}", made.text);
+    assert!(!closed.contains("x-ok") && made.lost == 0, "{}", made.text);
+    let made = server(
+        "location /d/ {\nrewrite ^/d/(.*)$ /e/$1 break;\nreturn 403;\nproxy_pass http://s;\n}\n\
+         location /f/ {\nbreak;\nreturn 401;\nproxy_pass http://s;\n}",
+    );
+    let (open, _) = made.text.split_once("deny = 403").unwrap();
+    assert!(open.contains("path = \"~/d/(.*)\"\nrewrite ="), "{}", made.text);
+    assert!(!made.text.contains("deny = 401") && made.lost == 0, "{}", made.text);
+    // What is left out takes no refusal behind the rewrites with it.
+    let made = server(
+        "location /x/ {\nif ($http_x_ok = 1) {\nbreak;\n}\nrewrite ^/y/ /z break;\nreturn 301 /;\n\
+         deny all;\nproxy_pass http://s;\n}",
+    );
+    let (_, routes) = made.text.split_once("[[routes").unwrap();
+    let route = routes.split("[[routes").find(|it| it.contains("x-ok")).unwrap();
+    assert!(route.contains("deny = 403"), "{}", made.text);
+}
+
+#[test]
+fn the_host_for_servers_is_in_lower_case_with_the_port_that_is_written() {
+    let host = |value: &str| {
+        server(&format!("location / {{\nproxy_set_header Host {value};\nproxy_pass http://s;\n}}"))
+    };
+    for (value, expected) in
+        [("$host", "$host"), ("$host:$server_port", "$host:80"), ("$host:$proxy_port", "$host:80")]
+    {
+        let made = host(value);
+        let line = format!("request_headers.set = {{ Host = \"{expected}\" }}");
+        assert!(has(&made, &line), "{line}: {}", made.text);
+    }
+    assert!(!host("$http_host").text.contains("Host ="));
+    let made = host("\"\"");
+    assert!(why(&made, "proxy_set_header").contains("has a `Host`"), "{:?}", made.remarks);
+    assert!(!made.text.contains("request_headers"), "{}", made.text);
+}
+
+#[test]
+fn each_server_of_a_port_has_its_own_limit_of_bodies() {
+    let servers = |first: &str| {
+        file(&format!(
+            "server {{\nlisten 80;\nserver_name a.example;\n{first}\n}}\nserver {{\nlisten 80;\n\
+             server_name b.example;\nlocation / {{\nproxy_pass http://10.0.0.1:80;\n}}\n}}\n"
+        ))
+    };
+    for first in ["client_max_body_size 1k;", "client_max_body_size 0;"] {
+        let made = servers(first);
+        assert_eq!(made.text.matches("max_body = \"1MiB\"").count(), 1, "{first}: {}", made.text);
+    }
+    assert_eq!(servers("").text.matches("max_body").count(), 1);
+}
+
+#[test]
+fn the_client_of_the_proxy_protocol_is_told_where_nginx_does_not_take_it() {
+    let made = |more: &str| {
+        file(&format!("server {{\nlisten 80 proxy_protocol;\n{more}\nreturn 204;\n}}\n"))
+    };
+    assert!(why(&made(""), "listen").contains("PROXY protocol"));
+    let trusted = "set_real_ip_from 10.0.0.0/8;\nreal_ip_header proxy_protocol;";
+    assert_eq!(why(&made(trusted), "listen"), "");
+}
+
+#[test]
+fn limits_that_nginx_counts_together_are_told() {
+    let zone = |key: &str, locations: &str| {
+        file(&format!(
+            "http {{\nlimit_req_zone {key} zone=z:1m rate=1r/s;\nserver {{\nlisten 80;\n\
+             limit_req zone=z;\n{locations}\n}}\n}}\n"
+        ))
+    };
+    let one = "location / {\nproxy_pass http://10.0.0.1:80;\n}";
+    let two = format!("{one}\nlocation /a {{\nproxy_pass http://10.0.0.2:80;\n}}");
+    let told = |made: Imported| why(&made, "limit_req zone");
+    assert!(!told(zone("$remote_addr", one)).contains("of its own"));
+    assert!(told(zone("$remote_addr", &two)).contains("of its own"));
+    assert!(told(zone("$http_x_key", one)).contains("without the header `x-key`"));
+}
+
+#[test]
+fn what_is_compressed_otherwise_and_what_is_sent_empty_is_told() {
+    let made = server("gzip on;\nlocation / {\nproxy_pass http://s;\n}");
+    assert!(why(&made, "gzip on").contains("20 bytes"), "{:?}", made.remarks);
+    let header = |value: &str| {
+        let lines =
+            format!("location / {{\nproxy_set_header X-A {value};\nproxy_pass http://s;\n}}");
+        why(&server(&lines), "proxy_set_header")
+    };
+    assert!(header("$args").contains("empty"));
+    assert_eq!(header("a$args"), "");
+}
+
+#[test]
+fn what_check_would_refuse_is_written_otherwise_or_told() {
+    for name in ["*.x.example", "www.*", "~^a"] {
+        let made =
+            server(&format!("server_name {name};\nreturn 301 https://$server_name$request_uri;"));
+        assert!(why(&made, "return").contains("no variable"), "{name}: {}", made.text);
+    }
+    let made = server("location /a%20b/ {\nproxy_pass http://s/x/;\n}");
+    assert!(has(&made, "rewrite = { regex = \"^/a%20b/\", to = \"/x/\" }"), "{}", made.text);
+    let made = server("root /;");
+    assert!(made.text.contains("url = \"file:///\""), "{}", made.text);
+    let made = server("location /a {\nreturn 204;\nlocation = /a/x {\nalias /srv/f.txt;\n}\n}");
+    assert!(has(&made, "rewrite = { path = \"/f.txt\" }"), "{}", made.text);
+}
+
+#[test]
+fn what_is_carried_over_or_off_is_not_told_as_lost() {
+    let made = server(
+        "auth_basic off;\nsatisfy all;\nlocation / {\ngrpc_ssl_verify on;\n\
+         grpc_ssl_trusted_certificate /ca.pem;\ngrpc_ssl_name a.example;\n\
+         grpc_connect_timeout 2s;\ngrpc_pass grpcs://10.0.0.1:443;\n}",
+    );
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+    assert!(has(&made, "tls.authorities = \"/ca.pem\""), "{}", made.text);
+    let made = file(
+        "http {\nmap $sent_http_content_type $e {\ndefault off;\n}\n\
+         server {\nlisten 80;\nreturn 204;\n}\n}\n",
+    );
+    assert!(why(&made, "map").contains("no variable like"), "{:?}", made.remarks);
+}

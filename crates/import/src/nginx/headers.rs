@@ -5,9 +5,9 @@ use loadline_core::rules::is_framing;
 use super::{
     Import,
     lex::Directive,
-    location::Place,
+    rewrites::Place,
     scope::Scope,
-    values::{Literals, differing, template},
+    values::{Literals, differing, may_be_empty, template},
 };
 use crate::{
     NO_VALUE, is_field_name, is_field_value,
@@ -43,8 +43,11 @@ pub(super) fn edits(
         let name = directive.arg(0).to_ascii_lowercase();
         match request_header(directive, names.contains(&name), literals) {
             Ok(Some(change)) => {
-                edit(directive.at(), change);
                 tell_variables(import, directive, directive.arg(1), table);
+                if let Edit::Header(_, _, value) = &change {
+                    tell_empty(import, directive, value, table);
+                }
+                edit(directive.at(), change);
             }
             Ok(None) => {}
             Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
@@ -55,8 +58,9 @@ pub(super) fn edits(
         match added(directive, literals) {
             Ok(value) => {
                 let change = header("answer_headers.add", directive.arg(0), &value);
-                edit(directive.at(), change);
                 tell_variables(import, directive, directive.arg(1), table);
+                tell_empty(import, directive, &value, table);
+                edit(directive.at(), change);
             }
             Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
         }
@@ -79,7 +83,7 @@ pub(super) fn returned(
     table: &mut Table,
 ) -> Act {
     let Act::End(mut end) = act else { return act };
-    let literals = Literals { server_name: place.vhost.name(), proxy_host: "" };
+    let literals = place.vhost.literals();
     let status = directive.arg(0).parse().unwrap_or(302);
     let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
     let is_usual = is_redirect || matches!(status, 200 | 201 | 204 | 206 | 304);
@@ -108,6 +112,7 @@ pub(super) fn returned(
                 end = end.with_header(name, &value);
                 names.push(name);
                 tell_variables(import, added_by, added_by.arg(1), table);
+                tell_empty(import, added_by, &value, table);
                 continue;
             }
             Err(why) => why,
@@ -120,6 +125,14 @@ pub(super) fn returned(
 /// Tells where a text has a variable that is not quite that of nginx.
 fn tell_variables(import: &Import<'_>, directive: &Directive, text: &str, table: &mut Table) {
     if let Some(why) = differing(text) {
+        table.remark(import.lines.differs(import.files, directive.at(), why));
+    }
+}
+
+/// Tells where nginx sends no header, because its value is empty.
+fn tell_empty(import: &Import<'_>, directive: &Directive, value: &str, table: &mut Table) {
+    if may_be_empty(value) {
+        let why = "nginx sends no header where its value is empty; here it is sent empty";
         table.remark(import.lines.differs(import.files, directive.at(), why));
     }
 }
@@ -148,9 +161,7 @@ fn request_header(
     let (name, value) = (directive.arg(0), directive.arg(1));
     let native = match name.to_ascii_lowercase().as_str() {
         framing if is_framing(framing) => true,
-        "host" => {
-            matches!(value, "$host" | "$http_host" | "$host:$server_port" | "$host:$proxy_port")
-        }
+        "host" => value == "$http_host",
         "x-forwarded-for" => matches!(value, "$proxy_add_x_forwarded_for" | "$remote_addr"),
         "x-forwarded-proto" => value == "$scheme",
         "x-forwarded-host" => matches!(value, "$host" | "$http_host"),
@@ -161,6 +172,9 @@ fn request_header(
     }
     if !is_field_name(name) {
         return Err(format!("`{name}` is no name of a header"));
+    }
+    if value.is_empty() && name.eq_ignore_ascii_case("host") {
+        return Err("a request to a server has a `Host`: it is that of the client".to_owned());
     }
     if value.is_empty() {
         return Ok(Some(header("request_headers.remove", name, "")));

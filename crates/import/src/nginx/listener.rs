@@ -1,22 +1,22 @@
 //! Servers of nginx as listeners: which of them share an address, and who is asked first there.
 
 use super::{
-    Import, VirtualHost,
+    Import, VirtualHost, choice,
     lex::Directive,
-    location,
-    order::{self, Location, Name},
+    limit,
+    order::{self, Name},
     scope::Scope,
     values::{self, size, time},
 };
 use crate::{
     condition::When,
     model::{Listener, PROTECTED, Table},
-    steps::{self, Act, End, Step},
+    steps::{self, Step},
     write::{inline, list, text},
 };
 
 /// What nginx allows of a body unless it is told otherwise.
-const BODY: &str = "1MiB";
+pub(super) const BODY: &str = "1MiB";
 
 /// A `server` block.
 struct Server<'a> {
@@ -30,13 +30,21 @@ struct Address {
     bind: String,
     servers: Vec<usize>,
     tls: bool,
-    accept_proxy: bool,
+    /// Where it is said that a connection begins with the PROXY protocol.
+    accept_proxy: Option<usize>,
+}
+
+impl Address {
+    fn port(&self) -> &str {
+        self.bind.rsplit(':').next().unwrap_or_default()
+    }
 }
 
 /// Directives of `http` and `server` that are read somewhere.
 pub(super) fn is_read(name: &str) -> bool {
-    const READ: [&str; 46] = [
+    const READ: [&str; 51] = [
         "internal",
+        "break",
         "ssl",
         "underscores_in_headers",
         "server",
@@ -67,10 +75,14 @@ pub(super) fn is_read(name: &str) -> bool {
         "gzip_types",
         "proxy_connect_timeout",
         "proxy_read_timeout",
+        "grpc_connect_timeout",
         "grpc_read_timeout",
         "proxy_ssl_verify",
         "proxy_ssl_trusted_certificate",
         "proxy_ssl_name",
+        "grpc_ssl_verify",
+        "grpc_ssl_trusted_certificate",
+        "grpc_ssl_name",
         "keepalive_timeout",
         "client_header_timeout",
         "send_timeout",
@@ -127,6 +139,9 @@ pub(super) fn listeners(import: &mut Import<'_>, http: &Scope<'_>) {
         }
     }
     import.made.listeners.extend(first);
+    let mut shared = Table::default();
+    limit::tell_shared(import, &mut shared);
+    import.made.top.remarks.extend(shared.remarks);
     import.made.top.remarks.extend(tables.into_iter().flat_map(|table| table.remarks));
 }
 
@@ -139,7 +154,7 @@ fn listen(
 ) {
     let own: Vec<_> = server.scope.own().iter().filter(|it| it.name() == "listen").collect();
     if own.is_empty() {
-        add(addresses, ":80".to_owned(), index, &[]);
+        add(addresses, ":80".to_owned(), index, server.directive);
     }
     let is_https = own.iter().any(|it| it.args().contains(&"ssl") && !it.args().contains(&"quic"))
         || is_tls(&server.scope);
@@ -155,7 +170,7 @@ fn listen(
             continue;
         }
         match values::listen(directive.arg(0)) {
-            Some((bind, _)) => add(addresses, bind, index, options),
+            Some((bind, _)) => add(addresses, bind, index, directive),
             None => {
                 let why = "a listener has an IP address and a port";
                 table.remark(import.lines.lost(import.files, directive.at(), why));
@@ -169,17 +184,19 @@ fn is_tls(scope: &Scope<'_>) -> bool {
     scope.value("ssl") == Some("on")
 }
 
-fn add(addresses: &mut Vec<Address>, bind: String, server: usize, options: &[&str]) {
-    let has = |name: &str| options.contains(&name);
+/// Adds a server to an address, as a `listen` says; the block of the server says nothing of it.
+fn add(addresses: &mut Vec<Address>, bind: String, server: usize, listen: &Directive) {
+    let options = listen.args();
+    let has = |name: &str| options.iter().skip(1).any(|it| *it == name);
     let there = addresses.iter().position(|address| address.bind == bind);
     let at = there.unwrap_or_else(|| {
-        let (tls, accept_proxy) = (false, false);
+        let (tls, accept_proxy) = (false, None);
         addresses.push(Address { bind, servers: Vec::new(), tls, accept_proxy });
         addresses.len() - 1
     });
     let address = &mut addresses[at];
     address.tls |= has("ssl");
-    address.accept_proxy |= has("proxy_protocol");
+    address.accept_proxy = address.accept_proxy.or(has("proxy_protocol").then(|| listen.at()));
     if has("default_server") || has("default") {
         address.servers.insert(0, server);
     } else {
@@ -196,9 +213,8 @@ fn listener(
     let default = &servers[address.servers[0]];
     let mut listener = Listener { bind: vec![address.bind.clone()], ..Listener::default() };
     let first = default.names.iter().find(|name| order::names(name).is_ok_and(|it| !it.is_empty()));
-    let port = address.bind.rsplit(':').next().unwrap_or_default();
     listener.label = first.map_or_else(
-        || format!("port-{port}"),
+        || format!("port-{}", address.port()),
         |name| crate::service_name(name.trim_start_matches(['*', '.', '~', '^'])),
     );
     if address.tls {
@@ -213,6 +229,31 @@ fn listener(
         listener.bind.clear();
     }
     let max_body = listener.table.get("max_body").unwrap_or_default().trim_matches('"').to_owned();
+    let made = steps::routes(&of_servers(import, address, servers, &max_body, tables));
+    listener.routes = made.routes;
+    for index in &address.servers {
+        let table = std::mem::take(&mut tables[*index]);
+        table.remarks.into_iter().for_each(|remark| listener.table.remark(remark));
+    }
+    for (at, why) in std::mem::take(&mut import.unsaid).into_iter().chain(made.lost) {
+        let remark = match made.followed.contains(&at) {
+            true => import.lines.partly(import.files, at, &why),
+            false => import.lines.lost(import.files, at, &why),
+        };
+        listener.table.remark(remark);
+    }
+    settle(&mut listener);
+    listener
+}
+
+/// The steps of the servers of an address, in the order in which their names are asked for.
+fn of_servers(
+    import: &mut Import<'_>,
+    address: &Address,
+    servers: &[Server<'_>],
+    max_body: &str,
+    tables: &mut [Table],
+) -> Vec<Step> {
     let mut ranked: Vec<((u8, usize), usize, When)> = Vec::new();
     for (place, index) in address.servers.iter().enumerate() {
         for name in names(import, &servers[*index], &mut tables[*index]) {
@@ -234,27 +275,18 @@ fn listener(
             at: server.directive.at(),
             names: server.names.clone(),
             tls: address.tls,
-            max_body: max_body.clone(),
+            port: address.port(),
+            max_body: max_body.to_owned(),
             block: server.scope.own(),
         };
-        let mut of_vhost = vhost_steps(import, &vhost, &server.scope, &mut tables[index]);
+        let mut of_vhost = choice::of_server(import, &vhost, &server.scope, &mut tables[index]);
         if rank.0 != 9 {
             let lost = steps::confine(&mut of_vhost, &when, &[]);
-            remark_all(import, lost, &mut tables[index]);
+            import.unsaid.extend(lost);
         }
         steps.extend(of_vhost);
     }
-    let made = steps::routes(&steps);
-    listener.routes = made.routes;
-    for index in &address.servers {
-        let table = std::mem::take(&mut tables[*index]);
-        table.remarks.into_iter().for_each(|remark| listener.table.remark(remark));
-    }
-    let mut table = Table::default();
-    remark_all(import, made.lost, &mut table);
-    table.remarks.into_iter().for_each(|remark| listener.table.remark(remark));
-    settle(&mut listener);
-    listener
+    steps
 }
 
 /// Names of a server that rank the same are one condition.
@@ -270,12 +302,6 @@ fn merged(ranked: Vec<((u8, usize), usize, When)>) -> Vec<((u8, usize), usize, W
         }
     }
     all
-}
-
-fn remark_all(import: &Import<'_>, lost: Vec<(usize, String)>, table: &mut Table) {
-    for (at, why) in lost {
-        table.remark(import.lines.lost(import.files, at, &why));
-    }
 }
 
 /// The last route takes what is left; where it is a service without changes, it needs no route.
@@ -310,7 +336,7 @@ fn settings(address: &Address, servers: &[Server<'_>], table: &mut Table) {
             table.set("http3", "false");
         }
     }
-    if address.accept_proxy {
+    if address.accept_proxy.is_some() {
         table.set("accept_proxy", "true");
     }
     let trusted: Vec<String> =
@@ -411,8 +437,15 @@ fn tell_settings(
         let why = "a connection is closed a second after a response, not at once";
         table.remark(import.lines.differs(import.files, directive.at(), why));
     }
-    let Some(trusted) = last("set_real_ip_from") else { return };
     let header = last("real_ip_header");
+    let is_of_proxy = header.is_some_and(|it| it.arg(0).eq_ignore_ascii_case("proxy_protocol"));
+    let trusted = last("set_real_ip_from");
+    if let Some(at) = address.accept_proxy.filter(|_| trusted.is_none() || !is_of_proxy) {
+        let why = "the client is the one in the header of the PROXY protocol, for `allow`, `deny`, \
+                   limits and headers too, where nginx takes whoever connects for it";
+        table.remark(import.lines.differs(import.files, at, why));
+    }
+    let Some(trusted) = trusted else { return };
     // What nginx reads unless it is told otherwise.
     let name = header.map_or("X-Real-IP", |it| it.arg(0));
     let is_read = |known: &&str| name.eq_ignore_ascii_case(known);
@@ -449,122 +482,4 @@ fn tell_clients(import: &Import<'_>, address: &Address, servers: &[Server<'_>], 
 /// Whether a time as our file writes it is none.
 pub(super) fn is_zero(time: &str) -> bool {
     time.trim_start_matches('0').chars().all(|c| c.is_ascii_alphabetic())
-}
-
-/// The steps of a server: its own rewrites, then its locations.
-fn vhost_steps(
-    import: &mut Import<'_>,
-    vhost: &VirtualHost<'_>,
-    scope: &Scope<'_>,
-    table: &mut Table,
-) -> Vec<Step> {
-    let mut steps = location::rewrites(import, vhost, scope, None, table);
-    // A change of the path before the location is chosen would choose another one.
-    let is_change = |step: &Step| matches!(step.act, Act::Edit(_));
-    for step in steps.iter().filter(|step| is_change(step)) {
-        let why = "a path is rewritten after the route is chosen: write it on the routes";
-        table.remark(import.lines.lost(import.files, step.rule, why));
-    }
-    steps.retain(|step| !is_change(step));
-    steps.extend(located(import, vhost, scope, table));
-    let is_all =
-        |it: &Directive| it.name() == "location" && matches!(it.args()[..], ["/"] | ["^~", "/"]);
-    if !scope.own().iter().any(is_all) {
-        steps.extend(location::content(import, vhost, scope, "/", false, table));
-    }
-    let (_, mut lost) = order::locations(scope.own());
-    lost.retain(|(it, _)| is_named(it) && !import.reached.contains(&it.at()));
-    left_out(import, lost, table);
-    steps
-}
-
-fn is_named(location: &Directive) -> bool {
-    location.arg(0).starts_with('@')
-}
-
-/// Tells of locations that are left out, with all that is within them.
-fn left_out(import: &mut Import<'_>, lost: Vec<(&Directive, String)>, table: &mut Table) {
-    for (directive, why) in lost {
-        table.remark(import.lines.lost(import.files, directive.at(), &why));
-        import.lose_within(directive, "its location is left out", table);
-    }
-}
-
-/// Tells of directives of a location that nobody reads.
-pub(super) fn tell_unread(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) {
-    for directive in scope.own() {
-        if !is_read(directive.name()) && !is_pass(directive.name()) {
-            import.lose_all(directive, table);
-        }
-    }
-}
-
-fn located(
-    import: &mut Import<'_>,
-    vhost: &VirtualHost<'_>,
-    scope: &Scope<'_>,
-    table: &mut Table,
-) -> Vec<Step> {
-    let (found, mut lost) = order::locations(scope.own());
-    lost.retain(|(it, _)| !is_named(it));
-    left_out(import, lost, table);
-    let (mut exact, mut steps) = (Vec::new(), Vec::new());
-    let prefixes: Vec<String> = found.iter().map(|it| it.prefix.clone()).collect();
-    for Location { directive, when, prefix, .. } in found {
-        let inner = scope.with(directive.block());
-        tell_unread(import, &inner, table);
-        exact.extend(redirected(&inner, directive, &prefix, &prefixes));
-        let mut own = match location::internal(import, &inner, table) {
-            Some(closed) => [located(import, vhost, &inner, table), vec![closed]].concat(),
-            None => {
-                let mut own = location::rewrites(import, vhost, &inner, Some(directive), table);
-                let is_rewritten = own.iter().any(|step| matches!(step.act, Act::Edit(_)));
-                own.extend(located(import, vhost, &inner, table));
-                own.extend(location::content(import, vhost, &inner, &prefix, is_rewritten, table));
-                own
-            }
-        };
-        let lost = steps::confine(&mut own, &when, &[]);
-        remark_all(import, lost, table);
-        if directive.arg(0).starts_with('=') {
-            exact.splice(0..0, own);
-        } else {
-            steps.extend(own);
-        }
-    }
-    exact.extend(steps);
-    exact
-}
-
-/// Directives that say who answers; `content` tells of those that have no counterpart.
-fn is_pass(name: &str) -> bool {
-    name.ends_with("_pass")
-}
-
-/// nginx sends `/a` to `/a/` where the location `/a/` has a server, unless there is one of `/a`;
-/// and where `/a` is a directory of an alias.
-fn redirected(
-    inner: &Scope<'_>,
-    directive: &Directive,
-    prefix: &str,
-    prefixes: &[String],
-) -> Option<Step> {
-    let is_passed = inner.own().iter().any(|it| is_pass(it.name()));
-    let is_prefix = directive.words.len() == 2 || directive.arg(0) == "^~";
-    let alias = inner.own().iter().find(|it| it.name() == "alias");
-    let is_folder = !is_passed && alias.is_some_and(location::is_folder);
-    let bare = match prefix.strip_suffix('/') {
-        Some(bare) => Some(bare).filter(|_| is_passed && !prefixes.iter().any(|it| it == bare))?,
-        None => Some(prefix).filter(|_| is_folder)?,
-    };
-    // No path of a request has these.
-    if bare.is_empty() || !is_prefix || bare.contains(['?', '#']) {
-        return None;
-    }
-    let change = inline(&[("path".to_owned(), text(&format!("{bare}/")))]);
-    let keys = [("rewrite".to_owned(), change), ("status".to_owned(), "301".to_owned())];
-    let end = End::key("redirect", inline(&keys));
-    let mut step = Step::always(directive.at(), Act::End(end));
-    step.yes = When::path(vec![crate::condition::Path::Exact(bare.to_owned())]);
-    Some(step)
 }

@@ -3,13 +3,12 @@
 use super::{
     Import, VirtualHost, headers,
     lex::Directive,
-    named,
+    limit::limit,
+    listener, named,
     order::{self, Location},
-    redirect::{self, Read},
     scope::Scope,
-    test::{Test, test},
     upstream::{self, Target, service},
-    values::{Literals, rate, size},
+    values::{Literals, size},
 };
 use crate::{
     condition::{Network, Path, When},
@@ -25,148 +24,27 @@ pub(super) const CONTENT: [&str; 6] =
 /// Directives that may decide before the location does.
 const CLOSED: [&str; 3] = ["return", "deny", "internal"];
 
-/// A place in a server: what holds there, and in which location it is.
-pub(super) struct Place<'a> {
-    pub(super) vhost: &'a VirtualHost<'a>,
-    pub(super) scope: &'a Scope<'a>,
-    here: Option<&'a Directive>,
-}
-
-/// A location that is `internal`: nobody who asks comes there.
+/// A location that is `internal`, or within such a one: nobody who asks comes there.
 pub(super) fn internal(
     import: &mut Import<'_>,
     scope: &Scope<'_>,
     table: &mut Table,
 ) -> Option<Step> {
-    let directive = scope.own().iter().find(|it| it.name() == "internal")?;
+    let directive = scope.nearest("internal").first().copied()?;
     let why = "everybody gets 404: neither `error_page` nor X-Accel-Redirect leads there";
     table.remark(import.lines.differs(import.files, directive.at(), why));
     Some(Step::always(directive.at(), Act::End(refused("404"))))
 }
 
-/// The steps of the rewrite phase: `return`, `if` and `rewrite` of this block itself, which is that
-/// of the location `here`.
-pub(super) fn rewrites(
-    import: &mut Import<'_>,
-    vhost: &VirtualHost<'_>,
-    scope: &Scope<'_>,
-    here: Option<&Directive>,
-    table: &mut Table,
-) -> Vec<Step> {
-    let place = Place { vhost, scope, here };
-    let literals = Literals { server_name: vhost.name(), proxy_host: "" };
-    let mut steps = Vec::new();
-    for directive in scope.own() {
-        let read = match directive.name() {
-            "return" => redirect::returned(&directive.args(), literals),
-            "rewrite" => redirect::rewrite(&directive.args(), literals),
-            "if" => {
-                steps.extend(conditional(import, &place, directive, table));
-                continue;
-            }
-            _ => continue,
-        };
-        steps.extend(told(import, &place, directive, read, table));
-    }
-    steps
-}
-
-fn told(
-    import: &mut Import<'_>,
-    place: &Place<'_>,
-    directive: &Directive,
-    read: Result<Read, String>,
-    table: &mut Table,
-) -> Option<Step> {
-    let checked = |read: Read| match (&read.again, place.here) {
-        (Some(path), Some(here)) if !stays(place.vhost, here, path) => Err(AGAIN.to_owned()),
-        _ => Ok(read),
-    };
-    match read.and_then(checked) {
-        Ok(read) => {
-            if let Some(why) = read.differs {
-                table.remark(import.lines.differs(import.files, directive.at(), why));
-            }
-            let act = headers::returned(import, place, directive, read.act, table);
-            Some(Step { yes: read.when, ..Step::always(directive.at(), act) })
-        }
-        Err(why) => {
-            table.remark(import.lines.lost(import.files, directive.at(), &why));
-            None
-        }
-    }
-}
-
-const AGAIN: &str = "nginx looks for the location of the new path, a route stays what it is: write \
-                     the service of that location into a route of its own";
-
-/// Whether paths with this prefix still belong to the location.
-fn stays(vhost: &VirtualHost<'_>, here: &Directive, path: &str) -> bool {
-    let (found, lost) = order::locations(vhost.block);
-    let Some(own) = found.iter().find(|it| it.directive.at() == here.at()) else { return false };
-    let may_be = |other: &Location<'_>| {
-        let is_below = other.prefix.starts_with(path);
-        let is_longer = other.prefix.len() > own.prefix.len();
-        let is_expression = other.prefix.is_empty();
-        is_expression
-            || is_below && other.is_exact()
-            || is_longer && is_below
-            || is_longer && !other.is_exact() && path.starts_with(&other.prefix)
-    };
-    let has_path = here.block().iter().any(|it| {
-        it.name() == "location"
-            || it.name() == "proxy_pass"
-                && Target::read(it.arg(0)).is_ok_and(|target| target.path.is_some())
-    });
-    path.starts_with(&own.prefix)
-        && !own.is_exact()
-        && lost.is_empty()
-        && !found.iter().any(may_be)
-        && !has_path
-}
-
-fn conditional(
-    import: &mut Import<'_>,
-    place: &Place<'_>,
-    directive: &Directive,
-    table: &mut Table,
-) -> Vec<Step> {
-    let literals = Literals { server_name: place.vhost.name(), proxy_host: "" };
-    let (yes, no) = match test(&directive.args(), place.vhost.tls) {
-        Ok(Test::Always(false)) => return Vec::new(),
-        Ok(Test::Always(true)) => (When::default(), Vec::new()),
-        Ok(Test::When(when, true)) => (when, Vec::new()),
-        Ok(Test::When(when, false)) => (When::default(), vec![when]),
-        Err(why) => {
-            table.remark(import.lines.lost(import.files, directive.at(), &why));
-            import.lose_within(directive, &why, table);
-            return Vec::new();
-        }
-    };
-    let mut steps = Vec::new();
-    for inner in directive.block() {
-        let read = match inner.name() {
-            "return" => redirect::returned(&inner.args(), literals),
-            "rewrite" => redirect::rewrite(&inner.args(), literals),
-            "break" => continue,
-            _ => Err("an `if` decides by `return` or `rewrite` alone".to_owned()),
-        };
-        steps.extend(told(import, place, inner, read, table));
-    }
-    for (at, why) in crate::steps::confine(&mut steps, &yes, &no) {
-        table.remark(import.lines.lost(import.files, at, &why));
-    }
-    steps
-}
-
 /// The steps behind the rewrite phase: who may, what is changed, and who answers. `prefix` is that
-/// of the location, or empty for an expression. A path that is rewritten is not changed again.
+/// of the location, or empty for an expression. A path that `rewrites` have changed is not changed
+/// again.
 pub(super) fn content(
     import: &mut Import<'_>,
     vhost: &VirtualHost<'_>,
     scope: &Scope<'_>,
     prefix: &str,
-    is_rewritten: bool,
+    rewrites: &[Step],
     table: &mut Table,
 ) -> Vec<Step> {
     let mut steps = access(import, scope, table);
@@ -179,7 +57,9 @@ pub(super) fn content(
         Some((_, Ok(target))) => target.proxy_host(),
         _ => "",
     };
-    let literals = Literals { server_name: vhost.name(), proxy_host: host };
+    let port = target.as_ref().and_then(|(_, target)| target.as_ref().ok()?.port());
+    let proxy_port = port.as_deref().unwrap_or_default();
+    let literals = Literals { proxy_host: host, proxy_port, ..vhost.literals() };
     let edits = edits(import, vhost, scope, literals, table);
     if pass.is_none()
         && let Some(named) = named::of(vhost, scope)
@@ -197,8 +77,8 @@ pub(super) fn content(
                 let edit = headers::header("request_headers.set", "Host", host);
                 steps.push(Step::always(pass.at(), Act::Edit(edit)));
             }
-            if !is_rewritten {
-                steps.extend(passed_path(import, pass, target, prefix, table));
+            if let Some(change) = passed_path(import, pass, target, prefix, table) {
+                steps.extend(unless_rewritten(rewrites, change));
             }
             tell_redirects(import, pass, target, prefix, scope, table);
             upstream::tell_settings(import, scope, table);
@@ -220,7 +100,23 @@ pub(super) fn content(
         }
         (None, None) => files(import, vhost, scope, prefix, &mut steps, table),
     };
+    if end.is_service {
+        upstream::tell_compression(import, scope, table);
+    }
     steps.push(Step::always(at, Act::End(end)));
+    steps
+}
+
+/// A change of the path for those that none of `rewrites` has changed.
+fn unless_rewritten(rewrites: &[Step], change: Step) -> Vec<Step> {
+    let is_change = |step: &&Step| matches!(step.act, Act::Edit(Edit::Key("rewrite", _)));
+    let changed: Vec<&Step> = rewrites.iter().filter(is_change).collect();
+    let skip = |(index, step): (usize, &&Step)| {
+        let act = Act::Skip(changed.len() - index);
+        Step { act, ..Step::clone(step) }
+    };
+    let mut steps: Vec<Step> = changed.iter().enumerate().map(skip).collect();
+    steps.push(change);
     steps
 }
 
@@ -242,10 +138,8 @@ fn access(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) -> Vec<
             let Some(network) = Network::parse(rule.arg(0)) else {
                 let why = "THIS PROTECTED SOMETHING: it is no address and no network";
                 table.remark(import.lines.lost(import.files, rule.at(), why));
-                // Steps are counted; one that nobody meets stands in its place.
-                step.no = vec![When::default()];
-                step.act = Act::Skip(0);
-                steps.push(step);
+                // Steps are counted; one that does nothing stands in its place.
+                steps.push(Step::always(rule.at(), Act::Skip(0)));
                 continue;
             };
             step.yes.sources = Some(vec![network]);
@@ -273,16 +167,18 @@ fn edits(
         match limit(import, directive) {
             Ok((value, differs)) => {
                 edit(directive.at(), Edit::Always("limit", value));
-                table.remark(import.lines.differs(import.files, directive.at(), differs));
+                table.remark(import.lines.differs(import.files, directive.at(), &differs));
             }
             Err(why) => table.remark(import.lines.lost(import.files, directive.at(), &why)),
         }
     }
-    if let Some(directive) = scope.nearest("client_max_body_size").last()
-        && let Some(most) = size(directive.arg(0)).filter(|most| *most != vhost.max_body)
-    {
+    let written = scope.nearest("client_max_body_size").last().copied();
+    let most = written.map_or_else(|| Some(listener::BODY.to_owned()), |it| size(it.arg(0)));
+    // Of a listener without a limit nothing is said.
+    let here = if vhost.max_body.is_empty() { "0" } else { vhost.max_body.as_str() };
+    if let Some(most) = most.filter(|most| most != here) {
         let most = if most == "0" { "1048576GiB".to_owned() } else { most };
-        edit(directive.at(), Edit::Key("max_body", text(&most)));
+        edit(written.map_or(vhost.at, Directive::at), Edit::Key("max_body", text(&most)));
     }
     if let Some(directive) = scope.nearest("proxy_cache").last()
         && directive.arg(0) != "off"
@@ -295,28 +191,6 @@ fn edits(
 /// Whether a step says how long a body may be.
 pub(super) fn limits_body(step: &Step) -> bool {
     matches!(step.act, Act::Edit(Edit::Key("max_body", _)))
-}
-
-fn limit(import: &Import<'_>, directive: &Directive) -> Result<(String, &'static str), String> {
-    let args = directive.args();
-    let option = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name));
-    let zone = option("zone=").unwrap_or_default();
-    let Some((key, each)) = import.zones.get(zone) else {
-        return Err(format!("there is no zone `{zone}`"));
-    };
-    let each = rate(each).ok_or_else(|| format!("`{each}` is no rate"))?;
-    let burst = option("burst=").and_then(|it| it.parse::<u64>().ok()).unwrap_or(0) + 1;
-    let mut entries =
-        vec![("rate".to_owned(), text(&each)), ("burst".to_owned(), burst.to_string())];
-    match key.as_str() {
-        "$binary_remote_addr" | "$remote_addr" => {}
-        key => match (key.strip_prefix("$http_"), key.strip_prefix("$cookie_")) {
-            (Some(name), _) => entries.push(("header".to_owned(), text(&name.replace('_', "-")))),
-            (_, Some(name)) => entries.push(("cookie".to_owned(), text(name))),
-            _ => return Err(format!("a limit counts addresses, headers or cookies, not `{key}`")),
-        },
-    }
-    Ok((inline(&entries), "what is over the rate gets 429 at once: it is not delayed, and not 503"))
 }
 
 /// nginx changes where redirects of servers lead to; by default from what `proxy_pass` names to the
@@ -368,14 +242,20 @@ fn passed_path(
         return None;
     }
     // nginx replaces the text, loadline whole segments: where they differ, an expression does it.
-    let entries = if prefix.ends_with('/') && path.ends_with('/') {
-        [("prefix".to_owned(), text(prefix)), ("to".to_owned(), text(path))].to_vec()
-    } else {
-        let regex = format!("^{}", crate::expression::escape(prefix));
-        let to = path.replace('$', "$$");
-        [("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&to))].to_vec()
-    };
-    Some(Step::always(pass.at(), Act::Edit(Edit::Key("rewrite", inline(&entries)))))
+    let change = replaced(prefix, path, prefix.ends_with('/') && path.ends_with('/'));
+    Some(Step::always(pass.at(), Act::Edit(Edit::Key("rewrite", change))))
+}
+
+/// A change of what a path begins with, by whole segments or as a text.
+fn replaced(prefix: &str, to: &str, by_segments: bool) -> String {
+    // Segments are those of a path in its normal form.
+    let is_normal = !["//", "/./", "/../", "%"].iter().any(|odd| prefix.contains(odd));
+    if by_segments && is_normal {
+        return inline(&[("prefix".to_owned(), text(prefix)), ("to".to_owned(), text(to))]);
+    }
+    let regex = format!("^{}", crate::expression::escape(prefix));
+    let to = to.replace('$', "$$");
+    inline(&[("regex".to_owned(), text(&regex)), ("to".to_owned(), text(&to))])
 }
 
 /// Files below a directory, where nothing else answers.
@@ -406,7 +286,7 @@ fn files(
     if let Some(tried) = scope.own().iter().find(|it| is_of_no_path(it)) {
         return page(import, scope, (directive, tried), steps, table);
     }
-    let is_one = alias.is_some() && is_one_path(vhost, scope);
+    let is_one = alias.is_some() && is_one_path(vhost.block, scope);
     let is_file = is_one && !folder.ends_with('/');
     if alias.is_some() && !is_one && !(prefix.ends_with('/') && folder.ends_with('/')) {
         let why = format!(
@@ -423,11 +303,11 @@ fn files(
             return (directive.at(), refused("404"));
         }
         let change = match is_file {
-            true => vec![("path".to_owned(), text(&format!("/{file}")))],
-            false => vec![("prefix".to_owned(), text(prefix)), ("to".to_owned(), text("/"))],
+            true => inline(&[("path".to_owned(), text(&format!("/{file}")))]),
+            false => replaced(prefix, "/", true),
         };
         if is_file || prefix != "/" {
-            let edit = Edit::Key("rewrite", inline(&change));
+            let edit = Edit::Key("rewrite", change);
             steps.push(Step::always(directive.at(), Act::Edit(edit)));
         }
     }
@@ -470,8 +350,9 @@ fn store(
     folder: &str,
     more: impl IntoIterator<Item = (String, String)>,
 ) -> End {
-    let mut store =
-        vec![("url".to_owned(), text(&format!("file://{}", folder.trim_end_matches('/'))))];
+    let bare = folder.trim_end_matches('/');
+    let path = if bare.is_empty() { "/" } else { bare };
+    let mut store = vec![("url".to_owned(), text(&format!("file://{path}")))];
     store.extend(more);
     let mut said = Table::default();
     upstream::compression(scope, &mut said);
@@ -489,10 +370,13 @@ pub(super) fn is_folder(alias: &Directive) -> bool {
     !last.is_empty() && !last.contains('.')
 }
 
-/// Whether the location is one of `=`.
-fn is_one_path(vhost: &VirtualHost<'_>, scope: &Scope<'_>) -> bool {
-    let (found, _) = order::locations(vhost.block);
-    found.iter().any(|it| it.is_exact() && is_of(it, scope))
+/// Whether the location is one of `=`, among those of a block and within them.
+fn is_one_path(block: &[Directive], scope: &Scope<'_>) -> bool {
+    let (found, _) = order::locations(block);
+    let is_it = |it: &Location<'_>| {
+        it.is_exact() && is_of(it, scope) || is_one_path(it.directive.block(), scope)
+    };
+    found.iter().any(is_it)
 }
 
 fn is_of(location: &Location<'_>, scope: &Scope<'_>) -> bool {

@@ -5,15 +5,18 @@
 //!                            +--server, location--> steps --by listener and host--> routes
 //! ```
 
+mod choice;
 mod constants;
 mod headers;
 mod lex;
+mod limit;
 mod listener;
 mod location;
 mod named;
 mod order;
 mod reasons;
 mod redirect;
+mod rewrites;
 mod scope;
 mod stream;
 mod test;
@@ -22,7 +25,7 @@ mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::{lex::Directive, reasons::reason, scope::Scope, upstream::Known};
+use self::{lex::Directive, reasons::reason, scope::Scope, upstream::Known, values::Literals};
 use crate::{
     Includes,
     files::Files,
@@ -47,8 +50,14 @@ struct Import<'a> {
     told_always: bool,
     /// The same of `proxy_redirect`, which nginx has by itself.
     told_redirect: bool,
+    /// Whether it is told what is compressed.
+    told_gzip: bool,
     /// Zones of limits: what they count by, and the rate.
     zones: BTreeMap<String, (String, String)>,
+    /// Places in which a zone limits requests, by its name and by the lines that say so.
+    limited: BTreeMap<String, Vec<usize>>,
+    /// Lines of which a route cannot say what they ask, with the reason.
+    unsaid: Vec<(usize, String)>,
 }
 
 /// A `server` on one listener.
@@ -57,6 +66,8 @@ struct VirtualHost<'a> {
     at: usize,
     names: Vec<&'a str>,
     tls: bool,
+    /// The port of the listener.
+    port: &'a str,
     /// What the listener allows of a body.
     max_body: String,
     /// The block of its `server`.
@@ -64,9 +75,16 @@ struct VirtualHost<'a> {
 }
 
 impl VirtualHost<'_> {
-    /// Its first name, as `$server_name` has it: a dot before it is none of its own.
+    /// Its first name, as `$server_name` has it: a dot before it is none of its own. A pattern is
+    /// the name of no host.
     fn name(&self) -> &str {
-        self.names.first().map_or("", |name| name.trim_start_matches('.'))
+        let first = self.names.first().filter(|name| !name.contains('*') && !name.starts_with('~'));
+        first.map_or("", |name| name.trim_start_matches('.'))
+    }
+
+    /// What is literal in its texts.
+    fn literals(&self) -> Literals<'_> {
+        Literals { server_name: self.name(), port: self.port, ..Literals::default() }
     }
 }
 
@@ -99,7 +117,10 @@ pub(crate) fn import(
         targets: Vec::new(),
         told_always: false,
         told_redirect: false,
+        told_gzip: false,
         zones: BTreeMap::new(),
+        limited: BTreeMap::new(),
+        unsaid: Vec::new(),
     };
     let is_part = |name: &str| matches!(name, "server" | "upstream");
     // A file of conf.d or sites-enabled is what stands within `http`.
@@ -177,8 +198,8 @@ impl Import<'_> {
 
     /// Remarks a directive that has no counterpart, unless nothing is lost without it.
     fn lose(&mut self, directive: &Directive, table: &mut Table) {
-        if !reasons::is_needless(directive.name()) {
-            table.remark(self.lines.lost(self.files, directive.at(), reason(directive)));
+        if !reasons::is_needless(directive.name()) && !reasons::is_off(directive) {
+            table.remark(self.lines.lost(self.files, directive.at(), &reason(directive)));
         }
     }
 

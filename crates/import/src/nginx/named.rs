@@ -1,10 +1,7 @@
 //! Named locations of nginx, to which `try_files` leads where no `root` says that there are files.
 
-use super::{Import, VirtualHost, lex::Directive, listener, location, scope::Scope};
-use crate::{
-    model::Table,
-    steps::{Act, Step},
-};
+use super::{Import, VirtualHost, choice, lex::Directive, location, rewrites, scope::Scope};
+use crate::{model::Table, steps::Step};
 
 /// A `try_files` and the named location to which it leads.
 #[derive(Clone, Copy)]
@@ -40,10 +37,10 @@ pub(super) fn steps(
     let why = "no file is tried before it, as no `root` says where there are files";
     table.remark(import.lines.differs(import.files, tried.at(), why));
     let inner = scope.up_to(vhost.block).with(location.block());
-    listener::tell_unread(import, &inner, table);
-    let mut steps = location::rewrites(import, vhost, &inner, Some(location), table);
-    let is_rewritten = steps.iter().any(|step| matches!(step.act, Act::Edit(_)));
-    steps.extend(location::content(import, vhost, &inner, "", is_rewritten, table));
+    choice::tell_unread(import, &inner, table);
+    let mut steps = rewrites::rewrites(import, vhost, &inner, Some(location), table);
+    let content = location::content(import, vhost, &inner, "", &steps, table);
+    steps.extend(content);
     // nginx compares the length of a body before it goes on to the named location.
     steps.retain(|step| !location::limits_body(step));
     if let Some(most) = location.block().iter().find(|it| it.name() == "client_max_body_size") {

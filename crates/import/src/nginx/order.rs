@@ -60,18 +60,37 @@ pub(super) struct Location<'a> {
     pub(super) when: When,
     /// The prefix of its paths; empty for an expression.
     pub(super) prefix: String,
+    pub(super) kind: Kind,
     rank: (u8, usize),
+}
+
+/// How a location takes paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `=`: one path.
+    Exact,
+    /// `^~`: a prefix before which no expression is asked.
+    Firm,
+    /// `~` and `~*`.
+    Expression,
+    Prefix,
 }
 
 impl Location<'_> {
     /// Whether it is for one path, rather than for a prefix.
     pub(super) fn is_exact(&self) -> bool {
-        self.rank.0 == 0
+        self.kind == Kind::Exact
+    }
+
+    /// Whether it takes all that no other one does.
+    pub(super) fn is_all(&self) -> bool {
+        self.prefix == "/" && matches!(self.kind, Kind::Firm | Kind::Prefix)
     }
 }
 
 /// The locations among these directives, in the order in which they are asked, and those that
-/// cannot be said, with the reason.
+/// cannot be said, with the reason. Of a prefix and longer ones within it the longest decides,
+/// also whether expressions are asked: `^~` is asked before them for what no longer one takes.
 pub(super) fn locations(block: &[Directive]) -> (Vec<Location<'_>>, Vec<(&Directive, String)>) {
     let (mut found, mut lost) = (Vec::new(), Vec::new());
     for (index, directive) in block.iter().enumerate().filter(|(_, it)| it.name() == "location") {
@@ -80,52 +99,53 @@ pub(super) fn locations(block: &[Directive]) -> (Vec<Location<'_>>, Vec<(&Direct
             Err(why) => lost.push((directive, why)),
         }
     }
-    // The longest prefix decides first. If it is one of `^~`, no expression is asked; so a longer
-    // one below such a prefix comes before expressions, too.
-    let firm: Vec<String> =
-        found.iter().filter(|it| it.rank.0 == 1).map(|it| it.prefix.clone()).collect();
-    for location in &mut found {
-        let is_below = |prefix: &String| location.prefix.starts_with(prefix.as_str());
-        if location.rank.0 == 3 && firm.iter().any(is_below) {
-            location.rank.0 = 1;
-        }
-    }
     found.sort_by_key(|location| location.rank);
     (found, lost)
 }
 
+/// The modifier and the pattern, between which there need be no space.
+fn pattern(directive: &Directive) -> Result<(&str, &str), String> {
+    match directive.args().as_slice() {
+        [one] => {
+            let glued = ["=", "^~", "~*", "~"].into_iter().find_map(|modifier| {
+                let pattern = one.strip_prefix(modifier).filter(|pattern| !pattern.is_empty());
+                pattern.map(|pattern| (modifier, pattern))
+            });
+            Ok(glued.unwrap_or(("", *one)))
+        }
+        [modifier, pattern] => Ok((*modifier, *pattern)),
+        _ => Err("a location has one pattern".to_owned()),
+    }
+}
+
 fn location(directive: &Directive, index: usize) -> Result<Location<'_>, String> {
-    let args = directive.args();
-    let (modifier, pattern) = match args.as_slice() {
-        [pattern] if pattern.starts_with('=') && pattern.len() > 1 => ("=", &pattern[1..]),
-        [pattern] => ("", *pattern),
-        [modifier, pattern] => (*modifier, *pattern),
-        _ => return Err("a location has one pattern".to_owned()),
-    };
-    let make = |path, prefix: &str, rank| Location {
+    let (modifier, pattern) = pattern(directive)?;
+    let make = |kind, path, prefix: &str, rank| Location {
         directive,
         when: When::path(vec![path]),
         prefix: prefix.to_owned(),
+        kind,
         rank,
     };
     let by_length = usize::MAX - pattern.len();
+    let begins = Path::Begins(pattern.to_owned());
     match modifier {
-        "=" => Ok(make(Path::Exact(pattern.to_owned()), pattern, (0, by_length))),
-        "^~" => Ok(make(Path::Begins(pattern.to_owned()), pattern, (1, by_length))),
+        "=" => Ok(make(Kind::Exact, Path::Exact(pattern.to_owned()), pattern, (0, by_length))),
+        "^~" => Ok(make(Kind::Firm, begins, pattern, (1, by_length))),
         "~" | "~*" => {
             let regex =
                 if modifier == "~*" { format!("(?i){pattern}") } else { pattern.to_owned() };
             compile(&regex)?;
-            Ok(make(Path::Regex(regex), "", (2, index)))
+            Ok(make(Kind::Expression, Path::Regex(regex), "", (2, index)))
         }
         "" if pattern.starts_with('@') => {
             Err("a named location is reached from `try_files` and `error_page` alone".to_owned())
         }
         "" if pattern == "/" => Ok(Location {
             when: When::default(),
-            ..make(Path::Begins("/".to_owned()), "/", (3, by_length))
+            ..make(Kind::Prefix, begins, "/", (3, by_length))
         }),
-        "" => Ok(make(Path::Begins(pattern.to_owned()), pattern, (3, by_length))),
+        "" => Ok(make(Kind::Prefix, begins, pattern, (3, by_length))),
         other => Err(format!("a location has no modifier `{other}`")),
     }
 }
@@ -148,8 +168,15 @@ mod tests {
     fn locations_are_asked_as_nginx_asks_them() {
         let text = "location / {} location /a {} location ~ \\.php$ {} location ^~ /img/ {} \
                     location = / {} location /a/b {} location /img/big/ {} location ~* x {}";
-        let expected = ["= /", "/img/big/", "^~ /img/", "~ \\.php$", "~* x", "/a/b", "/a", "/"];
+        let expected = ["= /", "^~ /img/", "~ \\.php$", "~* x", "/img/big/", "/a/b", "/a", "/"];
         assert_eq!(order(text), expected);
+    }
+
+    #[test]
+    fn a_modifier_needs_no_space_behind_it() {
+        let text = "location / {} location ~/\\.ht {} location ~*\\.PHP$ {} location ^~/a {} \
+                    location =/b {}";
+        assert_eq!(order(text), ["=/b", "^~/a", "~/\\.ht", "~*\\.PHP$", "/"]);
     }
 
     #[test]

@@ -1,19 +1,36 @@
 //! Why directives of nginx have no counterpart.
 
-use super::lex::Directive;
+use std::borrow::Cow;
+
+use super::{
+    lex::Directive,
+    values::{Literals, template},
+};
 
 /// Why the directive is not carried over.
-pub(super) fn reason(directive: &Directive) -> &'static str {
+pub(super) fn reason(directive: &Directive) -> Cow<'static, str> {
     let name = directive.name();
+    if name == "map" && template(directive.arg(0), Literals::default()).is_err() {
+        let why = format!("loadline has no variable like `{}` to look up", directive.arg(0));
+        return why.into();
+    }
     let found = REASONS.iter().find(|(start, _)| {
         start.strip_suffix('*').map_or(*start == name, |start| name.starts_with(start))
     });
-    found.map_or(UNKNOWN, |(_, why)| why)
+    found.map_or(UNKNOWN, |(_, why)| why).into()
 }
 
 /// Whether nothing is lost without it.
 pub(super) fn is_needless(name: &str) -> bool {
     NEEDLESS.contains(&name)
+}
+
+/// Whether it asks for nothing, as it is without it.
+pub(super) fn is_off(directive: &Directive) -> bool {
+    matches!(
+        (directive.name(), directive.arg(0)),
+        ("auth_basic" | "auth_request" | "auth_jwt", "off") | ("satisfy", "all")
+    )
 }
 
 const UNKNOWN: &str = "loadline has nothing that corresponds, or the import does not know it";
@@ -34,9 +51,10 @@ const CIPHERS: &str =
 const CODE: &str = "there are no scripts";
 
 /// What loadline does in any case.
-const NEEDLESS: [&str; 24] = [
+const NEEDLESS: [&str; 25] = [
     "proxy_http_version",
     "proxy_ssl_server_name",
+    "grpc_ssl_server_name",
     "sendfile",
     "tcp_nopush",
     "tcp_nodelay",

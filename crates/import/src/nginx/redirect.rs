@@ -18,11 +18,18 @@ pub(super) struct Read {
     pub(super) differs: Option<&'static str>,
     /// What the new path begins with, where nginx looks for its location.
     pub(super) again: Option<String>,
+    /// The paths that it changes, where it is the last that is asked for these.
+    pub(super) found: Option<When>,
 }
 
 impl Read {
+    /// For all requests.
+    pub(super) fn of(act: Act) -> Self {
+        Self { act, when: When::default(), differs: None, again: None, found: None }
+    }
+
     fn end(end: End, differs: Option<&'static str>) -> Self {
-        Self { act: Act::End(end), when: When::default(), differs, again: None }
+        Self { differs, ..Self::of(Act::End(end)) }
     }
 }
 
@@ -95,6 +102,7 @@ fn origin(before: &str, literals: Literals<'_>) -> Option<Vec<(String, String)>>
     }
     match host {
         "$host" | "$http_host" => {}
+        "$server_name" if literals.server_name.is_empty() => return None,
         "$server_name" => entries.push(("host".to_owned(), text(literals.server_name))),
         host if host.contains('$') || host.is_empty() => return None,
         host => entries.push(("host".to_owned(), text(host))),
@@ -129,7 +137,6 @@ pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, Str
     };
     let differs = to.ends_with('?').then_some("the query goes along");
     let to = to.trim_end_matches('?');
-    let when = When::path(vec![Path::Regex((*regex).to_owned())]);
     let (before, path) = match to.split_once("://") {
         Some((scheme, rest)) => {
             let at = rest.find(['/', '$']).unwrap_or(rest.len());
@@ -139,6 +146,10 @@ pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, Str
         None => (String::new(), to),
     };
     let is_all = matches!(*regex, "^(.*)$" | "^(.*)" | "(.*)" | "^" | "^/(.*)$" | "^/(.*)");
+    let when = match is_all {
+        true => When::default(),
+        false => When::path(vec![Path::Regex((*regex).to_owned())]),
+    };
     let same = if regex.contains('/') { "/$1" } else { "$1" };
     let mut entries = match before.as_str() {
         "" => Vec::new(),
@@ -150,13 +161,13 @@ pub(super) fn rewrite(args: &[&str], literals: Literals<'_>) -> Result<Read, Str
     }
     let Some(status) = status else {
         let Some((_, change)) = entries.pop() else { return Err("it changes nothing".to_owned()) };
-        let act = Act::Edit(Edit::Key("rewrite", change));
         let start = path.split('$').next().unwrap_or_default().to_owned();
         let again = (flag != "break").then_some(start);
-        return Ok(Read { act, when: When::default(), differs, again });
+        let found = (flag == "break").then_some(when);
+        let act = Act::Edit(Edit::Key("rewrite", change));
+        return Ok(Read { differs, again, found, ..Read::of(act) });
     };
     entries.push(("status".to_owned(), status.to_owned()));
-    let when = if is_all { When::default() } else { when };
     Ok(Read { when, ..Read::end(End::key("redirect", inline(&entries)), differs) })
 }
 
@@ -189,7 +200,7 @@ mod tests {
 
     #[test]
     fn redirects_to_the_same_path_are_redirects_of_ours() {
-        let literals = Literals { server_name: "www.example.com", proxy_host: "" };
+        let literals = Literals { server_name: "www.example.com", ..Literals::default() };
         for (args, expected) in [
             (
                 &["301", "https://$host$request_uri"][..],

@@ -208,6 +208,14 @@ impl Target {
         Ok(Self { tls, host: host.to_owned(), path })
     }
 
+    /// Its port, as `$proxy_port` has it; a socket has none.
+    pub(super) fn port(&self) -> Option<String> {
+        let usual = if self.tls { "443" } else { "80" };
+        let is_port = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+        let own = self.host.rsplit_once(':').map(|(_, port)| port).filter(|port| is_port(port));
+        (!self.host.starts_with(UNIX)).then(|| own.unwrap_or(usual).to_owned())
+    }
+
     /// The host that nginx sends to it (`$proxy_host`).
     pub(super) fn proxy_host(&self) -> &str {
         if self.host.starts_with(UNIX) { "localhost" } else { &self.host }
@@ -340,6 +348,18 @@ pub(super) fn tell_settings(import: &Import<'_>, scope: &Scope<'_>, table: &mut 
     let last = timeouts.iter().filter_map(|name| scope.nearest(name).last().copied());
     for directive in last.filter(|it| time(it.arg(0)).is_some_and(|time| is_zero(&time))) {
         let why = "a server has 3s to be connected with: `timeouts.connect` is above zero";
+        table.remark(import.lines.differs(import.files, directive.at(), why));
+    }
+}
+
+/// Tells what nginx compresses otherwise, once.
+pub(super) fn tell_compression(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) {
+    let Some(directive) = scope.nearest("gzip").last().copied() else { return };
+    if directive.arg(0) == "on" && !import.told_gzip {
+        import.told_gzip = true;
+        let why = "bodies of 1kB are compressed, in nginx of 20 bytes (`compress.min_size`); and \
+                   none of requests with a cookie or a password that another site may cause, where \
+                   it leaves out those that came by a proxy (docs/compression.md)";
         table.remark(import.lines.differs(import.files, directive.at(), why));
     }
 }

@@ -53,8 +53,12 @@ pub(super) fn rate(text: &str) -> Option<String> {
 pub(super) struct Literals<'a> {
     /// The first name of the server.
     pub(super) server_name: &'a str,
+    /// The port of the listener.
+    pub(super) port: &'a str,
     /// What `proxy_pass` names.
     pub(super) proxy_host: &'a str,
+    /// The port of that.
+    pub(super) proxy_port: &'a str,
 }
 
 /// A text of nginx with variables as the value of a header of ours.
@@ -103,10 +107,18 @@ pub(super) fn differing(text: &str) -> Option<&'static str> {
     is_path.then_some("`$path` is as the client sent it: not decoded, and not rewritten")
 }
 
+/// Whether a value of ours may be an empty text, which nginx does not send.
+pub(super) fn may_be_empty(value: &str) -> bool {
+    const EMPTY: [&str; 5] =
+        ["$query", "$tls_version", "$tls_cipher", "$server_name", "$client_certificate"];
+    !value.is_empty()
+        && EMPTY.iter().fold(value.to_owned(), |rest, name| rest.replace(name, "")).is_empty()
+}
+
 fn variable<'a>(name: &str, literals: Literals<'a>) -> Option<&'a str> {
     Some(match name {
         "host" | "http_host" => "$host",
-        "remote_addr" | "realip_remote_addr" | "proxy_protocol_addr" => "$client_address",
+        "remote_addr" | "proxy_protocol_addr" => "$client_address",
         "remote_port" => "$client_port",
         "scheme" => "$scheme",
         "request_method" => "$method",
@@ -118,7 +130,9 @@ fn variable<'a>(name: &str, literals: Literals<'a>) -> Option<&'a str> {
         "ssl_server_name" => "$server_name",
         "ssl_client_s_dn" => "$client_certificate",
         "server_name" if !literals.server_name.is_empty() => literals.server_name,
+        "server_port" if !literals.port.is_empty() => literals.port,
         "proxy_host" if !literals.proxy_host.is_empty() => literals.proxy_host,
+        "proxy_port" if !literals.proxy_port.is_empty() => literals.proxy_port,
         _ => return None,
     })
 }
@@ -158,13 +172,18 @@ mod tests {
 
     #[test]
     fn variables_have_counterparts_or_are_refused() {
-        let literals = Literals { server_name: "a.example", proxy_host: "web" };
+        let literals =
+            Literals { server_name: "a.example", proxy_host: "web", ..Literals::default() };
         let read = |text| template(text, literals);
         assert_eq!(
             read("${scheme}://$server_name/$uri").as_deref(),
             Ok("$scheme://a.example/$path")
         );
         assert!(read("$geoip_country").is_err() && read("${host}x").is_err());
+        assert!(read("$host:$server_port").is_err() && read("$realip_remote_addr").is_err());
+        let literals = Literals { port: "8080", ..literals };
+        assert_eq!(template("$host:$server_port", literals).as_deref(), Ok("$host:8080"));
+        assert!(may_be_empty("$query$tls_version") && !may_be_empty("?$query"));
     }
 
     #[test]
