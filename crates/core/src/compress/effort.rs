@@ -79,9 +79,9 @@ impl Governor {
         self.effort
     }
 
-    /// Takes in which share of the time since the last call the worker ran, or waited for a core.
-    /// Called once every [`PERIOD`].
-    pub fn observe(&mut self, now: Instant, busy: Ratio) {
+    /// Takes in which share of the time between two looks the worker ran, or waited for a core.
+    /// There is a look every [`PERIOD`], but none while nothing is to be compressed.
+    pub fn observe(&mut self, (before, now): (Instant, Instant), busy: Ratio) {
         let held = self.changed.map(|(at, _)| now.since(at));
         if self.changed.is_some_and(|(at, up)| up && now.since(at) >= TRIAL_MAX) {
             self.trial = None;
@@ -97,11 +97,18 @@ impl Governor {
                 self.change(lower, now, false);
             }
         } else if busy <= CALM {
-            let calm = now.since(*self.calm_since.get_or_insert(now));
-            let is_long_enough = calm >= self.trial.unwrap_or(TRIAL_MIN);
-            if let Some(higher) = self.effort.higher().filter(|_| is_long_enough) {
-                self.change(higher, now, true);
-            }
+            let calm = now.since(*self.calm_since.get_or_insert(before));
+            self.rise(now, calm);
+        }
+    }
+
+    /// Takes as many steps up as there is time for in so long a calm. It is longer than one takes
+    /// only where nobody has looked.
+    fn rise(&mut self, now: Instant, mut calm: Duration) {
+        let trial = self.trial.unwrap_or(TRIAL_MIN);
+        while let Some(higher) = self.effort.higher().filter(|_| calm >= trial) {
+            self.change(higher, now, true);
+            calm = calm.saturating_sub(trial);
         }
     }
 
@@ -162,15 +169,32 @@ mod tests {
         fn run(&mut self, seconds: u64, base: u32, noise: u32) -> &[(Effort, u32)] {
             let from = self.seen.len();
             for _ in 0..seconds * 2 {
-                self.now = self.now + PERIOD;
+                let before = self.now;
+                self.now = before + PERIOD;
                 let draw = (self.now.as_nanos() ^ 0x9E37_79B9).wrapping_mul(0x2545_F491_4F6C_DD1D);
                 let random = ((draw >> 33) % u64::from(noise + 1)) as u32;
                 let effort = self.governor.effort();
                 let busy = (base + self.costs[effort as usize] + random).min(100);
                 self.seen.push((effort, busy));
-                self.governor.observe(self.now, Ratio::percent(busy));
+                self.governor.observe((before, self.now), Ratio::percent(busy));
             }
             &self.seen[from..]
+        }
+
+        /// Lets so much time pass at once, of which it was busy for a tenth.
+        fn rest(&mut self, millis: u64) -> Effort {
+            let before = self.now;
+            self.now = before + Duration::from_millis(millis);
+            self.governor.observe((before, self.now), Ratio::percent(10));
+            self.governor.effort()
+        }
+
+        /// A worker that has just had no time left for anything.
+        fn overloaded() -> Self {
+            let mut worker = Self::new([50, 25, 12, 0]);
+            worker.run(10, 95, 0);
+            assert_eq!(worker.governor.effort(), Effort::Off);
+            worker
         }
     }
 
@@ -223,6 +247,31 @@ mod tests {
         worker.run(5, 80, 0);
         let after = worker.run(20, 5, 0);
         assert_eq!(after.last().map(|seen| seen.0), Some(Effort::Full), "{after:?}");
+    }
+
+    #[test]
+    fn a_request_every_two_seconds_is_compressed_again_soon_after_an_overload() {
+        let mut worker = Simulated::overloaded();
+        let efforts: Vec<_> = (0..9).map(|_| worker.rest(2_000)).collect();
+        let [off, least, reduced, full] =
+            [Effort::Off, Effort::Least, Effort::Reduced, Effort::Full];
+        let expected = [off, off, least, least, least, reduced, reduced, reduced, full];
+        assert_eq!(efforts, expected);
+    }
+
+    #[test]
+    fn a_calm_in_which_nobody_looked_counts_as_one_in_which_somebody_did() {
+        for (millis, effort) in [
+            (4_000, Effort::Off),
+            (6_000, Effort::Least),
+            (12_000, Effort::Reduced),
+            (600_000, Effort::Full),
+        ] {
+            assert_eq!(Simulated::overloaded().rest(millis), effort, "{millis} ms");
+        }
+        let mut worker = Simulated::new([50, 25, 12, 0]);
+        worker.governor.observe((Instant::ZERO, Instant::ZERO + TRIAL_MAX), Ratio::percent(95));
+        assert_eq!(worker.governor.effort(), Effort::Reduced, "no time in a whole minute");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use loadline_core::{
-    compress::{Algorithm, Governor, PERIOD},
+    compress::{Algorithm, Effort, Governor, PERIOD},
     fleet::Levels,
     time::{Duration, Instant},
     units::Ratio,
@@ -50,24 +50,22 @@ impl Encoders {
         self.governor.get().effort().level(algorithm, levels)
     }
 
-    /// Looks how busy the worker is, every now and then while anything is compressed.
+    /// Looks how busy the worker is, every now and then while anything is compressed, or would be
+    /// if the worker had not been too busy.
     pub(crate) fn look(&self, now: Instant) {
-        let (before, wanted) = self.looked.get();
+        let ((before, wanted), mut governor) = (self.looked.get(), self.governor.get());
         let elapsed = now.since(before);
-        if !self.in_use.get() || elapsed < PERIOD {
+        let is_unused = !self.in_use.get() && governor.effort() == Effort::Full;
+        if is_unused || elapsed < PERIOD {
             return;
         }
         self.in_use.set(false);
         let wants = wanted_time();
         self.looked.set((now, wants));
-        // Nobody looked while nothing was compressed.
-        if elapsed < PERIOD + PERIOD + PERIOD {
-            let busy = wants.saturating_sub(wanted).as_nanos();
-            let mut governor = self.governor.get();
-            governor.observe(now, Ratio::part(busy, elapsed.as_nanos()));
-            self.governor.set(governor);
-            self.told.store(governor.effort() as u8, Relaxed);
-        }
+        let busy = wants.saturating_sub(wanted).as_nanos();
+        governor.observe((before, now), Ratio::part(busy, elapsed.as_nanos()));
+        self.governor.set(governor);
+        self.told.store(governor.effort() as u8, Relaxed);
     }
 
     /// An encoder for a body, whose size helps where it is known.
@@ -111,3 +109,27 @@ fn wanted_time() -> Duration {
 
 /// At most 8 MB a worker, at the default levels.
 const KEPT: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_was_overloaded_compresses_again_though_nothing_is_asked_for() {
+        let told = Arc::<AtomicU8>::default();
+        let encoders = Encoders::new(told.clone());
+        let mut governor = Governor::default();
+        let mut now = Instant::ZERO;
+        while governor.effort() != Effort::Off {
+            governor.observe((now, now + PERIOD), Ratio::percent(100));
+            now = now + PERIOD;
+        }
+        encoders.governor.set(governor);
+        encoders.looked.set((now, wanted_time()));
+        // A test takes no share worth naming of so much time.
+        encoders.look(now + Duration::from_secs(60));
+        let levels = Levels::default();
+        assert_eq!(encoders.level(Algorithm::Gzip, levels), Some(levels.gzip.cast_signed()));
+        assert_eq!(told.load(Relaxed), Effort::Full as u8);
+    }
+}
