@@ -267,11 +267,28 @@ impl Session {
         let (partial, private) = (None, None);
         let mut session =
             Self { origin, client, timer, partial, private, is_new: false, is_hurried: false };
-        match session.next().await {
+        let next = session.next().await;
+        session.let_out(next == Next::Reset).await;
+        match next {
             Next::Reset => session.client.socket.reset(),
             Next::Linger => session.linger().await,
             _ => session.client.socket.shut(),
         }
+    }
+
+    /// Has what was written of a response that breaks off leave before its stream is reset.
+    async fn let_out(&mut self, is_reset: bool) {
+        let out = poll_fn(|cx| Poll::Ready(self.client.socket.poll_out(cx, is_reset))).await;
+        if out.is_ready() {
+            return;
+        }
+        self.timer.arm(CUT_WAIT);
+        let Self { client, timer, .. } = self;
+        poll_fn(|cx| match client.socket.poll_out(cx, is_reset) {
+            Poll::Pending if timer.has_expired() => Poll::Ready(()),
+            out => out,
+        })
+        .await;
     }
 
     /// Agrees with the client on TLS, where the listener has it.
@@ -566,6 +583,10 @@ const CONNECT: Refused = Refused::new(Ending::ClientBad, 501);
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// How long what was written of a response that breaks off has to leave: a slow client holds it up,
+/// or other streams of its connection do.
+const CUT_WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -100,6 +100,9 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
         let over = connection.poll(cx);
         // What does not go out now is sent when the socket takes more.
         let _ = cork.poll_flush(cx);
+        if !cork.is_full() {
+            connection.streams.note_sending();
+        }
         over
     })
     .await;

@@ -133,7 +133,13 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         match &mut self.answer {
             ResponseState::Awaited(_) => Poll::Ready(self.begin(bytes)),
-            ResponseState::Begun(body) => body.poll_write(cx, bytes),
+            ResponseState::Begun(body) => {
+                let written = body.poll_write(cx, bytes);
+                if body.has_sent() {
+                    self.place.note_sent();
+                }
+                written
+            }
             ResponseState::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
@@ -155,6 +161,19 @@ impl Stream {
     /// The address that the client opened the connection to, if that is known.
     pub(crate) fn destination(&self) -> Option<SocketAddr> {
         self.place.destination()
+    }
+
+    /// Ready when nothing of the response is left that ending it would take back: h2 forgets what
+    /// it has not sent of a stream that is reset. Whether it `is_reset` even if it is whole.
+    pub(crate) fn poll_out(&mut self, cx: &mut Context<'_>, is_reset: bool) -> Poll<()> {
+        let ResponseState::Begun(body) = &mut self.answer else { return Poll::Ready(()) };
+        if !is_reset && body.is_through() {
+            return Poll::Ready(());
+        }
+        match self.place.poll_out(cx) {
+            Poll::Pending => body.poll_reset(cx),
+            out => out,
+        }
     }
 
     /// Ends the response. Without one, or with half of one, the stream is reset.
@@ -191,6 +210,7 @@ impl Stream {
         let sent = respond.send_response(answer, is_whole);
         let send = sent.map_err(io::Error::other)?;
         self.place.was_answered = true;
+        self.place.note_sent();
         self.answer = match is_whole {
             true => ResponseState::Over,
             false => ResponseState::Begun(Outgoing::new(send, body)),

@@ -8,7 +8,12 @@
 //! The level L rises by 1 with each and falls by the
 //! rate r per second, never below 0; L > 10 s x r is too much.
 
-use std::{cell::Cell, net::SocketAddr, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
 
 use loadline_core::{time::Instant, units::Rate};
 
@@ -32,6 +37,10 @@ pub(crate) struct Streams {
     allowed: Rate,
     /// When the last one ended.
     idle_since: Cell<Instant>,
+    /// How often all that streams had given to h2 has gone out.
+    sendings: Cell<u64>,
+    /// Those who wait for the next time.
+    waiting: RefCell<Vec<Waker>>,
 }
 
 impl Streams {
@@ -51,6 +60,8 @@ impl Streams {
             abandoned_at: Cell::new(timers.coarse_now()),
             allowed,
             idle_since: Cell::new(timers.coarse_now()),
+            sendings: Cell::new(0),
+            waiting: RefCell::default(),
         })
     }
 
@@ -58,12 +69,18 @@ impl Streams {
     pub(crate) fn enter(self: &Rc<Self>) -> Place {
         self.open.set(self.open.get() + 1);
         self.all.set(self.all.get() + 1);
-        Place { streams: self.clone(), was_answered: false }
+        Place { streams: self.clone(), was_answered: false, sent_after: None }
     }
 
     /// Since when there has been none; nothing while there are some.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         (self.open.get() == 0).then(|| self.idle_since.get())
+    }
+
+    /// Notes that all has gone out that streams have given to h2.
+    pub(super) fn note_sending(&self) {
+        self.sendings.set(self.sendings.get() + 1);
+        self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
     /// Whether the client asks in order to make work rather than to be answered.
@@ -90,12 +107,29 @@ pub(crate) struct Place {
     streams: Rc<Streams>,
     /// The client has been told something.
     pub(crate) was_answered: bool,
+    /// How often all had gone out when it gave something to h2 the last time.
+    sent_after: Option<u64>,
 }
 
 impl Place {
     /// Where the client opened the connection to, if that is known.
     pub(crate) fn destination(&self) -> Option<SocketAddr> {
         self.streams.destination
+    }
+
+    /// Notes that it has given something to h2.
+    pub(super) fn note_sent(&mut self) {
+        self.sent_after = Some(self.streams.sendings.get());
+    }
+
+    /// Ready once all that it has given to h2 has gone out.
+    pub(super) fn poll_out(&self, cx: &Context<'_>) -> Poll<()> {
+        let Streams { sendings, waiting, .. } = &*self.streams;
+        if self.sent_after.is_none_or(|before| sendings.get() > before) {
+            return Poll::Ready(());
+        }
+        waiting.borrow_mut().push(cx.waker().clone());
+        Poll::Pending
     }
 }
 
@@ -144,6 +178,20 @@ mod tests {
         assert!(!streams.is_abused(), "20 a second for 50 s");
         (0..201).for_each(|_| drop(streams.enter()));
         assert!(streams.is_abused());
+    }
+
+    #[test]
+    fn what_a_stream_has_written_is_out_when_its_connection_has_sent_all() {
+        let streams = Streams::new(&Rc::default(), Rate::per_sec(20), None);
+        let mut place = streams.enter();
+        let cx = Context::from_waker(Waker::noop());
+        assert!(place.poll_out(&cx).is_ready(), "nothing was written");
+        for _ in 0..2 {
+            place.note_sent();
+            assert!(place.poll_out(&cx).is_pending());
+            streams.note_sending();
+            assert!(place.poll_out(&cx).is_ready());
+        }
     }
 
     #[test]

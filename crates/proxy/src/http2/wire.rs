@@ -42,6 +42,8 @@ pub(super) struct Cork(Rc<Shared>);
 struct Shared {
     peer: RefCell<Peer>,
     is_corked: Cell<bool>,
+    /// It took no more when it was last written to, so that h2 holds something back.
+    is_full: Cell<bool>,
 }
 
 impl Wire {
@@ -54,7 +56,11 @@ impl Wire {
         timers: &Rc<Timers>,
     ) -> Self {
         Self {
-            shared: Rc::new(Shared { peer: RefCell::new(peer), is_corked: Cell::new(false) }),
+            shared: Rc::new(Shared {
+                peer: RefCell::new(peer),
+                is_corked: Cell::new(false),
+                is_full: Cell::new(false),
+            }),
             inbound: Inbound::behind(preface),
             offered: Offered::new(None),
             backlogs: backlogs.clone(),
@@ -92,6 +98,11 @@ impl Cork {
     /// after each turn of h2.
     pub(super) fn put_in(&self) {
         self.0.is_corked.set(true);
+    }
+
+    /// Whether h2 has more to write than could be taken in its last turn.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.is_full.get()
     }
 
     /// Sends what was kept back. A connection that is broken has nothing to send: h2 sees that
@@ -163,6 +174,7 @@ impl AsyncWrite for Wire {
             true => socket.poll_write_corked(cx, pieces),
             false => socket.poll_write_both(cx, pieces),
         };
+        shared.is_full.set(written.is_pending());
         if let Poll::Ready(Ok(count)) = written {
             offered.pass(count);
         }

@@ -18,6 +18,7 @@ use loadline_core::{
 use tokio::{sync::Notify, time::timeout};
 
 use crate::{
+    frames::{DATA, END_HEADERS, END_STREAM, GET, HEADERS, RST_STREAM, Raw},
     handshake::opening,
     support::{
         FullResponse, OK, PATIENCE, Proxy, SHORT, answering, fleet, get, head, post, server,
@@ -224,6 +225,30 @@ async fn an_answer_that_breaks_off_is_not_taken_for_the_whole() {
         assert_eq!(broken.reason(), Some(Reason::INTERNAL_ERROR), "{broken}");
         proxy.expect(Ending::ServerCut, 1);
     }
+}
+
+#[test]
+fn what_has_come_of_an_answer_that_breaks_off_at_once_goes_before_the_reset() {
+    let mut fleet = fleet(server(|mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\nhalf").unwrap();
+    }));
+    fleet.services[0].ejection = None;
+    let proxy = Proxy::of(fleet);
+    let mut client = Raw::connect(proxy.address);
+    for stream in (1..80).step_by(2) {
+        client.send(HEADERS, END_STREAM | END_HEADERS, stream, GET).unwrap();
+        let (mut kinds, mut body) = (Vec::new(), Vec::<u8>::new());
+        while kinds.last() != Some(&RST_STREAM) {
+            let frame = client.receive().unwrap();
+            if frame.stream == stream {
+                kinds.push(frame.kind);
+                body.extend(frame.payload.iter().filter(|_| frame.kind == DATA));
+            }
+        }
+        assert_eq!((kinds, &*body), (vec![HEADERS, DATA, RST_STREAM], &b"half"[..]), "{stream}");
+    }
+    proxy.expect(Ending::ServerCut, 40);
 }
 
 #[tokio::test]
