@@ -179,6 +179,23 @@ fn a_failed_fetch_frees_all_with_its_ending() {
 }
 
 #[test]
+fn what_has_come_of_a_response_that_breaks_off_at_once_reaches_its_client() {
+    let origin = Origin::new(|stream, _, _| {
+        send(stream, "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5000\r\n\r\nhalf");
+        drop(stream.shutdown(Shutdown::Both));
+    });
+    let mut fleet = fleet(origin.address);
+    fleet.services[0].ejection = None;
+    let proxy = Proxy::of(fleet);
+    for number in 0..40 {
+        let answer = proxy.get(&format!("/{number}"), "");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{number}: {answer:?}");
+        assert_eq!(body(&answer), "half", "{number}: {answer}");
+    }
+    proxy.expect(Ending::ServerCut, 40);
+}
+
+#[test]
 fn those_who_wait_for_what_cannot_be_stored_do_not_wait_for_each_other() {
     let (gate, open) = channel::<()>();
     let open = Mutex::new(open);

@@ -281,13 +281,34 @@ impl Exchange<'_> {
         body: &Body,
         end: End,
     ) -> Result<(), Broken> {
+        let copied = self.copy_body(&mut text, source, body, end).await;
+        match copied {
+            // It has kept others waiting, and is not waited for again.
+            Err(Broken::Source(Failed { ending: Ending::ClientTimeout, .. })) => {}
+            // The client sees what has come of a body that breaks off.
+            Ok(()) | Err(Broken::Source(_)) => {
+                self.write_all(&text, b"").await.map_err(Broken::Client)?;
+            }
+            Err(Broken::Client(_)) => {}
+        }
+        copied
+    }
+
+    /// Sends a body behind `text`, where what is left over stays.
+    async fn copy_body(
+        &mut self,
+        text: &mut Vec<u8>,
+        source: &mut Source,
+        body: &Body,
+        end: End,
+    ) -> Result<(), Broken> {
         match body {
             Body::None => {}
-            Body::Whole => self.copy(&mut text, source, (0, u64::MAX), end == End::Chunks).await?,
+            Body::Whole => self.copy(text, source, (0, u64::MAX), end == End::Chunks).await?,
             Body::Parts(parts, after) => {
                 for Part { before, from, length } in parts {
                     text.extend_from_slice(before);
-                    self.copy(&mut text, source, (*from, *length), false).await?;
+                    self.copy(text, source, (*from, *length), false).await?;
                 }
                 text.extend_from_slice(after);
             }
@@ -295,7 +316,7 @@ impl Exchange<'_> {
         if end == End::Chunks && *body == Body::Whole {
             text.extend_from_slice(b"0\r\n\r\n");
         }
-        self.write_all(&text, b"").await.map_err(Broken::Client)
+        Ok(())
     }
 
     /// Sends these bytes of the body behind `text`, of which what is left over goes before what
