@@ -432,6 +432,12 @@ impl Reader {
         Poll::Pending
     }
 
+    /// How long the body is, if all of it has come.
+    pub(crate) fn whole_length(&self) -> Option<u64> {
+        let state = self.arrival.lock();
+        state.is_whole.then(|| state.pieces.end())
+    }
+
     /// All before this place has been taken; it is not before what was taken already.
     pub(crate) fn seek(&mut self, place: u64) {
         self.advance(place.saturating_sub(self.at));

@@ -3,6 +3,7 @@
 
 mod cached;
 mod coded;
+mod compressed;
 mod cut;
 mod in_part;
 mod local_reply;

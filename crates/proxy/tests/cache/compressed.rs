@@ -1,14 +1,20 @@
 //! Stored responses for clients that accept them compressed.
 
-use std::io::Read as _;
+use std::{
+    io::Read as _,
+    net::Shutdown,
+    sync::{Mutex, mpsc::channel},
+};
 
+use flate2::read::GzDecoder;
 use loadline_core::{
+    decide::ending::Ending,
     fleet::{CacheLimits, Compression, Fleet},
     state::ServiceCounter,
     units::Bytes,
 };
 
-use crate::support::{Origin, Proxy, body, field, fleet, get, response, send, status};
+use crate::support::{Origin, Proxy, body, field, fleet, get, head, response, send, status};
 
 const TAGGED: &str = "Cache-Control: max-age=60\r\nETag: \"1\"\r\nContent-Type: text/plain\r\n";
 
@@ -37,7 +43,7 @@ fn whole(proxy: &Proxy, request: &str) -> (String, Vec<u8>) {
 
 fn gunzip(bytes: &[u8]) -> String {
     let mut text = String::new();
-    flate2::read::GzDecoder::new(bytes).read_to_string(&mut text).unwrap();
+    GzDecoder::new(bytes).read_to_string(&mut text).unwrap();
     text
 }
 
@@ -185,4 +191,100 @@ fn a_304_varies_by_the_coding_as_the_whole_does() {
         assert!(head.starts_with("HTTP/1.1 304 "), "{head}");
         assert_eq!(head.matches("Vary: Accept-Encoding\r\n").count(), 1, "{head}");
     }
+}
+
+/// The payload of a body in chunks.
+fn dechunked(mut body: &[u8]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    loop {
+        let end = body.windows(2).position(|it| it == b"\r\n").unwrap();
+        let size = std::str::from_utf8(&body[..end]).unwrap();
+        let size = usize::from_str_radix(size, 16).unwrap();
+        let (chunk, rest) = body[end + 2..].split_at(size);
+        payload.extend_from_slice(chunk);
+        body = &rest[2..];
+        if size == 0 {
+            assert!(body.is_empty(), "something behind the last chunk");
+            return payload;
+        }
+    }
+}
+
+#[test]
+fn what_is_not_stored_is_compressed_for_the_client_that_it_is_fetched_for() {
+    let kinds = [
+        "",
+        "Cache-Control: no-store\r\n",
+        "Cache-Control: private, max-age=60\r\n",
+        "Cache-Control: no-cache\r\n",
+        // Of use after a validation only, which fails each time for a page that is made anew.
+        "Cache-Control: no-cache\r\nETag: \"1\"\r\n",
+    ];
+    let origin = Origin::new(move |stream, asked, _| {
+        let number: usize = asked.split(' ').nth(1).unwrap()[1..].parse().unwrap();
+        let fields = format!("{}Content-Type: text/plain\r\n", kinds[number]);
+        send(stream, response(&fields, &text()));
+    });
+    let proxy = Proxy::of(compressing(&origin));
+    for (number, kind) in kinds.iter().enumerate() {
+        let target = format!("/{number}");
+        let (head, body) = whole(&proxy, &get(&target, "Accept-Encoding: gzip\r\n"));
+        assert_eq!(field(&head, "content-encoding"), Some("gzip"), "{kind}: {head}");
+        assert_eq!(field(&head, "content-length"), None, "{head}");
+        assert_eq!(field(&head, "vary"), Some("Accept-Encoding"), "{head}");
+        assert!(gunzip(&dechunked(&body)) == text() && body.len() < text().len() / 2, "{kind}");
+    }
+    assert_eq!(counted(&proxy, ServiceCounter::CompressedGzip), kinds.len() as u64);
+    let (head, plain) = whole(&proxy, &get("/1", ""));
+    assert_eq!(field(&head, "content-encoding"), None, "{head}");
+    assert!(plain == text().as_bytes(), "{head}");
+}
+
+#[test]
+fn events_on_a_route_with_a_cache_are_compressed_and_arrive_at_once() {
+    let (tell, told) = channel();
+    let told = Mutex::new(told);
+    let origin = Origin::new(move |stream, _, _| {
+        send(stream, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n");
+        for number in 0..2 {
+            send(stream, format!("data: {number}\n\n"));
+            // The client has it, or is gone.
+            let _ = told.lock().unwrap().recv();
+        }
+        drop(stream.shutdown(Shutdown::Both));
+    });
+    let proxy = Proxy::of(compressing(&origin));
+    // Such a client gets the bytes of the encoder as they are.
+    let request = get("/a", "Accept-Encoding: gzip\r\n").replace("HTTP/1.1", "HTTP/1.0");
+    let mut stream = proxy.begin(&request);
+    let head = head(&mut stream).unwrap();
+    assert_eq!(field(&head, "content-encoding"), Some("gzip"), "{head}");
+    let mut events = GzDecoder::new(&stream);
+    for number in 0..2 {
+        let mut event = [0; 9];
+        events.read_exact(&mut event).unwrap();
+        assert_eq!(&event[..], format!("data: {number}\n\n").as_bytes());
+        tell.send(()).unwrap();
+    }
+    assert_eq!(events.read(&mut [0]).unwrap(), 0, "and the end");
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[test]
+fn what_is_compressed_as_it_comes_and_breaks_off_does_not_look_whole() {
+    let origin = Origin::new(|stream, _, _| {
+        let fields = "Content-Type: text/plain\r\nContent-Length: 90000\r\n";
+        send(stream, format!("HTTP/1.1 200 OK\r\n{fields}\r\n{}", text()));
+        drop(stream.shutdown(Shutdown::Both));
+    });
+    let proxy = Proxy::of(compressing(&origin));
+    let (head, body) = ask(&proxy, "Accept-Encoding: gzip\r\n");
+    assert_eq!(field(&head, "content-encoding"), Some("gzip"), "{head}");
+    assert!(!body.ends_with(b"0\r\n\r\n"));
+    // All that has come is there but for the end, which nobody knows.
+    let payload = dechunked(&[&body[..], b"0\r\n\r\n"].concat());
+    let mut came = Vec::new();
+    assert!(GzDecoder::new(&payload[..]).read_to_end(&mut came).is_err());
+    assert!(came == text().as_bytes(), "{} bytes", came.len());
+    proxy.expect(Ending::ServerCut, 1);
 }

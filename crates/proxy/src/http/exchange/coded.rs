@@ -1,4 +1,4 @@
-//! Answers from the compressed form of a stored response.
+//! Answers from the compressed form of a stored response, or of one that is for this client alone.
 
 use bytes::Bytes;
 use loadline_core::{
@@ -8,7 +8,7 @@ use loadline_core::{
 };
 use loadline_http1::Forwarded;
 
-use super::{Exchange, stored::Source};
+use super::{Exchange, compressed::Compressed, stored::Source};
 use crate::{
     cache::{Answer, Body, Coded, Object, Response, Wanted},
     http::compress::{encoder::Operation, head::edit_response},
@@ -16,30 +16,58 @@ use crate::{
 };
 
 impl Exchange<'_> {
-    /// Gives the client the form of the response that it accepts, where the service compresses:
-    /// changes the head, and the body to be sent. What is still coming in stays as it is.
+    /// The form of the response that the client accepts, where the service compresses, with its
+    /// head changed to that. What comes in to be used again stays as it is.
     pub(super) async fn code(
-        &mut self,
-        wanted: &Wanted,
-        response: &Response,
+        &self,
+        (wanted, response): (&Wanted, &Response),
         answer: &mut Answer,
-        source: &mut Source,
-    ) {
+        source: Source,
+        is_for_one: bool,
+    ) -> Source {
         let settings = self.driver.route.settings();
-        let Some(compression) = settings.compression.clone() else { return };
-        let mut treatment = self.stored_treatment(&compression, response, answer);
-        if let (Treatment::Compress(algorithm), Source::Object(object)) = (treatment, &*source) {
-            match self.form(&compression, algorithm, wanted, object).await {
-                Some(form) => *source = Source::Coded(form),
-                None => treatment = Treatment::Vary,
+        let Some(compression) = &settings.compression else { return source };
+        let treatment = self.stored_treatment(compression, response, answer);
+        let coded = match treatment {
+            Treatment::Compress(algorithm) => {
+                let from = (response, source, is_for_one);
+                self.coded(compression, algorithm, wanted, from).await
             }
-        } else if let Treatment::Compress(_) = treatment {
-            treatment = Treatment::Vary;
-        }
+            _ => Ok(source),
+        };
+        let (treatment, source) = match coded {
+            Ok(source) => (treatment, source),
+            Err(plain) => (Treatment::Vary, plain),
+        };
         if treatment != Treatment::Keep {
             answer.head.extend_from_slice(b"\r\n");
             let _ = edit_response(treatment, false, Forwarded::Rewritten, b"", &mut answer.head);
             answer.head.truncate(answer.head.len() - 2);
+        }
+        source
+    }
+
+    /// What brings the compressed form of a body instead of this source of it, or the source where
+    /// that is sent as it is.
+    async fn coded(
+        &self,
+        compression: &Compression,
+        algorithm: Algorithm,
+        wanted: &Wanted,
+        (response, source, is_for_one): (&Response, Source, bool),
+    ) -> Result<Source, Source> {
+        match source {
+            Source::Object(object) => {
+                let form = self.form(compression, algorithm, wanted, &object).await;
+                form.map(Source::Coded).ok_or(Source::Object(object))
+            }
+            Source::Arrival(reader) if is_for_one => {
+                match self.encoder(compression, algorithm, (response, &reader)) {
+                    Some(it) => Ok(Source::Compressed(Compressed::new(reader, algorithm, it))),
+                    None => Err(Source::Arrival(reader)),
+                }
+            }
+            plain => Err(plain),
         }
     }
 
@@ -117,7 +145,7 @@ impl Exchange<'_> {
         ((output.len() as u64) < object.length()).then(|| output.into())
     }
 
-    fn count_coded(&self, algorithm: Algorithm, plain: u64, compressed: u64) {
+    pub(super) fn count_coded(&self, algorithm: Algorithm, plain: u64, compressed: u64) {
         let cells = &self.driver.route.service_context().cells;
         cells.add(ServiceCounter::compressed_by(algorithm), 1);
         cells.add(ServiceCounter::CompressionInput, plain);
@@ -126,4 +154,4 @@ impl Exchange<'_> {
 }
 
 /// What is compressed before other connections get their turn.
-const SLICE: usize = 32 << 10;
+pub(super) const SLICE: usize = 32 << 10;

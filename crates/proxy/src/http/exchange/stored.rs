@@ -20,6 +20,7 @@ use smallvec::SmallVec;
 
 use super::{
     Exchange, Next,
+    compressed::Compressed,
     sliced::{Slice, Sliced},
 };
 use crate::{
@@ -37,6 +38,8 @@ pub(super) enum Source {
     /// A compressed form of an object.
     Coded(Bytes),
     Arrival(Reader),
+    /// The compressed form of a body that is coming in.
+    Compressed(Box<Compressed>),
     Disk(DiskBody),
     Sliced(Box<Sliced>),
 }
@@ -132,6 +135,13 @@ impl Given {
         Self { outcome, is_from_server: true, ..self }
     }
 
+    /// Whether nobody else is to have it as it comes: it was fetched for this client, and is not
+    /// stored or has to be validated for the next one.
+    fn is_for_one(&self) -> bool {
+        let is_for_others = |it: Metadata| !it.needs_validation && it.is_fresh(self.now);
+        self.is_from_server && !self.metadata.is_some_and(is_for_others)
+    }
+
     /// As it is counted.
     fn result(&self) -> CacheResult {
         match self.outcome {
@@ -201,7 +211,8 @@ impl Exchange<'_> {
             given = given.in_part();
         }
         source.count_hit();
-        self.code(wanted, response, &mut answer, &mut source).await;
+        let is_for_one = given.is_for_one();
+        source = self.code((wanted, response), &mut answer, source, is_for_one).await;
         let mut text = answer.head;
         let (result, ended, server) = (given.result(), given.ending(), given.server);
         given.write(wanted.caching().status, &mut text);
@@ -217,7 +228,11 @@ impl Exchange<'_> {
         // Responses of one turn go out behind one another: a client that has been woken by the
         // first takes the others without being woken again.
         yield_once().await;
-        match self.send_body(text, &mut source, &body, end).await {
+        let sent = self.send_body(text, &mut source, &body, end).await;
+        if let Source::Compressed(compressed) = source {
+            self.conclude(*compressed);
+        }
+        match sent {
             Ok(()) => (ended, if keep_alive { Next::KeepAlive } else { self.closing() }),
             Err(broken) => {
                 let next = if end == End::Close { Next::Reset } else { Next::Close };
@@ -338,6 +353,7 @@ impl Exchange<'_> {
                     Piece::Stored(form.get(from..).unwrap_or_default())
                 }
                 Source::Arrival(reader) => Piece::Arrived(self.arriving(reader, text).await?),
+                Source::Compressed(body) => Piece::Stored(self.compressed(body, text).await?),
                 Source::Disk(body) => self.read(body, from, text).await?,
                 Source::Sliced(sliced) => {
                     let until = from.saturating_add(length);
@@ -514,7 +530,7 @@ impl Source {
         match self {
             Self::Object(object) => object.count_hit(),
             Self::Sliced(sliced) => sliced.count_hit(),
-            Self::Coded(_) | Self::Arrival(_) | Self::Disk(_) => {}
+            Self::Coded(_) | Self::Arrival(_) | Self::Compressed(_) | Self::Disk(_) => {}
         }
     }
 
@@ -523,6 +539,7 @@ impl Source {
             Self::Object(object) => Some(object.length()),
             Self::Disk(body) => Some(body.length),
             Self::Coded(form) => Some(form.len() as u64),
+            Self::Compressed(_) => None,
             Self::Arrival(_) | Self::Sliced(_) => response.length.complete(),
         }
     }
