@@ -386,6 +386,32 @@ fn a_response_that_breaks_off_is_not_ended_as_if_it_were_whole() {
 }
 
 #[test]
+fn a_response_that_breaks_off_leaves_the_next_ones_whole() {
+    let (whole, half) = (counted(HTML, &lines(500)), lines(250));
+    let half = format!("HTTP/1.1 200 OK\r\n{HTML}Content-Length: 90000\r\n\r\n{half}");
+    let server = Scripted::new(move |mut stream, _| {
+        let Some(seen) = head(&mut stream) else { return };
+        let cut = seen.starts_with("GET /cut ");
+        stream.write_all(if cut { half.as_bytes() } else { &whole }).unwrap();
+    });
+    for algorithm in Algorithm::ALL {
+        let levels = Levels { gzip: 1, brotli: 1, zstd: 1 };
+        let algorithms = [algorithm].into();
+        let proxy =
+            Proxy::of(with(&server, Compression { levels, algorithms, ..Compression::default() }));
+        // The second has the encoder of the first, where that is kept.
+        for path in ["", "cut", "", ""] {
+            let url = format!("http://{}/{path}", proxy.address);
+            let arguments = ["-sS", "--compressed", "--max-time", "20", &url];
+            let run = Command::new("curl").args(arguments).output().unwrap();
+            assert_eq!(run.status.success(), path.is_empty(), "{algorithm:?} /{path}");
+            let is_whole = String::from_utf8_lossy(&run.stdout) == lines(500);
+            assert_eq!(is_whole, path.is_empty(), "{algorithm:?} /{path}");
+        }
+    }
+}
+
+#[test]
 fn trailers_follow_the_compressed_body() {
     let text = lines(100);
     let size = text.len();

@@ -86,7 +86,7 @@ impl Encoders {
         }
     }
 
-    /// Takes an encoder back, however far its body got.
+    /// Takes an encoder back; one whose body broke off is not used again.
     pub(crate) fn give(&self, encoder: Encoder) {
         let mut free = self.free.borrow_mut();
         if let Some(encoder) = encoder.renewed() {
