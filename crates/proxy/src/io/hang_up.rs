@@ -32,4 +32,9 @@ impl HangUp {
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.poll_read_ready(cx).map(|_| ())
     }
+
+    /// Whether the connection is reset, rather than closed both ways. Costs no system call.
+    pub(crate) fn is_reset(&self) -> bool {
+        self.0.try_io(Interest::ERROR, |_| Ok(())).is_ok()
+    }
 }

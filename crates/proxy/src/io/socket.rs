@@ -408,6 +408,20 @@ impl Socket {
         watch.as_ref().map_or(Poll::Pending, |watch| watch.poll(cx))
     }
 
+    /// The same of a peer of which not all has been read: that it has said all and was told the end
+    /// as well is no reason to give up what it said.
+    pub(crate) fn poll_lost(
+        &mut self,
+        cx: &mut Context<'_>,
+        watch: &mut Option<Box<HangUp>>,
+    ) -> Poll<()> {
+        ready!(self.poll_broken(cx, watch));
+        match watch {
+            Some(watch) if !watch.is_reset() => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+
     /// Why a stream is over that has been reset.
     pub(crate) fn why_reset(&mut self) -> Reason {
         match self {

@@ -7,9 +7,9 @@
 //!
 //! After `101 Switching Protocols` there is no idle timeout: a WebSocket may be silent for hours.
 //! The kernel is asked to find out about peers that have vanished, also about one that has said all
-//! and from which nothing is read any more; where the tunnel is a stream of HTTP/2, that is asked
-//! for its connection. A tunnel keeps its permit, and lives on through reloads; a drain gives it
-//! until its deadline.
+//! and from which nothing is read any more, and about a client from which nothing is read since the
+//! server takes no more; where the tunnel is a stream of HTTP/2, that is asked for its connection.
+//! A tunnel keeps its permit, and lives on through reloads; a drain gives it until its deadline.
 
 use std::{
     future::poll_fn,
@@ -28,8 +28,9 @@ use crate::{
 pub(crate) struct Tunnel {
     pub(crate) up: Relay,
     pub(crate) down: Relay,
-    /// Watches the peer that has finished sending.
-    watch: Option<Box<HangUp>>,
+    /// Watch the peers while nothing is read from them.
+    client_watch: Option<Box<HangUp>>,
+    server_watch: Option<Box<HangUp>>,
     /// The server reset its connection. Only the writer learns it: a read finds an end.
     is_reset: bool,
 }
@@ -51,7 +52,7 @@ impl Tunnel {
         let (mut up, mut down) = (Relay::of_stream(), Relay::of_stream());
         up.begin_with(&mut client.rest, buffers);
         down.begin_with(&mut server.rest, buffers);
-        Self { up, down, watch: None, is_reset: false }
+        Self { up, down, client_watch: None, server_watch: None, is_reset: false }
     }
 
     /// Moves what can be moved; ready at the end.
@@ -87,11 +88,16 @@ impl Tunnel {
             (_, Poll::Ready(Ok(()))) if self.is_reset => End::ServerBroken(Reason::StreamReset),
             (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => End::Closed,
             (Poll::Ready(Ok(())), _) => {
-                ready!(client.socket.poll_broken(cx, &mut self.watch));
+                ready!(client.socket.poll_broken(cx, &mut self.client_watch));
+                End::ClientBroken
+            }
+            _ if self.up.waits_for_sink()
+                && client.socket.poll_lost(cx, &mut self.client_watch).is_ready() =>
+            {
                 End::ClientBroken
             }
             (_, Poll::Ready(Ok(()))) => {
-                ready!(server.socket.poll_broken(cx, &mut self.watch));
+                ready!(server.socket.poll_broken(cx, &mut self.server_watch));
                 End::Closed
             }
             _ => return Poll::Pending,

@@ -54,6 +54,19 @@ fn a_tunnel_ends_when_a_client_that_has_said_all_is_reset() {
     proxy.expect(Ending::Tunnel, 1);
 }
 
+#[test]
+fn a_tunnel_ends_with_its_client_though_its_server_takes_no_more() {
+    let (told, heard) = channel();
+    let server = ponging(move |stream| told.send(stream).unwrap());
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = pinged(&proxy);
+    let _open = heard.recv_timeout(PATIENCE).unwrap();
+    client.set_write_timeout(Some(SHORT.to_std())).unwrap();
+    while client.write_all(&[b'x'; 65_536]).is_ok() {}
+    reset(client);
+    proxy.expect(Ending::Tunnel, 1);
+}
+
 /// A server that switches protocols, says `pong` to `ping`, and goes on as `then` says.
 fn ponging(then: impl Fn(TcpStream) + Send + Sync + 'static) -> Scripted {
     Scripted::new(move |mut stream, _| {

@@ -1,8 +1,10 @@
 //! WebSocket through the proxy: a real client and a real server, and where it cannot go.
 
 use std::{
+    future::poll_fn,
     io::{Read as _, Write as _},
     net::TcpStream,
+    sync::mpsc::channel,
     time::Duration,
 };
 
@@ -10,12 +12,13 @@ use bytes::Bytes;
 use h2::{RecvStream, SendStream, ext::Protocol, server::Builder};
 use http::{HeaderValue, Request, Response};
 use loadline_core::{decide::ending::Ending, fleet::HttpVersion, state::ServiceCounter};
+use tokio::time::timeout;
 
 use crate::{
     grpc::{Script, run},
     handshake::{not_opening, opening},
     scripted::Scripted,
-    support::{PATIENCE, Proxy, answering, fleet, head, server},
+    support::{PATIENCE, Proxy, SHORT, answering, fleet, head, server},
 };
 
 fn extended_connect() -> Request<()> {
@@ -77,6 +80,34 @@ async fn a_stream_of_http2_whose_server_breaks_is_reset() {
     let error = answer.into_body().data().await.unwrap().unwrap_err();
     assert!(error.is_reset() && error.is_remote(), "{error}");
     let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::ServerCut, 1));
+    ended.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_that_its_client_resets_is_over_though_its_server_takes_no_more() {
+    let (told, heard) = channel();
+    let proxy = Proxy::to(server(move |mut stream| {
+        let asked = head(&mut stream).unwrap();
+        stream.write_all(opening(&asked).as_bytes()).unwrap();
+        told.send(stream).unwrap();
+    }));
+    let (answer, mut up) = connect(&proxy).await;
+    let _down = answer.into_body();
+    let _open = heard.recv_timeout(PATIENCE).unwrap();
+    let piece = Bytes::from_static(&[b'x'; 16 << 10]);
+    loop {
+        up.reserve_capacity(piece.len());
+        // Room that is there already is not announced again.
+        if up.capacity() == 0 {
+            let room = poll_fn(|cx| up.poll_capacity(cx));
+            let Ok(room) = timeout(SHORT.to_std(), room).await else { break };
+            room.unwrap().unwrap();
+        }
+        let room = up.capacity().min(piece.len());
+        up.send_data(piece.slice(..room), false).unwrap();
+    }
+    up.send_reset(h2::Reason::CANCEL);
+    let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::Tunnel, 1));
     ended.await.unwrap();
 }
 

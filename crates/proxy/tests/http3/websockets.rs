@@ -1,6 +1,10 @@
 //! WebSocket over a stream (RFC 9220), to a server of HTTP/1.
 
-use std::io::{self, BufReader, Read as _, Write as _};
+use std::{
+    io::{self, BufReader, Read as _, Write as _},
+    sync::mpsc::channel,
+    time::Duration as StdDuration,
+};
 
 use loadline_core::decide::ending::Ending;
 use quinn::VarInt;
@@ -176,6 +180,27 @@ async fn a_client_that_takes_nothing_of_its_websocket_any_more_ends_it() {
     let client = Client::to(address, &authority).await;
     let (_send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
     assert_eq!(next_frame(&mut receive).await.1[2], OK);
+    receive.stop(VarInt::from_u32(0x10c)).unwrap();
+    until(|| proxy.tallies().count(Ending::Tunnel) == 1).await;
+}
+
+#[tokio::test]
+async fn a_client_that_gives_its_websocket_up_ends_it_though_the_server_takes_no_more() {
+    let authority = Authority::new();
+    let (told, heard) = channel();
+    let server = server(move |stream| {
+        open_websocket(&stream);
+        told.send(stream).unwrap();
+    });
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let (mut send, mut receive) = open(&client.connection, &lines(&ASKED)).await;
+    assert_eq!(next_frame(&mut receive).await.1[2], OK);
+    let _open = heard.recv_timeout(PATIENCE).unwrap();
+    let piece = frame(0, &[b'x'; 16 << 10]);
+    let while_taken = StdDuration::from_millis(500);
+    while timeout(while_taken, send.write_all(&piece)).await.is_ok_and(|sent| sent.is_ok()) {}
+    send.reset(VarInt::from_u32(0x10c)).unwrap();
     receive.stop(VarInt::from_u32(0x10c)).unwrap();
     until(|| proxy.tallies().count(Ending::Tunnel) == 1).await;
 }

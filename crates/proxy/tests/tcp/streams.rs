@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{ErrorKind, Read as _, Write as _},
     net::{Shutdown, TcpStream},
-    sync::{Arc, Barrier},
+    sync::{Arc, Barrier, Mutex, mpsc::channel},
     thread,
     time::Instant,
 };
@@ -285,6 +285,57 @@ fn a_reset_is_passed_on_as_one() {
     reset(client);
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), Err(ErrorKind::ConnectionReset));
     proxy.expect(Ending::ClientGone, 1);
+}
+
+/// Sends until nobody has taken more for a while: how many bytes that were.
+fn fill(stream: &mut TcpStream) -> usize {
+    stream.set_write_timeout(Some(SHORT.to_std())).unwrap();
+    let mut sent = 0;
+    while let Ok(count) = stream.write(&[b'x'; 65_536]) {
+        sent += count;
+    }
+    sent
+}
+
+#[test]
+fn a_client_that_is_gone_is_noticed_though_its_server_takes_no_more() {
+    for ends in [false, true] {
+        let (told, heard) = channel();
+        let silent = server(move |stream| {
+            if ends {
+                stream.shutdown(Shutdown::Write).unwrap();
+            }
+            told.send(stream).unwrap();
+        });
+        let proxy = Proxy::to(&[silent]);
+        let mut client = proxy.connect();
+        if ends {
+            assert_eq!(until_closed(&mut client), "");
+        }
+        fill(&mut client);
+        let _open = heard.recv_timeout(PATIENCE).unwrap();
+        reset(client);
+        proxy.expect(Ending::ClientGone, 1);
+    }
+}
+
+#[test]
+fn a_client_that_has_said_all_is_not_gone_while_its_server_takes_what_it_said() {
+    let ((told, heard), (go, may_go)) = (channel(), channel());
+    let may_go = Mutex::new(may_go);
+    let slow = server(move |mut stream| {
+        stream.shutdown(Shutdown::Write).unwrap();
+        may_go.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        told.send(until_closed(&mut stream).len()).unwrap();
+    });
+    let proxy = Proxy::to(&[slow]);
+    let mut client = proxy.connect();
+    assert_eq!(until_closed(&mut client), "");
+    let sent = fill(&mut client);
+    client.shutdown(Shutdown::Write).unwrap();
+    go.send(()).unwrap();
+    assert_eq!(heard.recv_timeout(PATIENCE).unwrap(), sent);
+    proxy.expect(Ending::Complete, 1);
 }
 
 #[test]
