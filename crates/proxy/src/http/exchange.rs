@@ -473,25 +473,6 @@ impl<'a> Exchange<'a> {
         sent.map_err(client_gone)
     }
 
-    /// Sends a response of our own.
-    async fn send_answer(&mut self, text: Vec<u8>, status: u16, close: bool) -> Next {
-        self.timer.arm(self.listener_context.timeouts.idle);
-        // Whoever ends this on its way has to know that part of it may have gone out.
-        self.record.status = status;
-        let sent = self.client.send(&text, self.timer).await;
-        match sent {
-            Ok(()) => self.record.bytes = text.len() as u64,
-            Err(_) => self.record.status = 0,
-        }
-        self.worker.buffers.give_text(text);
-        match (sent, close, self.request.is_whole) {
-            (Err(_), _, _) => Next::Close,
-            (Ok(()), false, _) => Next::KeepAlive,
-            (Ok(()), true, true) => self.closing(),
-            (Ok(()), true, false) => Next::Linger,
-        }
-    }
-
     /// Counts the request and writes its line.
     fn end(&mut self, ending: Ending) {
         let ending = self.unless_too_large(ending);

@@ -105,29 +105,34 @@ impl Peer {
         timer: &Timer,
     ) -> Result<usize, Gone> {
         let mut sent = 0;
-        poll_fn(|cx| {
-            while sent < pieces[0].len() {
-                let head = &pieces[0][sent..];
-                let count = if pieces[1].is_empty() {
-                    self.socket.poll_write(cx, head)
-                } else {
-                    self.socket.poll_write_both(cx, [head, pieces[1]])
-                };
-                match count {
-                    Poll::Ready(Ok(count @ 1..)) => sent += count,
-                    Poll::Ready(Ok(_)) => return Poll::Ready(Err(Gone::Closed)),
-                    Poll::Ready(Err(error)) => {
-                        return Poll::Ready(Err(Gone::Broken(of_io(&error))));
-                    }
-                    Poll::Pending if self.is_late(timer) => {
-                        return Poll::Ready(Err(Gone::Expired));
-                    }
-                    Poll::Pending => return Poll::Pending,
-                }
+        poll_fn(|cx| self.poll_send(cx, pieces, &mut sent, timer)).await?;
+        Ok(sent - pieces[0].len())
+    }
+
+    /// The same, of which so many bytes have been sent: more as they go.
+    pub(crate) fn poll_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: [&[u8]; 2],
+        sent: &mut usize,
+        timer: &Timer,
+    ) -> Poll<Result<(), Gone>> {
+        while *sent < pieces[0].len() {
+            let head = &pieces[0][*sent..];
+            let count = if pieces[1].is_empty() {
+                self.socket.poll_write(cx, head)
+            } else {
+                self.socket.poll_write_both(cx, [head, pieces[1]])
+            };
+            match count {
+                Poll::Ready(Ok(count @ 1..)) => *sent += count,
+                Poll::Ready(Ok(_)) => return Poll::Ready(Err(Gone::Closed)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Gone::Broken(of_io(&error)))),
+                Poll::Pending if self.is_late(timer) => return Poll::Ready(Err(Gone::Expired)),
+                Poll::Pending => return Poll::Pending,
             }
-            Poll::Ready(Ok(sent - pieces[0].len()))
-        })
-        .await
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Whether it has let the deadline pass that it had to take something by. Of several responses

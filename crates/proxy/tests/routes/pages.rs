@@ -1,6 +1,11 @@
 //! Pages that clients get where something fails, and while a service is in maintenance.
 
-use std::{fs, sync::Arc, time::Instant};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    sync::Arc,
+    time::{Duration as StdDuration, Instant},
+};
 
 use loadline_core::{
     decide::ending::Ending,
@@ -9,6 +14,7 @@ use loadline_core::{
     time::Duration,
     units::Rate,
 };
+use socket2::SockRef;
 
 use crate::support::{PATIENCE, Proxy, answer, rule, under};
 
@@ -95,6 +101,53 @@ fn what_a_rule_refuses_has_a_page_and_what_it_says_itself_stays() {
     assert!(limited.contains("Retry-After: 1\r\n") && limited.ends_with("<p>any</p>"), "{limited}");
     let bad = proxy.ask("GET / HTTP/1.1\r\nHost: x\r\nBad Field: 1\r\n\r\n");
     assert!(bad.starts_with("HTTP/1.1 400") && bad.ends_with("<p>any</p>"), "{bad}");
+}
+
+/// What a client was told has its status however far it came, and one that stops reading is late,
+/// not gone.
+#[test]
+fn a_page_that_does_not_go_out_whole_is_logged_with_its_status_and_bytes() {
+    let cases = [
+        ("/denied", 403, false, Ending::ClientTimeout),
+        ("/denied", 403, true, Ending::ClientGone),
+        ("/one", 502, false, Ending::ConnectRefused),
+        ("/one", 502, true, Ending::ConnectRefused),
+    ];
+    for (path, status, is_reset, ending) in cases {
+        let denied = rule(under("/denied"), Action::Respond(answer(403, "")));
+        let to_one = rule(under("/one"), Action::Service(Split::all(1)));
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let target = LogTarget::File(log.path().display().to_string());
+        let proxy = Proxy::beside(vec![denied, to_one], NOBODY.parse().unwrap(), |fleet| {
+            fleet.edge.access_log = Some(AccessLog::to(target));
+            // More than the kernel takes for a client that reads none of it.
+            let large = Pages(vec![page("text/plain", &"x".repeat(32 << 20))]);
+            let all = [Statuses::Class(4), Statuses::Class(5)];
+            fleet.listeners[0].error_pages = ErrorPages(all.map(|it| (it, large.clone())).into());
+            if !is_reset {
+                fleet.listeners[0].timeouts.idle = Duration::from_millis(200);
+            }
+        });
+        let mut client = proxy.connect();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.write_all(request.as_bytes()).unwrap();
+        client.read_exact(&mut [0; 1_000]).unwrap();
+        if is_reset {
+            SockRef::from(&client).set_linger(Some(StdDuration::ZERO)).unwrap();
+            drop(client);
+        }
+        assert_eq!(proxy.count(ending), 1);
+        let service = if path == "/one" { "one" } else { "zero" };
+        let classes = proxy.tally(service).statuses;
+        assert_eq!((classes[status / 100 - 1], classes.iter().sum::<u64>()), (1, 1), "{classes:?}");
+        proxy.stop();
+        let line = fs::read_to_string(log.path()).unwrap();
+        let (_, told) = line.split_once("HTTP/1.1 ").unwrap();
+        let told: Vec<&str> = told.split(' ').collect();
+        assert_eq!(told[0], status.to_string(), "{line}");
+        let bytes: usize = told[1].parse().unwrap();
+        assert!((1_000..32 << 20).contains(&bytes), "{line}");
+    }
 }
 
 #[test]

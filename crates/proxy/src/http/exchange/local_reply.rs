@@ -1,5 +1,7 @@
 //! Responses of loadline itself: to a failed request, and those of rules.
 
+use std::future::poll_fn;
+
 use loadline_core::{
     decide::{
         ending::{Ending, Fault},
@@ -13,7 +15,10 @@ use loadline_http1::{LocalReply, Method, ParseError};
 use super::{Exchange, Next};
 use crate::{
     http::reply::Reply,
-    io::{peer::Peer, socket::Socket},
+    io::{
+        peer::{Peer, client_gone},
+        socket::Socket,
+    },
 };
 
 impl Exchange<'_> {
@@ -55,7 +60,7 @@ impl Exchange<'_> {
         };
         let mut text = self.worker.buffers.take_text();
         answer.write(&mut text);
-        self.send_answer(text, status, close).await
+        self.send_answer(text, status, close).await.unwrap_or(Next::Close)
     }
 
     /// How a request ends that seems to end like this. A client that takes no head as long as that
@@ -120,10 +125,49 @@ impl Exchange<'_> {
         let mut text = self.worker.buffers.take_text();
         let page = self.page(reply.status).filter(|_| reply.gives_way());
         reply.write((&self.lines_of_reply(), page), (close, to_head), &mut text);
-        let next = self.send_answer(text, reply.status, close).await;
-        let told = self.record.status != 0;
-        self.record.reason = reply.reason.filter(|_| told);
-        (if told { reply.ending } else { Ending::ClientGone }, next)
+        match self.send_answer(text, reply.status, close).await {
+            Ok(next) => {
+                self.record.reason = reply.reason;
+                (reply.ending, next)
+            }
+            Err(reason) => {
+                self.record.reason = Some(reason);
+                (reason.ending(), Next::Close)
+            }
+        }
+    }
+
+    /// Sends a response of our own: why it did not go out whole, where it did not.
+    async fn send_answer(
+        &mut self,
+        text: Vec<u8>,
+        status: u16,
+        close: bool,
+    ) -> Result<Next, Reason> {
+        self.timer.arm(self.listener_context.timeouts.idle);
+        // Whoever ends this on its way has to know that part of it may have gone out.
+        self.record.status = status;
+        let mut sent = 0;
+        let told = poll_fn(|cx| {
+            let before = sent;
+            let told = self.client.poll_send(cx, [&text, b""], &mut sent, self.timer);
+            self.record.bytes = sent as u64;
+            if told.is_pending() && sent > before {
+                self.timer.arm_again();
+            }
+            told
+        })
+        .await;
+        self.worker.buffers.give_text(text);
+        if sent == 0 {
+            self.record.status = 0;
+        }
+        told.map_err(client_gone)?;
+        Ok(match (close, self.request.is_whole) {
+            (false, _) => Next::KeepAlive,
+            (true, true) => self.closing(),
+            (true, false) => Next::Linger,
+        })
     }
 
     /// The page for a status: that of the service, or else that of the listener.
