@@ -83,13 +83,13 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let mut greeting = pin!(builder.handshake(wire));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
         Poll::Pending if timer.has_waited_enough(listener) => Poll::Ready(None),
-        agreed => agreed.map(Result::ok),
+        agreed => agreed.map(Some),
     });
-    let Some(h2) = agreed.await else {
-        if timer.is_displaced() {
-            origin.end_unread(Ending::ClientSlow, 0);
-        }
-        return;
+    let h2 = match agreed.await {
+        Some(Ok(h2)) => h2,
+        Some(Err(error)) if error.is_library() => return origin.end_unread(Ending::ClientBad, 0),
+        None if timer.is_displaced() => return origin.end_unread(Ending::ClientSlow, 0),
+        Some(Err(_)) | None => return,
     };
     timer.stop_waiting();
     timer.arm(keep_alive);

@@ -4,6 +4,7 @@ use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
     process::{Command, Stdio},
+    sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -340,6 +341,33 @@ fn a_failed_handshake_has_its_reason_in_the_access_log_unless_the_client_said_no
     assert!(lines[0].contains("TLS alert from the client: "), "{log}");
     assert!(lines[1].contains("wrong version number: it speaks no TLS"), "{log}");
     assert!(lines[2].contains(" client-gone "), "{log}");
+}
+
+#[test]
+fn what_is_no_http2_though_that_was_agreed_on_has_a_line_in_the_access_log() {
+    let authority = Authority::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.log");
+    let mut fleet = fleet(echo(None), with(vec![authority.sign(&["a.test"])]));
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let (proxy, address) = start(fleet);
+    let mut config = (*authority.client(&[&TLS13], None)).clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let config = Arc::new(config);
+    let preface = &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..];
+    let settings_of_one_byte = [preface, &b"\0\0\x01\x04\0\0\0\0\0x"[..]].concat();
+    for said in [&b"GET / HTTP/1.1\r\n\r\n"[..], &preface[4..], &settings_of_one_byte] {
+        let mut client = connect(address, &config, "a.test");
+        client.write_all(said).unwrap();
+        // Settings, and an end or a reset.
+        let _ = client.read_to_end(&mut Vec::new());
+    }
+    let count = || proxy.tallies().count(Ending::ClientBad);
+    assert!(becomes(|| count() == 3), "{} of 3", count());
+    proxy.stop(loadline_core::time::Duration::from_secs(1));
+    let log = std::fs::read_to_string(path).unwrap();
+    let bad = log.lines().filter(|line| line.contains(" client-bad ")).count();
+    assert_eq!((bad, log.lines().count()), (3, 3), "{log}");
 }
 
 #[test]
