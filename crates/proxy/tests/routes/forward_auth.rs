@@ -164,31 +164,36 @@ fn a_service_that_is_silent_or_says_too_much_lets_nobody_in() {
 }
 
 #[test]
-fn the_wait_for_the_service_is_no_time_of_the_server() {
-    let slow = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = slow.local_addr().unwrap();
-    thread::spawn(move || {
-        let (mut stream, _) = slow.accept().unwrap();
-        crate::support::head(&mut stream).unwrap();
-        // The time that is measured below.
-        thread::sleep(std::time::Duration::from_millis(400));
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
-    });
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("access.log");
-    let proxy = Proxy::beside(vec![guarded()], address, |fleet| {
-        let log = AccessLog::to(LogTarget::File(path.display().to_string()));
-        fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..log });
-    });
-    assert!(proxy.get("/").ends_with("zero"));
-    proxy.stop();
-    let log = std::fs::read_to_string(path).unwrap();
-    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let of_client: Vec<_> = lines.filter(|line| line["service"] == "zero").collect();
-    let [line] = &of_client[..] else { panic!("one line: {log}") };
-    let time = |key: &str| line[key].as_f64().unwrap();
-    let phases = time("queue_ms") + time("connect_ms") + time("first_byte_ms");
-    assert!(time("queue_ms") >= 400.0 && phases <= time("total_ms") + 1.0, "{line}");
+fn the_wait_for_the_service_is_no_time_of_the_server_and_that_of_whoever_is_refused_too() {
+    for (status, is_let_in) in [("200 OK", true), ("401 No", false)] {
+        let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = slow.local_addr().unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = slow.accept().unwrap();
+            crate::support::head(&mut stream).unwrap();
+            // The time that is measured below.
+            thread::sleep(std::time::Duration::from_millis(400));
+            let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            stream.write_all(response.as_bytes()).unwrap();
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("access.log");
+        let proxy = Proxy::beside(vec![guarded()], address, |fleet| {
+            let log = AccessLog::to(LogTarget::File(path.display().to_string()));
+            fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..log });
+        });
+        assert_eq!(proxy.get("/").ends_with("zero"), is_let_in);
+        proxy.stop();
+        let log = std::fs::read_to_string(path).unwrap();
+        let lines =
+            log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let of_client: Vec<_> = lines.filter(|line| line["service"] == "zero").collect();
+        let [line] = &of_client[..] else { panic!("one line: {log}") };
+        let time = |key: &str| line[key].as_f64().unwrap_or_default();
+        assert_eq!(line["connect_ms"].is_number(), is_let_in, "{line}");
+        let phases = time("queue_ms") + time("connect_ms") + time("first_byte_ms");
+        assert!(time("queue_ms") >= 400.0 && phases <= time("total_ms") + 1.0, "{line}");
+    }
 }
 
 #[test]

@@ -248,12 +248,16 @@ impl Exchange<'_> {
 
     /// Waits for the response to a fetch, and gives it where it is the one for this request.
     async fn wait(&mut self, mut waiting: Waiting<'_>, uses_disk: &mut bool) -> Round {
-        let Some((begun, via)) = self.begun(&mut waiting.reader).await else {
+        let begun = self.begun(&mut waiting.reader).await;
+        if !waiting.is_first {
+            self.has_waited();
+        }
+        let Some((begun, via)) = begun else {
             return Round::Over(Ending::ClientGone, Next::Close);
         };
-        // Where it goes on by itself, no server is to answer for the wait.
-        self.request.received = self.worker.shared.clock.now();
         if waiting.is_first {
+            // Where it goes on by itself, no server is to answer for the wait.
+            self.request.received = self.worker.shared.clock.now();
             self.record.came_by(&via);
         }
         match begun {
@@ -459,7 +463,8 @@ impl Record {
         (self.server, self.retries, self.elsewhere) = (via.server, via.retries, via.stored);
         self.overflow = via.overflow;
         let Times { received, ended, .. } = self.times;
-        self.times = Times { received, ended, ..via.times };
+        let waited = self.times.waited + via.times.waited;
+        self.times = Times { received, ended, waited, ..via.times };
     }
 
     /// Counts what the cache did, and the bytes that the client got by where they are from.

@@ -37,12 +37,18 @@ impl Exchange<'_> {
             Check::Token(pending) => self.check_token(&pending).await,
             Check::Service(check) => self.ask_service(*check).await,
         };
-        // No server is to be blamed for the wait.
-        self.request.received = self.worker.shared.clock.now();
+        self.has_waited();
         if let Err(reply) = refusal {
             self.request.copy = None;
             self.request.reply = Some(reply);
         }
+    }
+
+    /// A wait is over, for which no server is to be blamed.
+    pub(super) fn has_waited(&mut self) {
+        let now = self.worker.shared.clock.now();
+        self.record.times.wait_again(now.since(self.request.received));
+        self.request.received = now;
     }
 
     /// Asks a service. In memory of its own, since what asks is an exchange as well.

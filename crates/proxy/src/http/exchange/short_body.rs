@@ -19,8 +19,7 @@ impl Exchange<'_> {
             client.keep(buffer, &worker.buffers);
         }
         request.is_whole = request.body.is_finished();
-        // No server is to be blamed for the wait.
-        request.received = worker.shared.clock.now();
+        self.has_waited();
     }
 }
 

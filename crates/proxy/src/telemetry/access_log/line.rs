@@ -96,7 +96,7 @@ pub struct Times {
     pub received: Instant,
     /// A server was picked for the first time; later by what it has waited since.
     pub picked: Option<Instant>,
-    /// How long it has waited for room without a server.
+    /// How long it has waited without a server.
     pub waited: Duration,
     /// It was sent; only measured for the access log.
     pub sent: Option<Instant>,
@@ -107,7 +107,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// It has waited for room; the first time, no server is picked yet.
+    /// It has waited; at first, no server is picked yet.
     pub(crate) fn wait_again(&mut self, waited: Duration) {
         match &mut self.picked {
             Some(picked) => *picked = *picked + waited,
@@ -116,7 +116,7 @@ impl Times {
     }
 
     /// From the head of the request to the first pick, and after failures: the time in the queue.
-    /// Where no server was picked, as long as it has waited for one.
+    /// Where no server was picked, as long as it has waited.
     pub(crate) fn queue(&self) -> Option<Duration> {
         let in_vain = Some(self.waited).filter(|waited| *waited > Duration::ZERO);
         self.picked.map(|picked| picked.since(self.received)).or(in_vain)
