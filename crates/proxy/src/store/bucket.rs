@@ -20,7 +20,7 @@ use loadline_core::{
     fleet::{Bucket, Store},
     time::UnixTime,
 };
-use reqsign_core::SignRequest;
+use reqsign_core::{ErrorKind, SignRequest};
 
 use super::{
     asked::{Asked, decoded},
@@ -44,7 +44,8 @@ pub(super) enum Outgoing {
 ///
 /// # Errors
 /// [`Reason::StoreTokenExpired`] where the credentials are no longer valid,
-/// [`Reason::StoreCredentials`] where nothing can be signed with them.
+/// [`Reason::StoreCredentials`] where nothing can be signed with them. A request that nobody could
+/// sign is refused by itself.
 pub(super) fn outgoing(
     (store, bucket): (&Store, &Bucket),
     (text, all): (&[u8], bool),
@@ -68,7 +69,9 @@ pub(super) fn outgoing(
     }
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let mut add = |parts: &[&[u8]]| parts.iter().for_each(|it| head.extend_from_slice(it));
-    let parts = parts(method, (bucket, &path), &fields, (credential, region))?;
+    let Some(parts) = parts(method, (bucket, &path), &fields, (credential, region))? else {
+        return Ok(Outgoing::Local(400, ""));
+    };
     let host = bucket.authority.as_bytes();
     let target = parts.uri.path_and_query().map_or(&*path, |it| it.as_str());
     add(&[method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\nHost: ", host, b"\r\n"]);
@@ -103,7 +106,13 @@ fn told(asked: Asked<'_>, all: bool, takes_last: bool) -> Vec<Field<'_>> {
     if !are_plain(Fields(&fields)) {
         fields.retain(|field| !CONDITIONS.iter().any(|(name, _)| field.is(name)));
     }
+    fields.retain(|field| is_text(field.value));
     fields
+}
+
+/// Whether a value has nothing but what can be signed.
+fn is_text(value: &[u8]) -> bool {
+    value.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
 }
 
 /// Whether one range is asked for, written as all stores read it. Azure does not know the last
@@ -127,7 +136,7 @@ fn are_plain(fields: Fields<'_>) -> bool {
             (None, _) => true,
             (Some(value), None) if *is_of_tag => {
                 let tag = EntityTag::parse(value);
-                tag.is_valid() && !tag.weak
+                tag.is_valid() && !tag.weak && is_text(value)
             }
             (Some(value), None) => {
                 parse_date(value, UnixTime::EPOCH).is_some_and(|at| format_date(at) == *value)
@@ -153,16 +162,41 @@ fn path(store: &Store, bucket: &Bucket, asked: &[u8]) -> Option<String> {
     if key.ends_with(b"/") {
         key.extend_from_slice(store.index.as_bytes());
     }
-    Some(format!("{}{}", bucket.base, Bucket::encoded(&key)))
+    let key = String::from_utf8(key).ok().filter(|key| !is_too_long(bucket, key))?;
+    Some(format!("{}{}", bucket.base, Bucket::encoded(key.as_bytes())))
 }
 
-/// The head of a request with the fields of a signature, if there are credentials.
+/// Whether a name is longer, with the prefix before it, than that of any object: in bytes, at Azure
+/// in characters.
+fn is_too_long(bucket: &Bucket, key: &str) -> bool {
+    if bucket.base.len() + key.len() <= NAME_MAX {
+        return false;
+    }
+    // Above the prefix is the bucket, and above that the account where the host does not name it.
+    let is_named = |account: &String| {
+        bucket.authority.strip_prefix(&**account).is_some_and(|rest| rest.starts_with('.'))
+    };
+    let above = if bucket.account.as_ref().is_some_and(|it| !is_named(it)) { 2 } else { 1 };
+    let prefix = bucket.base.splitn(above + 2, '/').nth(above + 1);
+    let length = |text: &str| match bucket.account {
+        None => text.len(),
+        Some(_) => text.chars().count(),
+    };
+    let of_prefix = prefix.map_or(0, |it| {
+        // The slash between the two is the one with which the name begins.
+        length(&String::from_utf8_lossy(&decoded(it.as_bytes()))) + 1
+    });
+    of_prefix + length(key) - 1 > NAME_MAX
+}
+
+/// The head of a request with the fields of a signature, if there are credentials; none where it
+/// cannot be signed with any.
 fn parts(
     method: &str,
     (bucket, path): (&Bucket, &str),
     fields: &[Field<'_>],
     (credential, region): (Option<&Credential>, &str),
-) -> Result<Parts, Reason> {
+) -> Result<Option<Parts>, Reason> {
     let uri = format!("https://{}{path}", bucket.authority);
     let mut request = Request::builder().method(method).uri(uri);
     if bucket.account.is_some() {
@@ -171,27 +205,35 @@ fn parts(
             request = request.header(field.name, field.value);
         }
     }
-    let request = request.body(()).map_err(|_| Reason::StoreCredentials)?;
+    let Ok(request) = request.body(()) else { return Ok(None) };
     let (mut parts, ()) = request.into_parts();
-    match credential {
-        None => {}
+    let is_signed = match credential {
+        None => true,
         Some(Credential::Aws(credential)) => {
             let signer = reqsign_aws_v4::RequestSigner::new("s3", region);
-            sign(&signer, &mut parts, credential)?;
+            sign(&signer, &mut parts, credential)?
         }
         Some(Credential::Azure(credential)) => {
             let signer = reqsign_azure_storage::RequestSigner::new();
-            sign(&signer, &mut parts, credential)?;
+            let is_signed = sign(&signer, &mut parts, credential)?;
+            let has_token =
+                matches!(credential, reqsign_azure_storage::Credential::SasToken { .. });
+            // All that is done with a token is to append it, so that it is the token that is wrong.
+            if !is_signed && has_token {
+                return Err(Reason::StoreCredentials);
+            }
+            is_signed
         }
-    }
-    Ok(parts)
+    };
+    Ok(is_signed.then_some(parts))
 }
 
+/// Signs a request: false where it is the request with which that cannot be done.
 fn sign<S: SignRequest>(
     signer: &S,
     parts: &mut Parts,
     credential: &S::Credential,
-) -> Result<(), Reason> {
+) -> Result<bool, Reason> {
     let context = reqsign_core::Context::new();
     let done = {
         let signing = pin!(signer.sign_request(&context, parts, Some(credential), None));
@@ -199,11 +241,13 @@ fn sign<S: SignRequest>(
         signing.poll(&mut Context::from_waker(Waker::noop()))
     };
     match done {
-        Poll::Ready(Ok(())) => Ok(()),
-        Poll::Ready(Err(error)) if error.kind() == reqsign_core::ErrorKind::CredentialInvalid => {
-            Err(Reason::StoreTokenExpired)
-        }
-        Poll::Ready(Err(_)) | Poll::Pending => Err(Reason::StoreCredentials),
+        Poll::Ready(Ok(())) => Ok(true),
+        Poll::Ready(Err(error)) => match error.kind() {
+            ErrorKind::CredentialInvalid => Err(Reason::StoreTokenExpired),
+            ErrorKind::RequestInvalid => Ok(false),
+            _ => Err(Reason::StoreCredentials),
+        },
+        Poll::Pending => Err(Reason::StoreCredentials),
     }
 }
 
@@ -268,6 +312,10 @@ const PASSED: &[&str] = &[
 /// The version of Azure's API whose rules of signatures and ranges are meant.
 const AZURE_VERSION: &str = "2021-12-02";
 
+/// The longest name of an object (S3 User Guide, "Creating object key names"; "Naming and
+/// referencing containers, blobs, and metadata").
+const NAME_MAX: usize = 1_024;
+
 /// Room for a head with its signature.
 const HEAD_BYTES: usize = 1 << 10;
 
@@ -321,6 +369,59 @@ mod tests {
             ("*", "404"),
         ] {
             assert_eq!(line(target), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_object_can_have_is_a_404_for_which_nothing_is_signed() {
+        for target in ["/%e9", "/%C3", "/a%ff/b", "/%F0%9F%98", "/%ED%A0%80"] {
+            assert_eq!(line(target), "404", "{target}");
+            let aws = Credential::Aws(reqsign_aws_v4::Credential {
+                access_key_id: "AKIAEXAMPLE".into(),
+                secret_access_key: "secret".into(),
+                session_token: None,
+                expires_in: None,
+            });
+            let text = format!("GET {target} HTTP/1.1\r\n\r\n");
+            assert_eq!(made("/photos", &text, Some(&aws)), Outgoing::Local(404, ""), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_more_than_1024_bytes_is_a_404_with_the_prefix_that_goes_before_it() {
+        // The prefix is `web/`.
+        let of = |bytes: usize| line(&format!("/{}", "x".repeat(bytes)));
+        assert!(of(1_020).starts_with("GET /photos/web/xxx"));
+        assert_eq!(of(1_021), "404");
+        let of_index = |bytes: usize| line(&format!("/{}/", "x".repeat(bytes)));
+        assert!(of_index(1_009).ends_with("x/index.html HTTP/1.1"));
+        assert_eq!(of_index(1_010), "404");
+        // Encoded it is three times as long.
+        assert!(line(&format!("/{}", "%C3%A9".repeat(510))).starts_with("GET "));
+        assert_eq!(line(&format!("/{}", "%C3%A9".repeat(511))), "404");
+    }
+
+    #[test]
+    fn a_name_at_azure_has_as_many_characters_below_its_account() {
+        for (authority, base) in [
+            ("shop.blob.core.windows.net", "/web/site"),
+            ("127.0.0.1:10000", "/shop/web/site"),
+            ("shop-of.example", "/shop/web/site"),
+        ] {
+            let bucket = Bucket {
+                authority: authority.into(),
+                account: Some("shop".into()),
+                ..bucket(base)
+            };
+            let store = Store::at(StorePlace::Bucket(bucket.clone()));
+            let is_asked = |characters: usize| {
+                let text = format!("GET /{} HTTP/1.1\r\n\r\n", "%C3%A9".repeat(characters));
+                let of = (text.as_bytes(), false);
+                let made = outgoing((&store, &bucket), of, (None, "")).expect("no credentials");
+                matches!(made, Outgoing::Request(_))
+            };
+            assert!(is_asked(1_019), "{authority}");
+            assert!(!is_asked(1_020), "{authority}");
         }
     }
 
@@ -396,6 +497,8 @@ mod tests {
             "If-Modified-Since: junk",
             "If-Unmodified-Since: Tuesday, 24-Nov-26 11:00:00 GMT",
             "If-None-Match: \"a\"\r\nIf-Match: *",
+            "If-None-Match: \"\u{e9}\"",
+            "If-Match: \"\u{e9}\"\r\nIf-None-Match: \"a\"",
         ] {
             assert_eq!(told_of("GET", &format!("{condition}\r\n")), "", "{condition}");
         }
@@ -454,12 +557,16 @@ mod tests {
 
     #[test]
     fn every_byte_of_a_key_is_sent_once_and_can_be_read_back() {
-        for byte in (1..=255_u8).filter(|byte| *byte != b'/') {
-            let line = line(&format!("/n%{byte:02x}m"));
+        // All bytes that UTF-8 has: some as a character, others in pairs.
+        let of_character = |it: u32| char::from_u32(it).map(|it| it.to_string().into_bytes());
+        let characters = (1..=0x7ff).chain([0x20ac, 0xfffd, 0x1f600, 0x10_fffd]);
+        for bytes in characters.filter(|it| *it != u32::from('/')).filter_map(of_character) {
+            let escaped: String = bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
+            let line = line(&format!("/n{escaped}m"));
             let path = line.strip_prefix("GET ").and_then(|it| it.strip_suffix(" HTTP/1.1"));
             let path = path.expect("a line");
             assert!(path.bytes().all(|it| it.is_ascii_graphic() && it != b'+'), "{line}");
-            assert_eq!(decoded(path.as_bytes()), [b"/photos/web/n", &[byte][..], b"m"].concat());
+            assert_eq!(decoded(path.as_bytes()), [b"/photos/web/n", &bytes[..], b"m"].concat());
         }
     }
 
@@ -498,6 +605,23 @@ mod tests {
         let token = reqsign_azure_storage::Credential::with_sas_token("sv=2021&sig=a%2Bb");
         let signed = head(Some(Credential::Azure(token)));
         assert!(signed.starts_with("GET /web/a%20b?sv=2021&sig=a%2Bb HTTP/1.1\r\n"), "{signed}");
+    }
+
+    #[test]
+    fn azure_is_asked_without_what_of_the_client_cannot_be_signed() {
+        let bucket = Bucket { account: Some("shop".into()), ..bucket("/web") };
+        let store = Store::at(StorePlace::Bucket(bucket.clone()));
+        let key = reqsign_azure_storage::Credential::with_shared_key("shop", "c2VjcmV0");
+        let credential = Credential::Azure(key);
+        for name in ["If-None-Match", "If-Match", "Accept-Encoding"] {
+            let value = b": \"\xe9\"\r\nRange: bytes=0-1\r\nIf-Range: \"\xff\"\r\n\r\n";
+            let text = [b"GET /a HTTP/1.1\r\n", name.as_bytes(), value].concat();
+            let made = outgoing((&store, &bucket), (&text[..], false), (Some(&credential), ""));
+            let Ok(Outgoing::Request(head)) = made else { panic!("{name}: {made:?}") };
+            let head = String::from_utf8(head).expect("text");
+            assert!(!head.contains(name) && !head.contains("If-Range"), "{name}: {head}");
+            assert!(head.contains("\r\nRange: bytes=0-1\r\n"), "{name}: {head}");
+        }
     }
 
     #[test]

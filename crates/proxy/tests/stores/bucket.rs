@@ -248,7 +248,8 @@ fn a_condition_on_an_object_that_has_come_whole_costs_no_connection_to_the_bucke
 fn a_path_that_no_object_can_have_gets_the_error_page_of_the_bucket() {
     let bucket = Scripted::new(|_| response("200 OK\r\nContent-Type: text/html\r\n", "<p>gone"));
     let proxy = bucket.proxy(|_| {});
-    for target in ["/a/%2e%2e/b", "/%2E/a", "/a%00"] {
+    let too_long = format!("/{}", "x".repeat(1_025));
+    for target in ["/a/%2e%2e/b", "/%2E/a", "/a%00", "/%e9", &too_long] {
         let told = proxy.get(target, "");
         assert_eq!((told.status(), &*told.text()), (404, "<p>gone"), "{target}");
         assert_eq!(told.field("Content-Type"), Some("text/html"), "{}", told.head);
