@@ -440,14 +440,16 @@ fn a_bucket_without_the_page_that_is_named_has_a_404_of_ours() {
     }
 }
 
+/// A file with credentials.
+fn shared(token: &str) -> String {
+    format!(
+        "[default]\naws_access_key_id = key\naws_secret_access_key = secret\n\
+         aws_session_token = {token}\n"
+    )
+}
+
 #[test]
 fn an_expired_token_is_replaced_and_the_request_sent_once_more() {
-    let shared = |token: &str| {
-        format!(
-            "[default]\naws_access_key_id = key\naws_secret_access_key = secret\n\
-             aws_session_token = {token}\n"
-        )
-    };
     let credentials = file("credentials", &shared("old"));
     let path = credentials.display().to_string();
     let store = Scripted::new({
@@ -473,6 +475,37 @@ fn an_expired_token_is_replaced_and_the_request_sent_once_more() {
     assert_eq!((status(&response), body(&response)), (200, "found"), "{response}");
     let ended = proxy.terminate();
     assert!(!ended.log.contains("secret\n") && !ended.log.contains("token: new"), "{}", ended.log);
+}
+
+#[test]
+fn a_head_that_is_refused_without_a_word_is_sent_with_other_credentials_once_and_then_answered() {
+    let path = file("credentials", &shared("first")).display().to_string();
+    let store = Scripted::new({
+        let (path, count) = (path.clone(), std::sync::atomic::AtomicUsize::new(0));
+        move |_| {
+            // Whoever keeps the file writes it anew all the time.
+            let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            fs::write(&path, shared(&number.to_string())).unwrap();
+            "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_owned()
+        }
+    });
+    let proxy =
+        proxy(store.port, "region = \"us-east-1\"", &[("AWS_SHARED_CREDENTIALS_FILE", &path)]);
+    // What was read a moment ago is not read again.
+    let start = Instant::now();
+    loop {
+        let before = store.heads().len();
+        let response = curl(&proxy, "/a", &["-I"]);
+        assert_eq!(status(&response), 400, "{response}");
+        let asked = store.heads().len() - before;
+        if asked > 1 {
+            assert_eq!(asked, 2, "{response}");
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{response}");
+    }
+    let ended = proxy.terminate();
+    assert_eq!(ended.endings().get("store-refused"), None, "{}", ended.log);
 }
 
 #[test]

@@ -15,6 +15,9 @@ pub enum Verdict {
     /// The request is sent once more with credentials that are read anew, and fails for this reason
     /// if that does not help.
     Renew(Reason),
+    /// The request is sent once more if there are other credentials; the client gets this status if
+    /// there are none, or if that does not help.
+    RenewOr(u16),
     /// The request is sent once more, signed for the region that the response names, and fails for
     /// this reason if it names none.
     Region(Reason),
@@ -57,7 +60,8 @@ pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
         | "XMinioInvalidResourceName"
         | "XMinioObjectNamePrefixSlash"
         // It is in an archive, from where it has to be restored first.
-        | "InvalidObjectState" => Verdict::Replace(404),
+        | "InvalidObjectState"
+        | "BlobArchived" => Verdict::Replace(404),
         // A missing object has one of the names above: what is not found here may be anything.
         _ if matches!(status, 403 | 404) && !code.is_empty() => Verdict::Fail(Reason::StoreRefuses),
         // It is about this request, and the store is well.
@@ -70,12 +74,14 @@ const fn of_status(status: u16) -> Verdict {
     match status {
         429 | 503 => Verdict::Fail(Reason::StoreThrottled),
         301 | 302 | 307 | 308 => Verdict::Fail(Reason::StoreRegion),
-        // A HEAD of which nobody says why it fails: an expired token is the likeliest.
-        400 | 401 => Verdict::Renew(Reason::StoreRefuses),
+        // A HEAD of which nobody says why it fails: a token has expired, or it is about the object.
+        400 => Verdict::RenewOr(400),
+        401 => Verdict::Renew(Reason::StoreRefuses),
         // A HEAD of what is missing where keys may not be listed, or may not be read: GET is told
         // AccessDenied for both. 405 is for what was deleted, with a marker where it was.
         403 | 405 => Verdict::Replace(404),
-        404 | 412 | 416 | 500..=599 => Verdict::Replace(status),
+        // A head that is too long is the client's.
+        404 | 412 | 414 | 416 | 431 | 500..=599 => Verdict::Replace(status),
         _ => Verdict::Fail(Reason::StoreRefuses),
     }
 }
@@ -118,6 +124,9 @@ mod tests {
             (400, "XMinioInvalidResourceName", 404),
             (400, "XMinioObjectNamePrefixSlash", 404),
             (403, "InvalidObjectState", 404),
+            (409, "BlobArchived", 404),
+            (414, "", 414),
+            (431, "", 431),
             (412, "ConditionNotMet", 412),
             (405, "MethodNotAllowed", 404),
             (412, "PreconditionFailed", 412),
@@ -134,6 +143,8 @@ mod tests {
         for code in ["InvalidRequest", "InvalidArgument", "SomethingNew"] {
             assert_eq!(judge(400, code, ""), Verdict::Replace(400), "{code}");
         }
+        // As HEAD is told of it, and of a token that has expired.
+        assert_eq!(judge(400, "", ""), Verdict::RenewOr(400));
     }
 
     #[test]
@@ -143,7 +154,7 @@ mod tests {
             (403, "InvalidAccessKeyId", Reason::StoreCredentials),
             (403, "SignatureDoesNotMatch", Reason::StoreSignature),
             (403, "AuthenticationFailed", Reason::StoreSignature),
-            (400, "", Reason::StoreRefuses),
+            (401, "", Reason::StoreRefuses),
         ] {
             assert_eq!(judge(status, code, ""), Verdict::Renew(reason), "{status} {code}");
             assert_eq!(reason.ending(), Ending::StoreRefused);

@@ -325,7 +325,7 @@ impl<'a> Exchange<'a> {
         loop {
             let signed = match &store {
                 None => None,
-                Some(store) => match Box::pin(self.sign(store, then)).await {
+                Some(store) => match Box::pin(self.sign(store, (then, may_renew))).await {
                     Ok(signed) => signed,
                     Err(reason) => return Err(self.failed(&Failure::new(reason))),
                 },

@@ -88,9 +88,20 @@ pub(crate) struct Signed {
     outgoing: Outgoing,
     generation: u64,
     region: Arc<String>,
+    may_renew: bool,
 }
 
 impl Signed {
+    /// Whether it is worth having the credentials read anew if the store refuses them.
+    pub(crate) const fn may_renew(&self) -> bool {
+        self.may_renew
+    }
+
+    /// Whether it is signed for this region.
+    pub(crate) fn is_for_region(&self, region: &str) -> bool {
+        *self.region == region
+    }
+
     /// What is sent to the store; none where the client is answered without it.
     pub(crate) fn request(&self) -> Option<&[u8]> {
         match &self.outgoing {
@@ -137,7 +148,7 @@ impl Remote {
     }
 
     /// Makes the request for the store out of one whose head `text` begins with; for `all` of the
-    /// object, where its range does not count.
+    /// object, where its range does not count. It says whether it `may_renew` the credentials.
     ///
     /// # Errors
     /// [`Reason::StoreNoCredentials`] where none are found within `limit`, else those of
@@ -146,7 +157,7 @@ impl Remote {
         &self,
         (store, bucket): (&Store, &Bucket),
         (text, all): (&[u8], bool),
-        limit: Duration,
+        (limit, may_renew): (Duration, bool),
     ) -> Result<Signed, Reason> {
         let Known { credential, generation, .. } = match &self.credentials {
             None => Known::default(),
@@ -158,7 +169,7 @@ impl Remote {
         let region = self.region.load_full();
         let with = (credential.as_deref(), region.as_str());
         let outgoing = outgoing((store, bucket), (text, all), with)?;
-        Ok(Signed { outgoing, generation, region })
+        Ok(Signed { outgoing, generation, region, may_renew })
     }
 
     /// The error page at this path, if it was asked for a moment ago.

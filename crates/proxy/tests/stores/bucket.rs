@@ -44,7 +44,7 @@ impl Scripted {
     /// A proxy before it.
     fn proxy(&self, change: impl FnOnce(&mut Fleet)) -> Proxy {
         let (authority, base) = (self.address.to_string(), "/bucket".to_owned());
-        let bucket = Bucket { authority, base, ..Bucket::default() };
+        let bucket = Bucket { authority, base, region: "here".into(), ..Bucket::default() };
         let mut store = Store::at(StorePlace::Bucket(bucket));
         store.error_page = Some("/404.html".into());
         let server = Server { store: Some(Arc::new(store)), ..Server::at(self.address) };
@@ -258,6 +258,22 @@ fn a_path_that_no_object_can_have_gets_the_error_page_of_the_bucket() {
     assert_eq!((head.status(), head.field("Content-Length"), head.body.len()), (404, Some("7"), 0));
     let asked = bucket.asked();
     assert!(asked.len() == 1 && asked[0].starts_with("GET /bucket/404.html "), "{asked:?}");
+}
+
+#[test]
+fn a_request_that_a_bucket_refuses_without_a_word_is_no_fault_of_the_bucket() {
+    for region in ["", "x-amz-bucket-region: here\r\n", "x-amz-bucket-region: there\r\n"] {
+        let bucket = Scripted::new(move |_| response(&format!("400 No\r\n{region}"), ""));
+        let proxy = bucket.proxy(|_| {});
+        for (method, target) in [("HEAD", "/a"), ("GET", "/b")].repeat(5) {
+            let told = proxy.ask(method, target, "");
+            assert_eq!(told.status(), 400, "{method} {region}: {}", told.head);
+        }
+        proxy.expect(Ending::Complete, 10);
+    }
+    let code = "x-minio-error-code: XMinioInvalidObjectName\r\n";
+    let bucket = Scripted::new(move |_| response(&format!("400 No\r\n{code}"), ""));
+    assert_eq!(bucket.proxy(|_| {}).ask("HEAD", "/a", "").status(), 404);
 }
 
 /// Of an object that was changed since.

@@ -57,8 +57,10 @@ impl Attempt<'_, '_> {
             let value = head.fields().get(buffer.filled(), name);
             value.and_then(|it| std::str::from_utf8(it).ok()).unwrap_or_default().to_owned()
         };
-        // Azure tells its code in a field too, which HEAD has as well.
-        let (named, code) = (field("x-amz-bucket-region"), field("x-ms-error-code"));
+        // Azure and MinIO tell their code in a field too, which HEAD has as well.
+        let code = Some(field("x-ms-error-code")).filter(|it| !it.is_empty());
+        let code = code.unwrap_or_else(|| field("x-minio-error-code"));
+        let named = field("x-amz-bucket-region");
         // How long the object is, where none of it is in the range (RFC 9110 section 14.4).
         let range = Some(field("Content-Range")).filter(|it| status == 416 && !it.is_empty());
         let lines = range.map_or_else(String::new, |it| format!("Content-Range: {it}\r\n"));
@@ -66,13 +68,20 @@ impl Attempt<'_, '_> {
         let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
         self.exchange.listener_context.give_response_head(head);
         let region = if named.is_empty() { element(&body, "Region") } else { &*named };
+        // Of the region for which it was signed nothing is to be learnt.
+        let is_known = self.signed.as_ref().is_some_and(|it| it.is_for_region(region));
+        let region = if is_known { "" } else { region };
         let code = if code.is_empty() { element(&body, "Code") } else { &*code };
         match judge(status, code, region) {
             Verdict::Replace(404) if self.has_unknown_error_page(now) => {
                 self.again = Some(Again::ErrorPage);
                 Err(Reason::StoreRefuses)
             }
-            Verdict::Replace(told) => {
+            Verdict::RenewOr(_) if self.renew().await => {
+                self.again = Some(Again::Signed);
+                Err(Reason::StoreRefuses)
+            }
+            Verdict::Replace(told) | Verdict::RenewOr(told) => {
                 if status < 500 {
                     let came = Event::Head { status: told, untouched: !self.is_touched() };
                     let _ = self.exchange.tell(now, came);
@@ -107,10 +116,12 @@ impl Attempt<'_, '_> {
         self.replace(CONDITION_FAILED, "", reusable, now).await
     }
 
-    /// Has the credentials read anew: whether there are others.
+    /// Has the credentials read anew, which is done once for a request: whether there are others.
     async fn renew(&self) -> bool {
         match (self.remote(), &self.signed) {
-            (Some(remote), Some(signed)) => remote.renew(signed, self.timeouts.connect).await,
+            (Some(remote), Some(signed)) if signed.may_renew() => {
+                remote.renew(signed, self.timeouts.connect).await
+            }
             _ => false,
         }
     }

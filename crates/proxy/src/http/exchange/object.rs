@@ -19,7 +19,7 @@ impl Exchange<'_> {
     pub(super) async fn sign(
         &self,
         store: &Arc<Store>,
-        then: Option<Again>,
+        (then, may_renew): (Option<Again>, bool),
     ) -> Result<Option<Signed>, Reason> {
         let Some(bucket) = store.place.bucket() else { return Ok(None) };
         let route = &self.driver.route;
@@ -29,11 +29,11 @@ impl Exchange<'_> {
         let text = page.as_ref().map_or(&*self.request.text, String::as_bytes);
         let limit = route.settings().timeouts.connect;
         let asked = (text, then == Some(Again::Whole));
-        let signed = remote.sign((store, bucket), asked, limit).await?;
+        let signed = remote.sign((store, bucket), asked, (limit, may_renew)).await?;
         let is_missing = signed.local().is_some_and(|(status, _)| status == NOT_FOUND);
         let reads_page = store.error_page.is_some() && self.request.method == Method::Get;
         if page.is_none() && is_missing && reads_page && self.error_page(store).is_none() {
-            return Box::pin(self.sign(store, Some(Again::ErrorPage))).await;
+            return Box::pin(self.sign(store, (Some(Again::ErrorPage), may_renew))).await;
         }
         Ok(Some(if page.is_some() { signed.for_error_page() } else { signed }))
     }
