@@ -153,6 +153,23 @@ fn clients_are_told_what_loadline_says_of_itself_and_not_what_a_bucket_does() {
 }
 
 #[test]
+fn a_head_is_answered_with_what_is_stale_where_a_bucket_fails() {
+    for fails in ["500 No\r\n", "502 No\r\n", "504 No\r\n"] {
+        let bucket = Scripted::new(move |head| match head.starts_with("HEAD ") {
+            true => response(fails, ""),
+            false => response("200 OK\r\nCache-Control: max-age=0, stale-if-error=60\r\n", "hello"),
+        });
+        let proxy = bucket.proxy(cached);
+        assert_eq!(proxy.get("/a", "").text(), "hello");
+        let told = proxy.ask("HEAD", "/a", "");
+        assert_eq!((told.status(), told.field("Content-Length")), (200, Some("5")), "{fails}");
+        let asked = bucket.asked();
+        assert!(asked[1..].iter().all(|head| head.starts_with("HEAD ")), "{asked:?}");
+        proxy.expect(Ending::Cached, 1);
+    }
+}
+
+#[test]
 fn a_get_with_a_body_for_a_bucket_is_refused_however_it_comes() {
     let bucket = Scripted::new(|_| response("200 OK\r\n", "hello"));
     let proxy = bucket.proxy(|_| {});

@@ -49,7 +49,8 @@ impl Attempt<'_, '_> {
         // What is throttled is no fault of the store, and goes by its own rule.
         if status >= 500 && status != 503 {
             let came = Event::Head { status, untouched: !self.is_touched() };
-            if let Action::Discard = self.exchange.tell(now, came) {
+            let is_given_up = matches!(self.exchange.tell(now, came), Action::Discard);
+            if is_given_up || self.exchange.is_stood_in_for(status) {
                 return Ok(self.discard(head, buffer));
             }
         }
