@@ -54,6 +54,7 @@ use crate::{
         worker::Worker,
         yield_once::yield_once,
     },
+    store::Signed,
     telemetry::{
         access_log::{Asked, Came, Line, Log, Times},
         reason::of_io,
@@ -330,6 +331,7 @@ impl<'a> Exchange<'a> {
                     Err(reason) => return Err(self.failed(&Failure::new(reason))),
                 },
             };
+            let asks_page = signed.as_ref().is_some_and(Signed::is_for_error_page);
             let known = (store.as_ref(), signed.as_ref());
             let opened = match (self.known(known, place, &mut takes_kept), proxy_version) {
                 (Some(connection), _) => Ok(connection),
@@ -354,6 +356,10 @@ impl<'a> Exchange<'a> {
                     if again != then =>
                 {
                     then = again;
+                    continue;
+                }
+                Err(failure) if asks_page && self.does_without_page(store.as_ref(), &failure) => {
+                    then = Some(Again::NoPage);
                     continue;
                 }
                 _ => {}

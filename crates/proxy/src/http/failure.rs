@@ -27,6 +27,8 @@ pub(crate) enum Again {
     Signed,
     /// Its page for objects that are not there.
     ErrorPage,
+    /// Nothing: the object is not there, and the page for that did not come.
+    NoPage,
     /// All of the object: what the range was to be of is another by now.
     Whole,
 }

@@ -12,6 +12,7 @@ use loadline_core::{
     fleet::{Access, Bucket, Page, Store},
     time::{Duration, Instant},
 };
+use tokio::{sync::OwnedMutexGuard, time::timeout};
 use tracing::error;
 
 use super::{
@@ -27,7 +28,12 @@ pub(crate) struct Remote {
     /// For which requests are signed: that of the file, or another that the store has named.
     region: ArcSwap<String>,
     error_page: ArcSwapOption<ErrorPage>,
+    /// Held by the request that asks for the error page.
+    asks_page: Arc<tokio::sync::Mutex<()>>,
 }
+
+/// The right to ask for the error page: one request has it at a time.
+pub(crate) type PageTurn = OwnedMutexGuard<()>;
 
 /// The error page of a store, as it was a moment ago.
 #[derive(Debug)]
@@ -89,9 +95,17 @@ pub(crate) struct Signed {
     generation: u64,
     region: Arc<String>,
     may_renew: bool,
+    /// Where it asks for the store's error page.
+    turn: Option<PageTurn>,
 }
 
 impl Signed {
+    /// None: the client is told that there is no such object.
+    pub(crate) fn missing() -> Self {
+        let (outgoing, region) = (Outgoing::Local(404, ""), Arc::default());
+        Self { outgoing, generation: 0, region, may_renew: false, turn: None }
+    }
+
     /// Whether it is worth having the credentials read anew if the store refuses them.
     pub(crate) const fn may_renew(&self) -> bool {
         self.may_renew
@@ -111,12 +125,17 @@ impl Signed {
     }
 
     /// The same, for a request for the store's error page.
-    pub(crate) fn for_error_page(self) -> Self {
+    pub(crate) fn for_error_page(self, turn: PageTurn) -> Self {
         let outgoing = match self.outgoing {
             Outgoing::Request(text) => Outgoing::ErrorPage(text),
             other => other,
         };
-        Self { outgoing, ..self }
+        Self { outgoing, turn: Some(turn), ..self }
+    }
+
+    /// Lets others ask for the error page, if they still have to.
+    pub(crate) fn end_turn(&mut self) {
+        self.turn = None;
     }
 
     /// Whether it asks for the store's error page.
@@ -144,7 +163,8 @@ impl Remote {
             access => Some(find(access)?),
         };
         let region = ArcSwap::from_pointee(bucket.region.clone());
-        Ok(Self { credentials, region, error_page: ArcSwapOption::empty() })
+        let (error_page, asks_page) = (ArcSwapOption::empty(), Arc::default());
+        Ok(Self { credentials, region, error_page, asks_page })
     }
 
     /// Makes the request for the store out of one whose head `text` begins with; for `all` of the
@@ -169,12 +189,42 @@ impl Remote {
         let region = self.region.load_full();
         let with = (credential.as_deref(), region.as_str());
         let outgoing = outgoing((store, bucket), (text, all), with)?;
-        Ok(Signed { outgoing, generation, region, may_renew })
+        Ok(Signed { outgoing, generation, region, may_renew, turn: None })
     }
 
-    /// The error page at this path, if it was asked for a moment ago.
+    /// The error page at this path, if it was asked for a moment ago; the one before while another
+    /// request asks for it.
     pub(crate) fn error_page(&self, path: &str, now: Instant) -> Option<Arc<ErrorPage>> {
-        self.error_page.load_full().filter(|it| it.path == path && now < it.until)
+        let kept = self.kept_page(path)?;
+        (now < kept.until || self.asks_page.try_lock().is_err()).then_some(kept)
+    }
+
+    fn kept_page(&self, path: &str) -> Option<Arc<ErrorPage>> {
+        self.error_page.load_full().filter(|it| it.path == path)
+    }
+
+    /// The right to ask for the error page at this path; none where another request does, and
+    /// either the page before serves or it takes too long.
+    pub(crate) async fn page_turn(&self, path: &str, limit: Duration) -> Option<PageTurn> {
+        if let Ok(turn) = self.asks_page.clone().try_lock_owned() {
+            return Some(turn);
+        }
+        if self.kept_page(path).is_some() {
+            return None;
+        }
+        timeout(limit.to_std(), self.asks_page.clone().lock_owned()).await.ok()
+    }
+
+    /// Whether nobody has to ask for the error page at this path.
+    pub(crate) fn has_error_page(&self, path: &str, now: Instant) -> bool {
+        self.kept_page(path).is_some_and(|it| now < it.until)
+    }
+
+    /// Keeps the error page before, since there is no other to be had; none if there was none.
+    pub(crate) fn keep_old_error_page(&self, path: &str, now: Instant) {
+        let old = self.kept_page(path);
+        let old = old.map(|it| (it.page.clone(), it.coding.clone())).unwrap_or_default();
+        self.keep_error_page(path, old, now);
     }
 
     /// Keeps the error page at this path for some seconds; none where there is no such object.

@@ -14,6 +14,7 @@ use loadline_core::{
     decide::ending::Ending,
     fleet::{Bucket, Compression, Fleet, Server, Store, StorePlace},
     rules::{Action, Caching, Conditions, Routes, Rule, Split, Template},
+    time::Duration,
 };
 
 use crate::support::{Proxy, Response};
@@ -113,6 +114,68 @@ fn an_error_page_of_a_bucket_keeps_its_coding() {
         assert_eq!((told.status(), &*told.text()), (404, "as it is in the bucket"));
         assert_eq!(told.field("Content-Encoding"), Some("gzip"), "{}", told.head);
         assert_eq!(told.field("Content-Type"), Some("text/html"), "{}", told.head);
+    }
+}
+
+#[test]
+fn an_error_page_of_a_bucket_is_fetched_once_for_many_clients() {
+    let bucket = Scripted::new(|head| match head.contains(" /bucket/404.html ") {
+        true => response("200 OK\r\nContent-Type: text/html\r\n", "<p>gone"),
+        false => response("404 No\r\n", "<Error><Code>NoSuchKey</Code></Error>"),
+    });
+    let proxy = bucket.proxy(|_| {});
+    // Before the page is asked for the bucket has answered all of them, one after the other.
+    let clients: Vec<TcpStream> = (0..30)
+        .map(|number| {
+            let head = format!("GET /{number} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            proxy.send(head.as_bytes())
+        })
+        .collect();
+    for client in clients {
+        let told = Response::read(client);
+        assert_eq!((told.status(), &*told.text()), (404, "<p>gone"), "{}", told.head);
+        assert_eq!(told.field("Content-Type"), Some("text/html"), "{}", told.head);
+    }
+    let asked = bucket.asked();
+    let of_page = asked.iter().filter(|head| head.contains("404.html")).count();
+    assert_eq!((of_page, asked.len()), (1, 31), "{asked:?}");
+}
+
+#[test]
+fn an_object_that_is_not_in_a_bucket_is_a_404_where_the_error_page_does_not_come() {
+    // No response, none in time, and half of one.
+    let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nhalf";
+    for page in ["junk\r\nConnection: close\r\n\r\n", "", half] {
+        let bucket = Scripted::new(move |head| match head.contains(" /bucket/404.html ") {
+            true => page.to_owned(),
+            false => response("404 No\r\n", "<Error><Code>NoSuchKey</Code></Error>"),
+        });
+        let changes: [fn(&mut Fleet); 2] = [|_| {}, cached];
+        for change in changes {
+            let before = bucket.asked().len();
+            let proxy = bucket.proxy(|fleet| {
+                change(fleet);
+                fleet.services[0].timeouts.head = Duration::from_millis(100);
+            });
+            for target in ["/a", "/b", "/a%00"] {
+                let told = proxy.get(target, "");
+                assert_eq!((told.status(), &*told.text()), (404, "Not Found\n"), "{page:?}");
+            }
+            let asked = bucket.asked().split_off(before);
+            assert_eq!(asked.len(), 3, "the page once, too: {asked:?}");
+        }
+    }
+}
+
+#[test]
+fn an_error_page_of_a_bucket_has_1_mib_at_most() {
+    for (length, told) in [(1 << 20, 1 << 20), ((1 << 20) + 1, "Not Found\n".len())] {
+        let bucket = Scripted::new(move |head| match head.contains(" /bucket/404.html ") {
+            true => response("200 OK\r\nContent-Type: text/html\r\n", &"x".repeat(length)),
+            false => response("404 No\r\n", "<Error><Code>NoSuchKey</Code></Error>"),
+        });
+        let answer = bucket.proxy(|_| {}).get("/a", "");
+        assert_eq!((answer.status(), answer.body.len()), (404, told), "{}", answer.head);
     }
 }
 

@@ -49,11 +49,18 @@ impl Attempt<'_, '_> {
         let coding = of_store("Content-Encoding").map(|it| format!("Content-Encoding: {it}\r\n"));
         let (body, is_over) = self.read_all(head, buffer, PAGE_MAX).await?;
         let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
-        let page =
-            (head.status() == 200 && is_over).then(|| Page { content_type, body: body.into() });
-        if let (Some(remote), Some(path)) = (self.remote(), self.error_page_path()) {
-            remote.keep_error_page(&path, (page, coding.unwrap_or_default()), now);
+        let (is_found, fits) = (head.status() == 200, body.len() <= PAGE_MAX);
+        let is_lost = head.status() >= 500 || is_found && fits && !is_over;
+        let is_page = is_found && fits && is_over;
+        let page = is_page.then(|| Page { content_type, body: body.into() });
+        match (self.remote(), self.error_page_path()) {
+            (Some(remote), Some(path)) if is_lost => remote.keep_old_error_page(&path, now),
+            (Some(remote), Some(path)) => {
+                remote.keep_error_page(&path, (page, coding.unwrap_or_default()), now);
+            }
+            _ => {}
         }
+        self.signed.iter_mut().for_each(Signed::end_turn);
         let came = Event::Head { status: NOT_FOUND, untouched: !self.is_touched() };
         let _ = self.exchange.tell(now, came);
         self.replace(NOT_FOUND, "", reusable, now).await

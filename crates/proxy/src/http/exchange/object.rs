@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
-use loadline_core::{decide::reason::Reason, fleet::Store};
+use loadline_core::{
+    decide::{ending::Fault, reason::Reason, request::Failed},
+    fleet::{Bucket, Store},
+};
 use loadline_http1::Method;
 
 use super::Exchange;
 use crate::{
-    http::{driver::Place, failure::Again},
+    http::{
+        driver::Place,
+        failure::{Again, Failure},
+    },
     store::{ErrorPage, FileReply, Signed},
     upstream::pool::Connection,
 };
@@ -22,20 +28,63 @@ impl Exchange<'_> {
         (then, may_renew): (Option<Again>, bool),
     ) -> Result<Option<Signed>, Reason> {
         let Some(bucket) = store.place.bucket() else { return Ok(None) };
+        if then == Some(Again::NoPage) {
+            return Ok(Some(Signed::missing()));
+        }
+        let path = store.error_page.as_deref();
+        if let (Some(path), Some(Again::ErrorPage)) = (path, then) {
+            return self.sign_for_page((store, bucket), path, may_renew).await.map(Some);
+        }
         let route = &self.driver.route;
         let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
-        let page = store.error_page.as_ref().filter(|_| then == Some(Again::ErrorPage));
-        let page = page.map(|path| format!("GET {path} HTTP/1.1\r\n\r\n"));
-        let text = page.as_ref().map_or(&*self.request.text, String::as_bytes);
         let limit = route.settings().timeouts.connect;
-        let asked = (text, then == Some(Again::Whole));
+        let asked = (&*self.request.text, then == Some(Again::Whole));
         let signed = remote.sign((store, bucket), asked, (limit, may_renew)).await?;
         let is_missing = signed.local().is_some_and(|(status, _)| status == NOT_FOUND);
-        let reads_page = store.error_page.is_some() && self.request.method == Method::Get;
-        if page.is_none() && is_missing && reads_page && self.error_page(store).is_none() {
-            return Box::pin(self.sign(store, (Some(Again::ErrorPage), may_renew))).await;
+        let reads_page = is_missing && self.request.method == Method::Get;
+        match path.filter(|_| reads_page && self.error_page(store).is_none()) {
+            Some(path) => self.sign_for_page((store, bucket), path, may_renew).await.map(Some),
+            None => Ok(Some(signed)),
         }
-        Ok(Some(if page.is_some() { signed.for_error_page() } else { signed }))
+    }
+
+    /// Makes the request for the error page of a remote store, or none where another request asks
+    /// for it.
+    async fn sign_for_page(
+        &self,
+        (store, bucket): (&Arc<Store>, &Bucket),
+        path: &str,
+        may_renew: bool,
+    ) -> Result<Signed, Reason> {
+        let route = &self.driver.route;
+        let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
+        let limit = route.settings().timeouts.connect;
+        let turn = remote.page_turn(path, limit).await;
+        let has_page = || remote.has_error_page(path, self.worker.shared.clock.now());
+        let Some(turn) = turn.filter(|_| !has_page()) else { return Ok(Signed::missing()) };
+        let text = format!("GET {path} HTTP/1.1\r\n\r\n");
+        let asked = (text.as_bytes(), false);
+        let signed = remote.sign((store, bucket), asked, (limit, may_renew)).await?;
+        Ok(signed.for_error_page(turn))
+    }
+
+    /// Whether a client that wants what is not there is told so without the page that a store was
+    /// asked for, and others for a while.
+    pub(super) fn does_without_page(&self, store: Option<&Arc<Store>>, failure: &Failure) -> bool {
+        let Failed { reason, progress } = failure.failed;
+        // It is sent over another connection where the store had closed this one meanwhile.
+        let is_stale = progress.reused && !progress.heard;
+        let is_over = reason.ending().fault() == Fault::Client || reason == Reason::DrainOver;
+        if is_stale || is_over || failure.committed.is_some() {
+            return false;
+        }
+        if let Some(store) = store.filter(|_| !progress.crowded)
+            && let Some(path) = &store.error_page
+            && let Some(remote) = self.driver.route.service_context().remote(store)
+        {
+            remote.keep_old_error_page(path, self.worker.shared.clock.now());
+        }
+        true
     }
 
     /// Who responds to a request for a store without a connection, if somebody does.
