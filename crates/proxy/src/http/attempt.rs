@@ -17,7 +17,6 @@ use std::{
 };
 
 use loadline_core::{
-    cache::Condition,
     compress::Treatment,
     decide::{
         ending::Ending,
@@ -44,7 +43,7 @@ use crate::{
     },
     http2::StreamFailure,
     io::{buffer::Buffer, peer::client_gone},
-    store::{Signed, is_object},
+    store::Signed,
     telemetry::reason::{of_body_syntax, of_io, of_syntax},
     upstream::pool::Connection,
 };
@@ -184,8 +183,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if self.is_of_bucket() {
             self.check_range(&head, buffer.filled())?;
             let condition = self.condition(&head, buffer.filled());
-            let is_given = is_object(head.status()) && condition != Condition::Failed;
-            if !is_given || self.asks_error_page() {
+            if !self.is_given(&head, condition) || self.asks_error_page() {
                 return Box::pin(self.refused(head, buffer, now)).await;
             }
             self.hide_rest(&mut head, &mut buffer, condition)?;

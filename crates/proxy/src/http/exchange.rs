@@ -352,9 +352,10 @@ impl<'a> Exchange<'a> {
                     may_renew = false;
                     continue;
                 }
-                Err(Failure { again: again @ Some(Again::ErrorPage | Again::Whole), .. })
-                    if again != then =>
-                {
+                Err(Failure {
+                    again: again @ Some(Again::ErrorPage | Again::Whole | Again::Conditions),
+                    ..
+                }) if again != then => {
                     then = again;
                     continue;
                 }

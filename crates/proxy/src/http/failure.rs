@@ -31,6 +31,8 @@ pub(crate) enum Again {
     NoPage,
     /// All of the object: what the range was to be of is another by now.
     Whole,
+    /// All of the object, for the conditions to be judged: the range is beyond its end.
+    Conditions,
 }
 
 impl Failure {

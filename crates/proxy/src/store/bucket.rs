@@ -146,6 +146,12 @@ fn are_plain(fields: Fields<'_>) -> bool {
     })
 }
 
+/// Whether a request has conditions of which the store was `told` none.
+pub(crate) fn leaves_out_conditions(asked: Fields<'_>, told: Fields<'_>) -> bool {
+    let has_any = |fields: Fields<'_>| CONDITIONS.iter().any(|(name, _)| fields.has(name));
+    has_any(asked) && !has_any(told)
+}
+
 /// Whether a field says that a body follows.
 fn frames_body(field: &Field<'_>) -> bool {
     let is_long = || field.value.iter().any(|byte| matches!(byte, b'1'..=b'9'));

@@ -18,6 +18,6 @@ mod credentials;
 mod files;
 mod remote;
 
-pub(crate) use bucket::{hide_rest, is_object, make_not_modified};
+pub(crate) use bucket::{hide_rest, is_object, leaves_out_conditions, make_not_modified};
 pub(crate) use files::FileReply;
 pub(crate) use remote::{ErrorPage, Remote, Remotes, Signed};

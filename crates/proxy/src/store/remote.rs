@@ -95,6 +95,8 @@ pub(crate) struct Signed {
     generation: u64,
     region: Arc<String>,
     may_renew: bool,
+    /// The client asks for what is beyond the end of the object.
+    is_beyond: bool,
     /// Where it asks for the store's error page.
     turn: Option<PageTurn>,
 }
@@ -103,7 +105,18 @@ impl Signed {
     /// None: the client is told that there is no such object.
     pub(crate) fn missing() -> Self {
         let (outgoing, region) = (Outgoing::Local(404, ""), Arc::default());
-        Self { outgoing, generation: 0, region, may_renew: false, turn: None }
+        Self { outgoing, generation: 0, region, may_renew: false, is_beyond: false, turn: None }
+    }
+
+    /// The same, where the client asks for what `is_beyond` the end of the object: all of that is
+    /// asked for to judge the conditions, which come first.
+    pub(crate) fn beyond(self, is_beyond: bool) -> Self {
+        Self { is_beyond, ..self }
+    }
+
+    /// Whether the client asks for what is beyond the end of the object.
+    pub(crate) const fn is_beyond(&self) -> bool {
+        self.is_beyond
     }
 
     /// Whether it is worth having the credentials read anew if the store refuses them.
@@ -189,7 +202,7 @@ impl Remote {
         let region = self.region.load_full();
         let with = (credential.as_deref(), region.as_str());
         let outgoing = outgoing((store, bucket), (text, all), with)?;
-        Ok(Signed { outgoing, generation, region, may_renew, turn: None })
+        Ok(Signed { outgoing, generation, region, may_renew, is_beyond: false, turn: None })
     }
 
     /// The error page at this path, if it was asked for a moment ago; the one before while another

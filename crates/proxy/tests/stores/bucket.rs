@@ -403,6 +403,33 @@ fn a_download_from_a_bucket_that_goes_on_without_a_change_gets_the_rest() {
 }
 
 #[test]
+fn conditions_come_before_a_range_beyond_the_end_of_an_object_of_a_bucket() {
+    for (lines, status) in [
+        ("If-None-Match: W/\"new\"\r\n", 304),
+        ("If-None-Match: \"x\", \"new\"\r\n", 304),
+        ("If-None-Match: *\r\n", 304),
+        ("If-Match: \"x\", \"y\"\r\n", 412),
+        ("If-Match: *\r\n", 416),
+        ("If-None-Match: \"x\", \"y\"\r\n", 416),
+    ] {
+        let bucket = knows_no_if_range();
+        let told = bucket.proxy(|_| {}).get("/a", &format!("Range: bytes=900-\r\n{lines}"));
+        assert_eq!(told.status(), status, "{lines}: {}", told.head);
+        let range = (status == 416).then_some("bytes */9");
+        assert_eq!(told.field("Content-Range"), range, "{lines}: {}", told.head);
+        assert!(!told.text().contains("all of it"), "{lines}");
+        let asked = bucket.asked();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        assert!(!asked[1].contains("Range"), "{asked:?}");
+    }
+    // A condition that the bucket was told it has judged.
+    let bucket = knows_no_if_range();
+    let lines = "Range: bytes=900-\r\nIf-Match: \"new\"\r\n";
+    assert_eq!(bucket.proxy(|_| {}).get("/a", lines).status(), 416);
+    assert_eq!(bucket.asked().len(), 1);
+}
+
+#[test]
 fn a_bucket_that_gives_a_part_to_who_asks_for_all_is_at_fault() {
     let part = "206 Part\r\nETag: \"new\"\r\nContent-Range: bytes 7-8/9\r\n";
     let bucket = Scripted::new(move |_| response(part, "it"));

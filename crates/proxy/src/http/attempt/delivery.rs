@@ -21,30 +21,48 @@ use crate::{
         rules::field_name,
     },
     io::buffer::Buffer,
-    store::{Signed, hide_rest, make_not_modified},
+    store::{Signed, hide_rest, is_object, leaves_out_conditions, make_not_modified},
     telemetry::reason::{of_body_syntax, of_syntax},
     upstream::private::PrivateConnection,
 };
 
 impl Attempt<'_, '_> {
     /// Has a bucket asked once more, for all of the object, where it has looked at a range that
-    /// `If-Range` makes void (RFC 9110 section 13.1.5): not all stores know that. A part for which
-    /// it was not asked is nobody's.
+    /// `If-Range` makes void (RFC 9110 section 13.1.5): not all stores know that. So it is where
+    /// the range is beyond the end and there are conditions of which the bucket was not told: they
+    /// come first (section 13.2.2). A part for which it was not asked is nobody's.
     pub(super) fn check_range(&mut self, head: &ResponseHead, bytes: &[u8]) -> Result<(), Reason> {
         if !matches!(head.status(), 206 | 416) {
             return Ok(());
         }
         let told = self.signed.as_ref().and_then(Signed::request).unwrap_or_default();
-        let is_whole = !self.asks_error_page() && !Fields(&request_fields(told)).has("range");
-        if head.status() == 206 && is_whole {
+        let told = request_fields(told);
+        let told = Fields(&told);
+        if head.status() == 206 && !told.has("range") && !self.asks_error_page() {
             return Err(Reason::WrongRange);
         }
         let asked = request_fields(&self.exchange.request.text);
-        if range_counts(Fields(&asked), Fields(&fields_of(head, bytes)), unix_now()) {
-            return Ok(());
+        let asked = Fields(&asked);
+        if !range_counts(asked, Fields(&fields_of(head, bytes)), unix_now()) {
+            self.again = Some(Again::Whole);
+            return Err(Reason::WrongRange);
         }
-        self.again = Some(Again::Whole);
-        Err(Reason::WrongRange)
+        if head.status() == 416 && told.has("range") && leaves_out_conditions(asked, told) {
+            self.again = Some(Again::Conditions);
+            return Err(Reason::WrongRange);
+        }
+        Ok(())
+    }
+
+    /// Whether the client gets this response of a bucket, or hears that it has the object.
+    pub(super) fn is_given(&self, head: &ResponseHead, condition: Condition) -> bool {
+        let is_beyond = self.signed.as_ref().is_some_and(Signed::is_beyond);
+        is_object(head.status())
+            && match condition {
+                Condition::Send => !is_beyond,
+                Condition::NotModified => true,
+                Condition::Failed => false,
+            }
     }
 
     /// What the conditions of the request make of a bucket's object: stores are told only those

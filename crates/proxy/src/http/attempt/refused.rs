@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use loadline_core::{
+    cache::Condition,
     decide::{
         ending::Ending,
         reason::{Phase, Reason},
@@ -13,7 +14,7 @@ use loadline_core::{
     fleet::Page,
     time::Instant,
 };
-use loadline_http1::{Forwarded, LocalReply, Method, ResponseHead};
+use loadline_http1::{Forwarded, Framing, LocalReply, Method, ResponseHead};
 
 use super::{Attempt, Done, delivery::is_over};
 use crate::{
@@ -101,20 +102,27 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Responds to a client that wants another object than this one.
+    /// Responds to a client that wants another object than this one, or what is beyond its end.
     async fn fail_condition(
         &mut self,
         head: Box<ResponseHead>,
         buffer: Buffer,
         now: Instant,
     ) -> Result<Done, Reason> {
+        let (status, lines) = match (self.condition(&head, buffer.filled()), head.framing()) {
+            (Condition::Failed, _) => (CONDITION_FAILED, String::new()),
+            (_, Framing::Length(length)) => {
+                (BEYOND, format!("Content-Range: bytes */{length}\r\n"))
+            }
+            _ => (BEYOND, String::new()),
+        };
         // An object that is still to come would be taken for the next response.
         let reusable = is_over(&head, &buffer) && head.keep_alive();
         self.exchange.worker.buffers.give(buffer);
         self.exchange.listener_context.give_response_head(head);
-        let came = Event::Head { status: CONDITION_FAILED, untouched: !self.is_touched() };
+        let came = Event::Head { status, untouched: !self.is_touched() };
         let _ = self.exchange.tell(now, came);
-        self.replace(CONDITION_FAILED, "", reusable, now).await
+        self.replace(status, &lines, reusable, now).await
     }
 
     /// Has the credentials read anew, which is done once for a request: whether there are others.
@@ -223,6 +231,8 @@ impl Attempt<'_, '_> {
 }
 
 const CONDITION_FAILED: u16 = 412;
+
+const BEYOND: u16 = 416;
 
 /// Errors of stores are some hundred bytes; what is longer is none.
 const ERROR_MAX: usize = 16 << 10;

@@ -38,8 +38,10 @@ impl Exchange<'_> {
         let route = &self.driver.route;
         let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
         let limit = route.settings().timeouts.connect;
-        let asked = (&*self.request.text, then == Some(Again::Whole));
+        let is_beyond = then == Some(Again::Conditions);
+        let asked = (&*self.request.text, then == Some(Again::Whole) || is_beyond);
         let signed = remote.sign((store, bucket), asked, (limit, may_renew)).await?;
+        let signed = signed.beyond(is_beyond);
         let is_missing = signed.local().is_some_and(|(status, _)| status == NOT_FOUND);
         let reads_page = is_missing && self.request.method == Method::Get;
         match path.filter(|_| reads_page && self.error_page(store).is_none()) {
