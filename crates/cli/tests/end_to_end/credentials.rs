@@ -1,7 +1,11 @@
 //! Credentials that a cloud gives to its machines and containers, from a metadata service that says
 //! what the real ones say.
 
-use crate::stores::{PATIENCE, Scripted, body, curl, object, started, status};
+use crate::{
+    ports::reserved,
+    process::file,
+    stores::{PATIENCE, Scripted, body, curl, object, started, status},
+};
 
 /// What such a service answers with.
 fn json(text: &str) -> String {
@@ -112,6 +116,42 @@ fn a_metadata_service_that_fails_leaves_requests_with_a_502_that_the_log_explain
     assert!(ended.log.contains("credentials for stores"), "{}", ended.log);
     assert_eq!(ended.endings().get("store-refused"), Some(&1), "{}", ended.log);
     assert_eq!(store.heads().len(), 0, "nothing is asked unsigned");
+}
+
+#[test]
+fn the_log_names_the_source_of_credentials_that_is_configured_and_what_is_wrong_with_it() {
+    let fails = Scripted::new(|_| "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let fails = format!("http://127.0.0.1:{}/x", fails.port);
+    let refuses = format!("http://127.0.0.1:{}/x", reserved().port());
+    let shared = |text: &str| file("shared", text).display().to_string();
+    let good = shared("[default]\naws_access_key_id = a\naws_secret_access_key = b\n");
+    let (broken, half) = (shared("[default\n"), shared("[default]\naws_access_key_id = a\n"));
+    let no_half = format!("[default] in {half} has aws_access_key_id without");
+    let store = store("never");
+    let files = "AWS_SHARED_CREDENTIALS_FILE";
+    for (profile, environment, words) in [
+        (", profile = \"nope\"", &[(files, &*good)][..], "there is no profile `nope`"),
+        ("", &[(files, &*broken)][..], "shared files: failed to parse credentials file: "),
+        ("", &[(files, &*half)][..], &*no_half),
+        ("", &[("AWS_ACCESS_KEY_ID", "a")][..], "is set without AWS_SECRET_ACCESS_KEY"),
+        (
+            "",
+            &[("AWS_ROLE_ARN", "arn"), ("AWS_WEB_IDENTITY_TOKEN_FILE", "/nonexistent/token")][..],
+            "/nonexistent/token: No such file",
+        ),
+        ("", &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*refuses)][..], "Connection refused"),
+        ("", &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", &*fails)][..], "http_status: 500"),
+    ] {
+        let bucket = format!(
+            "{{ url = \"s3://site\", endpoint = \"http://127.0.0.1:{}\"{profile} }}",
+            store.port
+        );
+        let proxy = started("", &bucket, environment);
+        assert_eq!(status(&curl(&proxy, "/a", &[])), 502, "{words}");
+        let ended = proxy.terminate();
+        assert!(ended.log.contains("no credentials for stores: "), "{words}: {}", ended.log);
+        assert!(ended.log.contains(words), "{words}: {}", ended.log);
+    }
 }
 
 const FAR: &str = "2099-01-01T00:00:00Z";

@@ -15,7 +15,6 @@ use std::{
 };
 
 use loadline_core::fleet::Access;
-use reqsign_aws_v4::DefaultCredentialProvider;
 use reqsign_core::{
     Context, Env, Error, FileRead, OsEnv, ProvideCredential, SigningCredential as _,
 };
@@ -26,7 +25,10 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::client::Client;
+use super::{
+    client::Client,
+    sources::{self, Notes},
+};
 
 /// Who loadline is for a store.
 #[derive(Clone, Debug)]
@@ -104,23 +106,24 @@ async fn keep(access: &Access, known: &watch::Sender<Known>, refused: &Notify) {
     match access {
         Access::Anonymous => {}
         Access::Found { profile } => {
-            let builder = DefaultCredentialProvider::builder();
-            let provider = match profile {
-                None => builder.build(),
-                Some(profile) => builder.with_profile(profile.clone()).build(),
-            };
-            read(&provider, &context, Credential::Aws, (known, refused)).await;
+            let (notes, profile) = (Notes::default(), profile.as_deref());
+            let provider = sources::aws(profile, &notes);
+            let wrong = || [notes.take(), sources::gaps(&context, profile)].concat();
+            let sources = (&provider, wrong);
+            read(sources, &context, Credential::Aws, (known, refused)).await;
         }
         Access::Azure { account } => {
             let context = context.with_env(AccountEnv(account.clone()));
-            let provider = reqsign_azure_storage::DefaultCredentialProvider::new();
-            read(&provider, &context, Credential::Azure, (known, refused)).await;
+            let notes = Notes::default();
+            let provider = sources::azure(&notes);
+            let sources = (&provider, || notes.take());
+            read(sources, &context, Credential::Azure, (known, refused)).await;
         }
     }
 }
 
 async fn read<P: ProvideCredential>(
-    provider: &P,
+    (provider, wrong): (&P, impl Fn() -> Vec<String>),
     context: &Context,
     kind: fn(P::Credential) -> Credential,
     (known, refused): (&watch::Sender<Known>, &Notify),
@@ -129,7 +132,7 @@ async fn read<P: ProvideCredential>(
     loop {
         let found = timeout(LIMIT, provider.provide_credential(context)).await;
         let found = found.unwrap_or_else(|_| Err(Error::unexpected("it took too long")));
-        let found = tell(found.map(|it| it.map(kind)));
+        let found = tell(found.map(|it| it.map(kind)), wrong());
         pause = if found.is_some() { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
         known.send_modify(|known| {
             known.read_at = Some(Instant::now());
@@ -161,25 +164,26 @@ async fn wait(known: &watch::Sender<Known>, refused: &Notify, pause: Duration) -
     }
 }
 
-/// Says in the log what came of a search.
-fn tell(found: Result<Option<Credential>, Error>) -> Option<Credential> {
+/// Says in the log what came of a search, and what is `wrong` with the sources where that is
+/// nothing.
+fn tell(found: Result<Option<Credential>, Error>, mut wrong: Vec<String>) -> Option<Credential> {
     match found {
         Ok(Some(credential)) => {
             info!("credentials for stores are read");
-            Some(credential)
+            return Some(credential);
         }
-        Ok(None) => {
-            warn!(
-                "no credentials for stores: neither the environment (AWS_ACCESS_KEY_ID, \
-                 AZURE_STORAGE_ACCOUNT_KEY) nor files nor an instance has any"
-            );
-            None
-        }
-        Err(error) => {
-            warn!("credentials for stores cannot be read: {error}");
-            None
-        }
+        Ok(None) => {}
+        Err(error) => wrong.push(error.to_string()),
     }
+    if wrong.is_empty() {
+        warn!(
+            "no credentials for stores: neither the environment (AWS_ACCESS_KEY_ID, \
+             AZURE_STORAGE_ACCOUNT_KEY) nor files nor an instance has any"
+        );
+    } else {
+        warn!("no credentials for stores: {}", wrong.join("; "));
+    }
+    None
 }
 
 impl Credential {

@@ -9,7 +9,7 @@
 //! | `asked` | the head of a request as a store reads it |
 //! | `files` | files of this machine |
 //! | `bucket`, `remote` | requests for objects of a bucket, and who signs them |
-//! | `credentials`, `client` | who loadline is for a store, kept up to date |
+//! | `credentials`, `sources`, `client` | who loadline is for a store, kept up to date |
 
 mod asked;
 mod bucket;
@@ -17,6 +17,7 @@ mod client;
 mod credentials;
 mod files;
 mod remote;
+mod sources;
 
 pub(crate) use bucket::{hide_rest, is_object, leaves_out_conditions, make_not_modified};
 pub(crate) use files::FileReply;
