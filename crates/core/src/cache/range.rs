@@ -64,6 +64,8 @@ impl Wanted {
         let parts: Vec<_> = specs.iter().filter_map(|spec| spec.within(complete)).collect();
         let parts = joined(parts);
         match parts[..] {
+            // All that there is, as web servers have it.
+            [] if complete == 0 && specs.iter().any(|spec| spec.begins_at_start()) => Self::Whole,
             [] => Self::Nothing,
             [part] => Self::Part(part),
             _ if parts.len() > PARTS_MAX => Self::Whole,
@@ -94,6 +96,11 @@ pub enum RangeSpec {
 }
 
 impl RangeSpec {
+    /// Whether the first byte of something empty would be among these, if it had one.
+    const fn begins_at_start(self) -> bool {
+        matches!(self, Self::From(0, _) | Self::Suffix(1..))
+    }
+
     /// These bytes of `complete`; `None` if none of them exist.
     #[must_use]
     pub fn within(self, complete: u64) -> Option<ByteRange> {
@@ -357,8 +364,17 @@ mod tests {
             assert_eq!(wanted(value, 10), Wanted::Nothing, "{value}");
         }
         assert_eq!(wanted("bytes=20-,3-4", 10), Wanted::Part(range(3, 4)));
-        assert_eq!(wanted("bytes=0-", 0), Wanted::Nothing);
+        for value in ["bytes=1-", "bytes=1-2", "bytes=-0"] {
+            assert_eq!(wanted(value, 0), Wanted::Nothing, "{value}");
+        }
         assert_eq!(unsatisfied_content_range(10), b"bytes */10");
+    }
+
+    #[test]
+    fn what_is_empty_is_given_to_whoever_asks_for_it_from_its_start() {
+        for value in ["bytes=0-", "bytes=0-99", "bytes=-5", "bytes=7-,0-"] {
+            assert_eq!(wanted(value, 0), Wanted::Whole, "{value}");
+        }
     }
 
     #[test]

@@ -110,6 +110,18 @@ fn parts_of_a_file_are_the_bytes_that_were_asked_for() {
 }
 
 #[test]
+fn a_download_of_an_empty_file_that_begins_at_its_start_is_no_error() {
+    let site = Site::of(&[("empty", b"")]);
+    let proxy = site.proxy();
+    for (range, status) in [("bytes=0-", 200), ("bytes=-5", 200), ("bytes=1-", 416)] {
+        let told = proxy.get("/empty", &format!("Range: {range}\r\n"));
+        assert_eq!(told.status(), status, "{range}: {}", told.head);
+        let complete = (status == 416).then_some("bytes */0");
+        assert_eq!(told.field("Content-Range"), complete, "{range}: {}", told.head);
+    }
+}
+
+#[test]
 fn many_parts_come_in_one_response_of_the_length_it_says() {
     let site = Site::of(&[("a.txt", b"0123456789")]);
     let response = site.proxy().get("/a.txt", "Range: bytes=0-1,5-6\r\n");
