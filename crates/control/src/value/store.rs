@@ -138,7 +138,11 @@ impl Textual for ErrorPage {
 
     fn read(text: &str) -> Result<Self, Complaint> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'?' && byte != b'#';
-        if text.starts_with('/') && !text.ends_with('/') && text.bytes().all(fits) {
+        let is_path = text.starts_with('/') && !text.ends_with('/') && text.bytes().all(fits);
+        // No store has an object with such a segment, or with such a byte.
+        let plain = text.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/");
+        let is_odd = plain.split('/').any(|part| part == "." || part == "..");
+        if is_path && !is_odd && !plain.contains("%00") {
             return Ok(Self(text.to_owned()));
         }
         let help = "write the path of an object as a URL has it: \"/404.html\"";
@@ -219,7 +223,9 @@ mod tests {
     #[test]
     fn an_error_page_is_the_path_of_an_object() {
         assert!(ErrorPage::read("/errors/not%20found.html").is_ok());
-        for wrong in ["404.html", "/", "/errors/", "/a?b", "/a b", ""] {
+        assert!(ErrorPage::read("/..errors/404..html").is_ok());
+        let odd = ["/../x", "/a/./x", "/a/%2e%2E/x", "/a%2F..%2fx", "/a%00"];
+        for wrong in ["404.html", "/", "/errors/", "/a?b", "/a b", ""].into_iter().chain(odd) {
             assert!(ErrorPage::read(wrong).is_err(), "{wrong}");
         }
     }
