@@ -12,14 +12,17 @@ use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io::{self, Write as _},
     os::{
-        fd::AsFd,
+        fd::{AsFd, BorrowedFd},
         unix::{
             ffi::OsStrExt as _,
             fs::{FileExt as _, MetadataExt as _},
         },
     },
     path::Path,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
     time::SystemTime,
 };
 
@@ -245,20 +248,18 @@ impl FileReply {
 
     /// Opens what has this name below the root; a status where nothing can be sent of it.
     fn find(&self, name: &[u8]) -> io::Result<Result<File, u16>> {
-        let StorePlace::Files(root) = &self.store.place else { return Ok(Err(404)) };
+        let StorePlace::Files(path) = &self.store.place else { return Ok(Err(404)) };
         // By its path each time: a root may be a link that a deployment turns to another directory.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root =
-            openat(CWD, root.as_str(), flags, Mode::empty()).map_err(|error| match error {
+            openat(CWD, path.as_str(), flags, Mode::empty()).map_err(|error| match error {
                 Errno::MFILE | Errno::NFILE | Errno::NOMEM => error.into(),
                 _ => io::Error::other(Reason::StoreMissing),
             })?;
         // A pipe of this name must not keep the worker waiting for its other end.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match opened(|| openat2(&root, name, flags, Mode::empty(), resolve)) {
+        match opened(|| openat2(&root, name, flags, Mode::empty(), BELOW)) {
             Ok(file) => Ok(Ok(File::from(file))),
-            Err(Errno::ACCESS | Errno::PERM) => Ok(Err(403)),
             Err(
                 Errno::NOENT
                 | Errno::NOTDIR
@@ -268,7 +269,13 @@ impl FileReply {
                 | Errno::NXIO
                 | Errno::INVAL,
             ) => Ok(Err(404)),
-            Err(error) => Err(error.into()),
+            // The errors of drivers are as they like.
+            Err(_) if is_special(root.as_fd(), name) => Ok(Err(404)),
+            Err(Errno::ACCESS | Errno::PERM) => Ok(Err(403)),
+            Err(error) => {
+                tell(path, name, error);
+                Err(error.into())
+            }
         }
     }
 
@@ -403,6 +410,27 @@ fn opened<T>(open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
     tries.find(|it| !matches!(it, Err(Errno::AGAIN))).unwrap_or_else(open)
 }
 
+/// Whether what has this name is neither a file nor a directory. It is not opened for that.
+fn is_special(root: BorrowedFd<'_>, name: &[u8]) -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = openat2(root, name, flags, Mode::empty(), BELOW).map(File::from);
+    let kind = found.ok().and_then(|found| found.metadata().ok()).map(|it| it.file_type());
+    kind.is_some_and(|kind| !kind.is_file() && !kind.is_dir())
+}
+
+/// Says in the log which file cannot be opened, as under a lease of another program: the failure is
+/// counted without its name. Not each time, since whoever asks for it may do so again.
+#[cold]
+fn tell(root: &str, name: &[u8], error: Errno) {
+    static TOLD: AtomicI64 = AtomicI64::new(i64::MIN);
+    let (now, before) = (now().as_secs(), TOLD.load(Relaxed));
+    let is_due = now.saturating_sub(before) >= TELL_AGAIN_SECS;
+    if is_due && TOLD.compare_exchange(before, now, Relaxed, Relaxed).is_ok() {
+        let file = format!("{root}/{}", String::from_utf8_lossy(name));
+        tracing::warn!(?file, "a file cannot be opened: {}", io::Error::from(error));
+    }
+}
+
 /// What of a file with these fields is sent, or the status of a response without any of it.
 fn wanted(
     asked: Asked<'_>,
@@ -535,6 +563,12 @@ const HEAD_BYTES: usize = 512;
 /// Payload from here on is left to splice(2), which moves it without a copy.
 const LONG: u64 = 64 << 10;
 
+/// Names do not lead out of the root.
+const BELOW: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// How often the log tells of files that cannot be opened.
+const TELL_AGAIN_SECS: i64 = 10;
+
 /// Renames follow each other closely where somebody does nothing else.
 const OPENS_MAX: u32 = 32;
 
@@ -578,5 +612,18 @@ mod tests {
         assert_eq!(renamed(u32::MAX), (Err(Errno::AGAIN), OPENS_MAX));
         let missing = opened(|| Err::<(), _>(Errno::NOENT));
         assert_eq!(missing, Err(Errno::NOENT));
+    }
+
+    #[test]
+    fn what_is_no_file_is_known_without_being_opened() {
+        let root = tempfile::tempdir().expect("a directory");
+        std::fs::write(root.path().join("file"), b"x").expect("a file");
+        std::fs::create_dir(root.path().join("directory")).expect("a directory");
+        let socket = std::os::unix::net::UnixListener::bind(root.path().join("socket"));
+        socket.expect("a socket");
+        let root = File::open(root.path()).expect("a directory");
+        let names = ["file", "directory", "socket", "missing"];
+        let special = names.map(|name| is_special(root.as_fd(), name.as_bytes()));
+        assert_eq!(special, [false, false, true, false]);
     }
 }

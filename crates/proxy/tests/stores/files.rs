@@ -302,9 +302,12 @@ fn what_is_no_file_keeps_nobody_waiting() {
     let made = Command::new("mkfifo").arg(site.path().join("pipe")).status().unwrap();
     assert!(made.success());
     let _socket = std::os::unix::net::UnixListener::bind(site.path().join("socket")).unwrap();
+    // Who may make a device has one here, for which there need not be a driver.
+    let _ = Command::new("mknod").arg(site.path().join("device")).args(["c", "10", "222"]).status();
     let proxy = site.proxy();
     assert_eq!(proxy.get("/pipe", "").status(), 404);
     assert_eq!(proxy.get("/socket", "").status(), 404);
+    assert_eq!(proxy.get("/device", "").status(), 404);
 }
 
 #[test]
