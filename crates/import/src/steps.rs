@@ -8,8 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use std::collections::BTreeSet;
-
 use crate::{
     condition::When,
     model::PROTECTED,
@@ -458,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_rule_that_is_lost_for_some_requests_is_kept_for_others() {
-        let regex = When::path(vec![crate::condition::Path::Regex("x$".to_owned())]);
+        let regex = When::path(vec![Path::Regex("x$".to_owned())]);
         let steps = [
             step(begins("/a"), vec![], Act::Skip(0)),
             Step { rule: 7, ..step(regex, vec![], Act::End(End::service("web"))) },

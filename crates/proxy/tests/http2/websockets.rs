@@ -229,7 +229,7 @@ async fn a_connect_that_says_how_long_it_is_is_refused_at_once() {
     let proxy = Proxy::to(server(|_| panic!("it is not sent on")));
     let mut request = extended_connect();
     request.headers_mut().insert("content-length", HeaderValue::from_static("5"));
-    let answer = tokio::time::timeout(PATIENCE, connect_by(&proxy, request)).await;
+    let answer = timeout(PATIENCE, connect_by(&proxy, request)).await;
     assert_eq!(answer.unwrap().0.status(), 400);
     let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::ClientBad, 1));
     ended.await.unwrap();

@@ -70,7 +70,7 @@ fn a_server_may_answer_after_its_client_has_said_all() {
 
 #[test]
 fn a_client_may_go_on_after_its_server_has_said_all() {
-    let (told, heard) = std::sync::mpsc::channel();
+    let (told, heard) = channel();
     let saying = server(move |mut stream| {
         stream.write_all(b"all").unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
@@ -158,7 +158,7 @@ fn until_acknowledged(stream: &TcpStream) {
 
 #[test]
 fn a_slow_client_that_goes_on_talking_gets_all_of_what_its_server_said_before_it_closed() {
-    let (told, heard) = std::sync::mpsc::channel();
+    let (told, heard) = channel();
     let answering = server(move |mut stream| {
         exactly(&mut stream, 2);
         stream.write_all(&[b'x'; ANSWER]).unwrap();
@@ -237,7 +237,7 @@ fn a_reset_behind_much_is_passed_on_as_one_both_ways() {
     (0..5).for_each(|_| take(&mut proxy.connect(), &meet));
     proxy.expect(Ending::ServerCut, 5);
 
-    let ((told, heard), at) = (std::sync::mpsc::channel(), meet.clone());
+    let ((told, heard), at) = (channel(), meet.clone());
     let taking = server(move |mut stream| {
         take(&mut stream, &at);
         told.send(()).unwrap();
@@ -271,7 +271,7 @@ fn a_reset_is_passed_on_as_one() {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     proxy.expect(Ending::ServerCut, 1);
 
-    let (told, heard) = std::sync::mpsc::channel();
+    let (told, heard) = channel();
     let at = met.clone();
     let hearing = server(move |mut stream| {
         exactly(&mut stream, 4);
@@ -390,7 +390,7 @@ fn a_drain_lets_connections_end_until_its_deadline() {
 
 #[test]
 fn what_a_drain_cuts_is_reset_on_both_sides() {
-    let (told, heard) = std::sync::mpsc::channel();
+    let (told, heard) = channel();
     let hearing = server(move |mut stream| {
         exactly(&mut stream, 4);
         stream.write_all(b"half").unwrap();
