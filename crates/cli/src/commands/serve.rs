@@ -220,7 +220,8 @@ impl Edge {
         let lists = discovery::begin(&begun.0, &begun.1, inherited_state.heard());
         let lists = lists.map_err(|error| Failure::told(EXIT_USAGE, &error.into()))?;
         let listed = discovery::listed(&lists, &begun.0);
-        let bound = Bound::shared(listed, &mut inherited_state.sockets, cluster.floor());
+        let InheritedState { sockets, servers, .. } = &mut *inherited_state;
+        let bound = Bound::shared(listed, sockets, cluster.floor(), servers);
         let bound = bound.map_err(Failure::of_start)?;
         let place = settings.as_ref().map(|settings| settings.bind.to_string());
         let administration =
@@ -307,7 +308,7 @@ impl Edge {
         let mut looks = interval(LOOK_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let outcome = loop {
-            self.go_on();
+            self.go_on().await;
             tokio::select! {
                 told = signals.next() => {
                     if self.heed(told) {
@@ -339,12 +340,12 @@ impl Edge {
 
     /// Begins with what was asked for. What the next process is given must not change meanwhile,
     /// so files are read before that or, where it does not serve, after.
-    fn go_on(&mut self) {
+    async fn go_on(&mut self) {
         if self.upgrade.is_none() {
             self.reader.go_on();
         } else if self.reader.is_idle() {
             let begins = self.upgrade.as_ref().is_some_and(|upgrade| !upgrade.has_begun());
-            let started = begins.then(|| self.pass_on());
+            let started = if begins { Some(self.pass_on().await) } else { None };
             if let (Some(upgrade), Some(started)) = (&mut self.upgrade, started) {
                 upgrade.begin(started);
             }
@@ -411,7 +412,7 @@ impl Edge {
     }
 
     /// Starts a process that is to take over.
-    fn pass_on(&self) -> anyhow::Result<Successor> {
+    async fn pass_on(&self) -> anyhow::Result<Successor> {
         upgrade::ensure_possible(self.forwarder.is_some())?;
         let admin = self.admin.as_ref().map(|(place, admin)| {
             anyhow::Ok((place.clone(), admin.share()?, admin.made_token.clone()))
@@ -422,6 +423,7 @@ impl Edge {
         let handover_state = HandoverState {
             sockets: self.proxy.handle().sockets(),
             changes: self.site.hand_over(),
+            servers: self.proxy.handle().known_servers().await,
             heard: self.site.heard(),
             admin: admin.transpose()?,
             control: control.transpose()?,

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader},
-    net::{TcpStream, UdpSocket},
+    net::{TcpListener, TcpStream, UdpSocket},
     os::unix::fs::{MetadataExt as _, chown, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -276,6 +276,41 @@ fn upgrades_and_reloads_under_load_fail_no_request() {
     let record: Value = serde_json::from_slice(&load.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(record["outcomes"]["ok"], 1_200, "{record}");
     assert!(edge.first.wait().unwrap().success(), "the first process ends once it is through");
+}
+
+#[test]
+fn a_server_that_hangs_and_is_known_to_be_down_gets_no_request_of_the_new_process_either() {
+    let worker = Worker::start(&[]);
+    // Its kernel takes connections, and nobody answers.
+    let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    // The new process finds that out by itself later than the requests below have ended.
+    let group = format!(
+        "servers = [\"{}\", \"{}\"]\n\
+         [service.web.health]\nhttp = \"/\"\ninterval = \"3s\"\ntimeout = \"3s\"\n",
+        hangs.local_addr().unwrap(),
+        worker.address
+    );
+    write_group(directory.path(), &group, "");
+    let file = directory.path().join("loadline.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let policy = "[service.web]\npolicy = \"round-robin\"\n";
+    fs::write(&file, text.replace("[service.web]\n", policy)).unwrap();
+    let log = directory.path().join("log");
+    let mut edge = Edge::started(directory, fs::File::create(&log).unwrap().into());
+    let deadline = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&log).unwrap().contains("server is down") {
+        assert!(Instant::now() < deadline, "{}", fs::read_to_string(&log).unwrap());
+        thread::sleep(Duration::from_millis(10));
+    }
+    let (code, told) = edge.upgrade();
+    assert_eq!(code, Some(0), "{told}");
+    let url = format!("http://{}/", edge.address);
+    for _ in 0..4 {
+        let asked = ["-sf", "--max-time", "1", "-X", "POST", &url];
+        let answered = Command::new("curl").args(asked).output().unwrap();
+        assert!(answered.status.success(), "{}", fs::read_to_string(&log).unwrap());
+    }
 }
 
 #[test]

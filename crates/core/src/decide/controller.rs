@@ -21,6 +21,7 @@ mod outliers;
 mod publish;
 mod reload;
 mod snapshot;
+mod succession;
 
 use crate::{
     cluster::share::Share,
@@ -40,6 +41,7 @@ use crate::{
 pub use inputs::Inputs;
 use publish::planless;
 use reload::turn_of;
+pub use succession::KnownServer;
 
 /// What the controller hears.
 #[derive(Debug)]
@@ -238,39 +240,6 @@ enum Due {
 }
 
 impl Controller {
-    /// Starts with a configuration; the first plan is the first output.
-    #[must_use]
-    pub fn new(now: Instant, fleet: impl Into<Arc<Fleet>>) -> Self {
-        Self::shared(now, fleet, None)
-    }
-
-    /// The same for one edge of several: of each group with a limit it gives this share, until it
-    /// is told another. None where it is alone, and gives all.
-    #[must_use]
-    pub fn shared(now: Instant, fleet: impl Into<Arc<Fleet>>, floor: Option<Share>) -> Self {
-        let fleet = fleet.into();
-        let nothing = Fleet::of(fleet.edge.clone(), Vec::new(), Vec::new());
-        let mut controller = Self {
-            fleet: Arc::new(nothing),
-            ledger: Ledger::default(),
-            server_table: ServerTable::default(),
-            draining: Draining::default(),
-            management: Management::default(),
-            timers: TimerQueue::default(),
-            touched: BTreeSet::new(),
-            reloaded: false,
-            plans: ServicePlans::default(),
-            urgent: Vec::new(),
-            told: Arc::default(),
-            generation: 0,
-            configuration: 0,
-            outputs: VecDeque::new(),
-        };
-        controller.ledger.floor = floor;
-        controller.handle(now, Input::Reload(fleet));
-        controller
-    }
-
     /// Takes an input in.
     pub fn handle(&mut self, now: Instant, input: Input) {
         self.handle_all(now, core::iter::once(input));
@@ -424,7 +393,7 @@ impl Controller {
         let has_joined = entry.counts_towards_capacity() != counted;
         if turned {
             if !was_healthy {
-                entry.up_since = now;
+                entry.come_up(now);
             }
             let change = match &entry.down_for {
                 None => Change::Up(entry.address()),

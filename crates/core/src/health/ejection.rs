@@ -9,6 +9,10 @@
 //! server's count of errors in a row still stands, so that one more failure takes it out again and
 //! one success clears it.
 
+use alloc::string::{String, ToString};
+
+use serde::{Deserialize, Serialize};
+
 use crate::{
     decide::{ending::Ending, reason::Reason},
     fleet::Ejection,
@@ -35,7 +39,57 @@ pub struct Ejected {
     answered_at: Option<Instant>,
 }
 
+/// An ejection that goes on in a process with another clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownEjection {
+    /// Time until the server may come back.
+    pub left: Duration,
+    /// [`Reason::text`] of why it is out; none for an outlier.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Evidence of its share of 5xx, if that is why it is out.
+    #[serde(default)]
+    pub evidence: Option<Evidence>,
+    /// How many ejections in a row it is.
+    #[serde(default)]
+    pub in_a_row: u32,
+    /// Whether a check has passed since the server was taken out.
+    #[serde(default)]
+    pub vouched: bool,
+}
+
 impl Ejected {
+    /// The ejection, for a process that follows; none while the server is in.
+    #[must_use]
+    pub fn known(&self, now: Instant) -> Option<KnownEjection> {
+        let left = self.until?.since(now);
+        Some(KnownEjection {
+            left,
+            reason: self.reason.map(|reason| reason.text().to_string()),
+            evidence: self.evidence,
+            in_a_row: self.in_a_row,
+            vouched: self.vouched,
+        })
+    }
+
+    /// Goes on with an ejection of the process before.
+    #[must_use]
+    pub fn resumed(now: Instant, known: &KnownEjection) -> Self {
+        let of_text = |text: &str| Reason::ALL.iter().copied().find(|it| it.text() == text);
+        let reason = known.reason.as_deref().and_then(of_text);
+        let before = known.in_a_row.saturating_sub(1);
+        Self {
+            // Who may come back already does so at the next look, not before the first plan.
+            until: Some(now + known.left.max(Duration::from_nanos(1))),
+            reason,
+            evidence: known.evidence,
+            vouched: known.vouched,
+            in_a_row: known.in_a_row,
+            before_silence: (reason == Some(Reason::Hangs)).then_some(before),
+            ..Self::default()
+        }
+    }
+
     /// Whether the server is out.
     #[must_use]
     pub fn is_out(&self) -> bool {

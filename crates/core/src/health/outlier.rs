@@ -38,6 +38,8 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     decide::ledger::ServerId,
     time::{Duration, Instant},
@@ -45,7 +47,7 @@ use crate::{
 };
 
 /// Answers, and how many of them were 5xx.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
     /// All of them.
     pub all: u64,
@@ -63,7 +65,7 @@ pub(crate) struct Sample {
 }
 
 /// What speaks against a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// Responses of the server.
     pub own: Answers,

@@ -23,6 +23,7 @@ mod shared_checks;
 mod shares;
 mod simulation;
 mod state;
+mod succession;
 mod two_regions;
 mod utilization;
 mod waiting;

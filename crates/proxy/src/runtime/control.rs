@@ -59,6 +59,7 @@ impl Control {
         loop {
             self.drain();
             let now = self.shared.clock.now();
+            self.inputs.tell(|| self.controller.known_servers(now));
             let wait = self.controller.next_deadline().map(|deadline| deadline.since(now).to_std());
             let input = tokio::select! {
                 input = self.inputs.recv() => input,

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use loadline_core::{
     cluster::Share,
-    decide::{controller::Input, plan::Plan},
+    decide::{
+        controller::{Input, KnownServer},
+        plan::Plan,
+    },
     fleet::Fleet,
     jwt::{KeySet, KeyUrl},
     rules::Routes,
@@ -13,7 +16,10 @@ use loadline_core::{
 };
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
 
 use crate::{
     cache::unix_now,
@@ -84,6 +90,12 @@ impl Handle {
     #[must_use]
     pub fn sockets(&self) -> Vec<HandoverSockets> {
         self.shared.listeners().passed()
+    }
+
+    /// What a process that is to follow this one has to know of servers: which are down or ejected,
+    /// or start slowly. Nothing where the controller has no time for it within a second.
+    pub async fn known_servers(&self) -> Vec<KnownServer> {
+        timeout(ANSWER_MAX, self.inputs.ask()).await.unwrap_or_default()
     }
 
     /// Goes on as before, after a process that was to follow did not serve.
@@ -227,3 +239,6 @@ impl Handle {
         self.inputs.settled().await;
     }
 }
+
+/// Longer than a controller takes for the largest of reloads, and short beside an upgrade.
+const ANSWER_MAX: std::time::Duration = std::time::Duration::from_secs(1);

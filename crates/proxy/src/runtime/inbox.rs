@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use loadline_core::decide::controller::{Input, Inputs};
+use loadline_core::decide::controller::{Input, Inputs, KnownServer};
 use tokio::sync::{Notify, oneshot};
 
 /// Inputs from any thread for the one that hears them.
@@ -18,6 +18,8 @@ struct Waiting {
     inputs: Inputs,
     /// Senders to notify once the earlier inputs are in force: after so many more inputs.
     settling: Vec<(usize, oneshot::Sender<()>)>,
+    /// Who asks what is known of servers.
+    askers: Vec<oneshot::Sender<Vec<KnownServer>>>,
 }
 
 impl Inbox {
@@ -38,6 +40,23 @@ impl Inbox {
         self.came.notify_one();
         // Where nobody hears inputs any more, nothing comes into force either.
         let _ = settled.await;
+    }
+
+    /// Asks the one that hears inputs what it knows of servers.
+    pub(crate) async fn ask(&self) -> Vec<KnownServer> {
+        let (asker, told) = oneshot::channel();
+        self.waiting().askers.push(asker);
+        self.send(Input::Tick);
+        told.await.unwrap_or_default()
+    }
+
+    /// Tells whoever has asked.
+    pub(crate) fn tell(&self, known: impl Fn() -> Vec<KnownServer>) {
+        let askers = std::mem::take(&mut self.waiting().askers);
+        // Some do not wait any more.
+        askers.into_iter().for_each(|asker| {
+            let _ = asker.send(known());
+        });
     }
 
     /// Waits for the next input; whoever asks has put in force what it had before. None is lost
@@ -140,6 +159,18 @@ mod tests {
         inbox.send(failing(servers(1)[0], 2));
         inbox.recv().await;
         settled.await;
+    }
+
+    #[tokio::test]
+    async fn whoever_asks_what_is_known_of_servers_wakes_the_one_that_knows_and_is_told() {
+        let inbox = Inbox::default();
+        let asked = inbox.ask();
+        tokio::pin!(asked);
+        let told = tokio::time::timeout(std::time::Duration::ZERO, &mut asked).await;
+        assert!(told.is_err(), "nobody has told it yet");
+        assert!(matches!(inbox.recv().await, Input::Tick));
+        inbox.tell(Vec::new);
+        assert!(asked.await.is_empty());
     }
 
     /// Whether it waits still.

@@ -34,7 +34,7 @@ use std::{net::SocketAddr, sync::Arc};
 use loadline_core::{
     cluster::Share,
     decide::{
-        controller::{Controller, Output},
+        controller::{Controller, KnownServer, Output},
         plan::Plan,
     },
     fleet::Fleet,
@@ -104,11 +104,12 @@ impl Bound {
         fleet: impl Into<Arc<Fleet>>,
         inherited: &mut Inherited,
     ) -> Result<Self, StartError> {
-        Self::shared(fleet, inherited, None)
+        Self::shared(fleet, inherited, None, &[])
     }
 
     /// The same for one edge of several, which gives this share of each group with a limit until
-    /// it is told another ([`Handle::share`]). None where it is alone.
+    /// it is told another ([`Handle::share`]); none where it is alone. It begins with what the
+    /// process before knew of servers ([`Handle::known_servers`]).
     ///
     /// # Errors
     /// [`StartError`]; nothing is left behind then.
@@ -116,10 +117,11 @@ impl Bound {
         fleet: impl Into<Arc<Fleet>>,
         inherited: &mut Inherited,
         floor: Option<Share>,
+        known: &[KnownServer],
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let inputs = Arc::new(Inbox::default());
-        let mut controller = Controller::shared(clock.now(), fleet, floor);
+        let mut controller = Controller::shared(clock.now(), fleet, floor, known);
         let Some(Output::Publish(plan)) = controller.poll() else {
             unreachable!("the first output of a controller is its plan");
         };

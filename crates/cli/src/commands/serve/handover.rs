@@ -22,7 +22,7 @@ use std::{
 
 use anyhow::{Context as _, anyhow, bail};
 use loadline_control::admin;
-use loadline_core::decide::{discovery::Heard, overrides::Override};
+use loadline_core::decide::{controller::KnownServer, discovery::Heard, overrides::Override};
 use loadline_proxy::{
     listener::inherited::{Inherited, descriptor},
     runtime::{Generation, HandoverQuic, HandoverSockets},
@@ -39,6 +39,8 @@ use tokio::{io::AsyncReadExt as _, net, time::timeout};
 pub(super) struct InheritedState {
     pub(super) sockets: Inherited,
     pub(super) changes: Vec<Override>,
+    /// What the process before knew of servers.
+    pub(super) servers: Vec<KnownServer>,
     heard: Vec<Heard>,
     admin: Option<(String, admin::Passed)>,
     control: Option<(PathBuf, OwnedFd)>,
@@ -49,6 +51,7 @@ pub(super) struct InheritedState {
 pub(super) struct HandoverState {
     pub(super) sockets: Vec<HandoverSockets>,
     pub(super) changes: Vec<Override>,
+    pub(super) servers: Vec<KnownServer>,
     pub(super) heard: Vec<Heard>,
     /// Where the administration was to listen, its socket, and the token that was made.
     pub(super) admin: Option<(String, OwnedFd, Option<String>)>,
@@ -62,6 +65,7 @@ struct Description {
     listeners: Vec<(SocketAddr, usize, Vec<RawFd>)>,
     quic: Vec<(SocketAddr, usize, QuicDescription)>,
     changes: Vec<Override>,
+    servers: Vec<KnownServer>,
     heard: Vec<Heard>,
     admin: Option<(String, RawFd, Option<String>)>,
     control: Option<(PathBuf, RawFd)>,
@@ -113,9 +117,9 @@ impl InheritedState {
     fn described(number: RawFd) -> anyhow::Result<Self> {
         let mut text = String::new();
         File::from(descriptor(number)?).read_to_string(&mut text)?;
-        let Description { listeners, quic, changes, heard, admin, control, report } =
+        let Description { listeners, quic, changes, servers, heard, admin, control, report } =
             serde_json::from_str(&text)?;
-        let mut inherited_state = Self { changes, heard, ..Self::default() };
+        let mut inherited_state = Self { changes, servers, heard, ..Self::default() };
         for (bind, nth, numbers) in listeners {
             for number in numbers {
                 inherited_state.sockets.add_for(descriptor(number)?, (bind, nth))?;
@@ -174,6 +178,7 @@ impl HandoverState {
         let (answer, report) = UnixStream::pair()?;
         let mut description = Description {
             changes: self.changes,
+            servers: self.servers,
             heard: self.heard,
             report: Some(share(&report)?),
             ..Description::default()

@@ -30,7 +30,9 @@ pub(crate) struct ServerEntry {
     pub round_trip: RoundTrip,
     /// When it last became healthy, or came back from maintenance; the origin for servers that were
     /// there from the start.
-    pub up_since: Instant,
+    up_since: Instant,
+    /// For how long it had been up then, in the process before this one.
+    up_before: Duration,
     /// Its ejection; none if it never was ejected.
     ejected: Option<Box<Ejected>>,
     /// Whether its weight lets it take part at all.
@@ -64,6 +66,7 @@ impl ServerEntry {
             down_for: None,
             round_trip: RoundTrip::default(),
             up_since,
+            up_before: Duration::ZERO,
             ejected: None,
             takes_part: true,
             in_maintenance: false,
@@ -76,7 +79,7 @@ impl ServerEntry {
     /// Takes over what the file, and who has changed it, says of it.
     pub(crate) fn configure(&mut self, server: &Server, check: Option<&HealthCheck>, now: Instant) {
         if self.in_maintenance && !server.in_maintenance {
-            self.up_since = now;
+            self.come_up(now);
         }
         self.in_maintenance = server.in_maintenance;
         self.takes_part = server.weight > 0;
@@ -180,7 +183,7 @@ impl ServerEntry {
     pub(crate) fn end_ejection(&mut self, now: Instant) {
         self.ejected_mut().end(now);
         self.state.silence.set_out(false);
-        self.up_since = now;
+        self.come_up(now);
     }
 
     /// The part of its weight it is given: grows with time since it came up, from a tenth.
@@ -188,16 +191,31 @@ impl ServerEntry {
         if !self.is_healthy() {
             return Ratio::ZERO;
         }
-        if !self.is_starting(now, slow_start) {
-            return Ratio::ONE;
-        }
-        let up = now.since(self.up_since);
-        Ratio::part(up.as_nanos(), slow_start.as_nanos()).max(SLOW_START_MIN)
+        let starting = self.up_for(now).filter(|up| *up < slow_start);
+        let part = |up: Duration| Ratio::part(up.as_nanos(), slow_start.as_nanos());
+        starting.map_or(Ratio::ONE, |up| part(up).max(SLOW_START_MIN))
     }
 
     /// Whether it has less than its weight yet, if it is healthy.
     pub(crate) fn is_starting(&self, now: Instant, slow_start: Duration) -> bool {
-        self.up_since > Instant::ZERO && now.since(self.up_since) < slow_start
+        self.up_for(now).is_some_and(|up| up < slow_start)
+    }
+
+    /// For how long it has been up; none where it was there from the start.
+    pub(crate) fn up_for(&self, now: Instant) -> Option<Duration> {
+        let since = Some(self.up_since).filter(|since| *since > Instant::ZERO);
+        since.map(|since| now.since(since) + self.up_before)
+    }
+
+    /// Begins its slow start.
+    pub(crate) fn come_up(&mut self, now: Instant) {
+        (self.up_since, self.up_before) = (now, Duration::ZERO);
+    }
+
+    /// Goes on with the slow start that the process before began so long ago.
+    pub(crate) fn start_on(&mut self, now: Instant, up_before: Duration) {
+        // At the origin it would have been there from the start.
+        (self.up_since, self.up_before) = (now.max(Instant::from_nanos(1)), up_before);
     }
 }
 
