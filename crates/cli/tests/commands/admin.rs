@@ -203,6 +203,29 @@ fn changes_need_the_token_hold_until_a_reload_and_are_listed() {
 }
 
 #[test]
+fn who_is_told_that_a_change_is_made_finds_it_in_force_at_once() {
+    let worker = Process::worker();
+    // A plan with so many services takes a moment.
+    let service =
+        |n: u32| format!("[service.s{n}]\n[[service.s{n}.group]]\nservers = [\"127.9.0.1:1\"]\n");
+    let services: String = (0..1_000).map(service).collect();
+    let edge = Edge::with(&[&worker], &services);
+    let server = format!("/api/services/web/groups/here/servers/{}", worker.place);
+    for (round, mode) in ["drain", "active"].iter().cycle().take(20).enumerate() {
+        let body = json!({ "mode": mode }).to_string();
+        let told = edge.pipelined(&format!(
+            "POST {server} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}\
+             GET /api/services/web HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            body.len()
+        ));
+        assert!(told.starts_with("HTTP/1.1 200"), "{told}");
+        let is_drained = told.contains("\"condition\":\"drained\"");
+        assert_eq!(is_drained, *mode == "drain", "round {round}: {told}");
+    }
+}
+
+#[test]
 fn who_reloads_a_wrong_file_is_told_where_and_what_would_be_right() {
     let worker = Process::worker();
     let edge = Edge::before(&[&worker]);
@@ -614,6 +637,16 @@ impl Edge {
         header.iter().for_each(|header| args.extend(["-H", header]));
         body.iter().for_each(|body| args.extend(["-d", body]));
         curl(&args)
+    }
+
+    /// Sends requests, of which the last ends the connection, before the first is answered.
+    fn pipelined(&self, requests: &str) -> String {
+        let mut stream = TcpStream::connect(&self.admin).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(requests.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
     }
 
     /// Somebody who asks for the metrics and has read nothing of them yet.

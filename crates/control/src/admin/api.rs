@@ -287,6 +287,7 @@ async fn change_service(
 ) -> Result<Json<Changes>, Refused> {
     let setting = Setting::Maintenance(body(change)?.maintenance);
     set(&context, Override { service, group: String::new(), setting })?;
+    context.site.settled().await;
     Ok(Changes::of(&context))
 }
 
@@ -298,6 +299,7 @@ async fn change_group(
 ) -> Result<Json<Changes>, Refused> {
     let setting = scaler(body(change)?.scaler).map_err(|error| of_override(&error))?;
     set(&context, Override { service, group, setting })?;
+    context.site.settled().await;
     Ok(Changes::of(&context))
 }
 
@@ -324,6 +326,7 @@ async fn change_server(
     for setting in weight.into_iter().chain(mode) {
         set(&context, Override { service: service.clone(), group: group.clone(), setting })?;
     }
+    context.site.settled().await;
     Ok(Changes::of(&context))
 }
 
@@ -354,6 +357,7 @@ async fn reload(
     };
     reloaded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
     tracing::info!("reloaded by the admin interface");
+    context.site.settled().await;
     Ok(Changes::of(&context))
 }
 

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     ops::Range,
+    pin::Pin,
     slice,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -16,7 +17,7 @@ use loadline_core::{
     state::{CachedObject, Flow, Part, Purge, Purged, State},
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::timeout};
 
 use crate::discovery::{self, Answer, Clock, NameServers};
 
@@ -33,6 +34,9 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Puts a fleet in force that differs from the last in weights, scalers and capacities alone.
     fn amend(&self, fleet: Arc<Fleet>);
+
+    /// Waits until requests are decided by what was put in force last.
+    fn settled(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 
     /// The flows of packet forwarding that are written down, in no order.
     ///
@@ -355,6 +359,12 @@ impl LiveConfiguration {
         Ok(())
     }
 
+    /// Waits until requests are decided by what was changed or reloaded, a second at most: then it
+    /// comes a moment later.
+    pub(crate) async fn settled(&self) {
+        let _ = timeout(SETTLING_MAX, self.engine.settled()).await;
+    }
+
     /// The changes in force.
     #[must_use]
     pub fn changes(&self) -> Vec<Override> {
@@ -402,6 +412,9 @@ impl fmt::Debug for LiveConfiguration {
         f.debug_struct("LiveConfiguration").finish_non_exhaustive()
     }
 }
+
+/// Whoever changes something is not kept longer by an engine that is busy.
+const SETTLING_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -474,6 +487,10 @@ mod tests {
 
         fn amend(&self, fleet: Arc<Fleet>) {
             *lock(&self.fleet) = Some(fleet);
+        }
+
+        fn settled(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            Box::pin(std::future::ready(()))
         }
 
         fn flows(&self) -> Result<Vec<Flow>, String> {

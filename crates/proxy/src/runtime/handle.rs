@@ -234,7 +234,8 @@ impl Handle {
         self.inputs.send(Input::SharesUntil(until));
     }
 
-    /// Waits until every share that was given is in force at every worker.
+    /// Waits until every configuration and share that was given is in force at every worker: each
+    /// request that comes from then on is decided by it.
     pub async fn settled(&self) {
         self.inputs.settled().await;
     }

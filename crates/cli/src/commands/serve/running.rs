@@ -1,6 +1,6 @@
 //! What runs, as the administration sees it: the proxy, and packet forwarding beside it.
 
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, pin::Pin, sync::Arc};
 
 use loadline_control::{
     acme,
@@ -60,6 +60,10 @@ impl Engine for Running {
 
     fn amend(&self, fleet: Arc<Fleet>) {
         self.proxy.amend(fleet);
+    }
+
+    fn settled(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(self.proxy.settled())
     }
 
     fn flows(&self) -> Result<Vec<Flow>, String> {
