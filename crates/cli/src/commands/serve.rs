@@ -211,6 +211,7 @@ impl Edge {
         let cluster = Cluster::of(args.file.as_deref());
         let cluster = cluster.map_err(|errors| wrong(tell_errors(errors, args.log_format)))?;
         let in_force = &cluster.in_force;
+        let names = follower.names(in_force);
         let configuration = read(args, in_force, Moment::Start).map_err(wrong)?;
         let Configuration { intent: begun, fixed, admin: settings, process } = configuration;
         let identity = Identity::of(&process).map_err(Failure::running)?;
@@ -253,7 +254,7 @@ impl Edge {
         let admin = place.zip(admin.map_err(Failure::running)?);
         let pid_file = args.pid_file.clone().or(process.pid_file).map(PidFile);
         pid_file.iter().try_for_each(PidFile::write).map_err(Failure::running)?;
-        let (reader, upgrade) = (Reader::new(site.clone(), follower.names(in_force)), None);
+        let (reader, upgrade) = (Reader::new(site.clone(), names), None);
         Ok(Self {
             proxy,
             site,
@@ -366,7 +367,7 @@ impl Edge {
             SignalAction::Reload => {
                 Upgrade::miss(&mut self.upgrade, Signal::HUP);
                 self.proxy.handle().reopen_log();
-                self.reader.ask(Changed::Configuration);
+                self.reader.ask(Changed::Anything);
             }
             SignalAction::ReopenLog => {
                 Upgrade::miss(&mut self.upgrade, Signal::USR1);

@@ -8,12 +8,18 @@
 //! twice before it is told, so that nobody reads a file that is still being written; one that is
 //! missing is on its way to being replaced, and only a list, or a file of an included folder, that
 //! stays missing has changed.
+//!
+//! A reload forgets what was changed at run time. So before it everything that it would read is
+//! compared with what was read last: where files were replaced by the same content, as by tools
+//! that write them anew each time, none is needed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    hash::{DefaultHasher, Hasher as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use loadline_control::included;
@@ -45,6 +51,8 @@ pub(super) enum Changed {
     Named,
     /// The configuration itself.
     Configuration,
+    /// Whatever it is: somebody asks for a reload.
+    Anything,
 }
 
 /// How files are; none for one that is missing.
@@ -70,14 +78,13 @@ impl Follower {
         Self { configuration, included, awaited: BTreeSet::new(), read: seen.clone(), seen }
     }
 
-    /// What looks at all that the configuration names; nothing where that is not followed.
-    pub(super) fn names(&self, in_force: &InForce) -> impl Fn() -> Marks + Send + Sync + use<> {
+    /// What looks at all that the configuration names, which is about to be read; nothing where
+    /// that is not followed.
+    pub(super) fn names(&self, in_force: &InForce) -> Named {
         let (configuration, in_force) = (self.configuration.clone(), in_force.clone());
-        move || {
-            let Some(configuration) = &configuration else { return Marks::new() };
-            let named = loadline_control::named(configuration, in_force.get().as_ref());
-            named.into_iter().map(|path| (path.clone(), mark(&path))).collect()
-        }
+        let named = Named { configuration, in_force, read: Mutex::default() };
+        named.read().contents = named.contents();
+        named
     }
 
     /// Follows what the configuration names from now on; nothing of one that is in force. Where
@@ -149,6 +156,85 @@ impl Follower {
             || self.included.contains(path)
             || self.awaited.contains(path)
     }
+}
+
+/// A configuration with all that it names, and what that said when it was read last.
+pub(super) struct Named {
+    /// None where it is not followed.
+    configuration: Option<PathBuf>,
+    in_force: InForce,
+    read: Mutex<Read>,
+}
+
+/// What was read last and is in force.
+#[derive(Default)]
+struct Read {
+    contents: Contents,
+    /// What it has made; none until somebody has begun with it.
+    fleet: Option<Arc<Fleet>>,
+}
+
+/// What files say, as a digest; none for what is missing, or cannot be read.
+pub(super) type Contents = BTreeMap<PathBuf, Option<u64>>;
+
+impl Named {
+    /// How what it names is now.
+    pub(super) fn marks(&self) -> Marks {
+        self.files().into_iter().map(|path| (path.clone(), mark(&path))).collect()
+    }
+
+    /// What it says now, with all that it includes and names.
+    pub(super) fn contents(&self) -> Contents {
+        let included = self.configuration.as_deref().map(included).unwrap_or_default();
+        let files = self.configuration.iter().cloned().chain(included).chain(self.files());
+        files.map(|path| (path.clone(), digest(&path))).collect()
+    }
+
+    /// Takes note that what was read at first has made this.
+    pub(super) fn has_begun(&self, fleet: Arc<Fleet>) {
+        self.read().fleet = Some(fleet);
+    }
+
+    /// Takes note that this is in force, and has made the fleet.
+    pub(super) fn has_read(&self, contents: Contents, fleet: Arc<Fleet>) {
+        *self.read() = Read { contents, fleet: Some(fleet) };
+    }
+
+    /// Which file says something else now than when it was read last: lists of the `fleet` in force
+    /// where none does, which costs nothing. The configuration where somebody else has read it.
+    pub(super) fn changed(&self, now: &Contents, fleet: &Arc<Fleet>) -> Changed {
+        let read = self.read();
+        if read.fleet.as_ref().is_some_and(|it| !Arc::ptr_eq(it, fleet)) {
+            return Changed::Configuration;
+        }
+        let before = &read.contents;
+        let paths: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
+        let differ = || paths.iter().filter(|path| before.get(**path) != now.get(**path));
+        let (lists, named) = (lists(fleet), named(fleet));
+        if differ().all(|path| lists.contains(path)) {
+            return Changed::Lists;
+        }
+        let alone = differ().all(|path| lists.contains(path) || named.contains(path));
+        if alone { Changed::Named } else { Changed::Configuration }
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let Some(configuration) = &self.configuration else { return Vec::new() };
+        loadline_control::named(configuration, self.in_force.get().as_ref())
+    }
+
+    fn read(&self) -> MutexGuard<'_, Read> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Of a folder, or whatever else is no file, only whether it is there.
+fn digest(path: &Path) -> Option<u64> {
+    let mut hasher = DefaultHasher::new();
+    if fs::metadata(path).ok()?.is_file() {
+        hasher.write(&fs::read(path).ok()?);
+    }
+    Some(hasher.finish())
 }
 
 /// Of the files that are there.
@@ -256,6 +342,59 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_replaced_by_the_same_content_have_not_changed() {
+        let (directory, file, fleet) = site();
+        let (more, fleet) = (include_folder(&directory, &file), Arc::new(fleet));
+        let names = Follower::new(Some(&file)).names(&InForce::default());
+        let changed = || names.changed(&names.contents(), &fleet);
+        for path in [&file, &more.join("a.toml"), &directory.path().join("a.pem")] {
+            let text = fs::read(path).unwrap();
+            fs::write(directory.path().join("next"), &text).unwrap();
+            fs::rename(directory.path().join("next"), path).unwrap();
+            assert_eq!(changed(), Changed::Lists, "of which none has changed: {}", path.display());
+            fs::write(path, [&text[..], b"\n"].concat()).unwrap();
+            assert!(changed() > Changed::Lists, "{}", path.display());
+            fs::write(path, text).unwrap();
+        }
+        fs::write(more.join("b.toml"), "").unwrap();
+        assert_eq!(changed(), Changed::Configuration);
+        names.has_read(names.contents(), fleet.clone());
+        assert_eq!(changed(), Changed::Lists);
+        let other = Arc::new((*fleet).clone());
+        let changed = names.changed(&names.contents(), &other);
+        assert_eq!(changed, Changed::Configuration, "somebody else has reloaded meanwhile");
+    }
+
+    #[test]
+    fn beside_a_configuration_that_says_the_same_a_certificate_is_renewed_and_a_list_read_again() {
+        let (directory, file, of_site) = site();
+        let of_site = Arc::new(of_site);
+        let names = Follower::new(Some(&file)).names(&InForce::default());
+        fs::write(directory.path().join("a.pem"), "2").unwrap();
+        assert_eq!(names.changed(&names.contents(), &of_site), Changed::Named);
+        let (_directory, list, fleet) = listed();
+        let file = list.with_file_name("a.toml");
+        let text = format!("[[service.web.group]]\ndiscover = {{ file = {list:?} }}\n");
+        fs::write(&file, text).unwrap();
+        let names = Follower::new(Some(&file)).names(&InForce::default());
+        fs::write(&list, "22").unwrap();
+        assert_eq!(names.changed(&names.contents(), &Arc::new(fleet)), Changed::Lists);
+        assert_eq!(names.changed(&names.contents(), &of_site), Changed::Configuration);
+    }
+
+    #[test]
+    fn a_page_that_is_replaced_together_with_a_configuration_that_says_the_same_has_that_read() {
+        let (directory, file, fleet) = site();
+        let (page, text) = (directory.path().join("page.html"), fs::read_to_string(&file).unwrap());
+        let service = format!("[service.web]\nmaintenance = {{ page = {page:?} }}\n");
+        fs::write(&file, text.replace("[service.web]\n", &service)).unwrap();
+        fs::write(&page, "1").unwrap();
+        let names = Follower::new(Some(&file)).names(&InForce::default());
+        fs::write(&page, "2").unwrap();
+        assert_eq!(names.changed(&names.contents(), &Arc::new(fleet)), Changed::Configuration);
+    }
+
+    #[test]
     fn an_included_file_that_changes_or_appears_is_a_change_of_the_configuration() {
         let (directory, file, fleet) = site();
         let more = include_folder(&directory, &file);
@@ -323,7 +462,7 @@ mod tests {
         let names = follower.names(&InForce::default());
         assert_eq!(follower.look(&fleet), None);
         assert_eq!(follower.look(&fleet), Some(Changed::Configuration));
-        let named = names();
+        let named = names.marks();
         assert_eq!(named.get(&users), Some(&None));
         // It comes while the configuration is read, which has missed it.
         fs::write(&users, "a:b").unwrap();

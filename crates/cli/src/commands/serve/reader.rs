@@ -6,7 +6,7 @@ use std::{future::pending, sync::Arc};
 use loadline_control::admin::LiveConfiguration;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::follow::{Changed, Marks};
+use super::follow::{Changed, Contents, Marks, Named};
 
 /// What is being read again, and what is to be.
 pub(super) struct Reader {
@@ -16,14 +16,9 @@ pub(super) struct Reader {
     next: Option<Changed>,
 }
 
-/// Looks at what the configuration names.
-type Named = dyn Fn() -> Marks + Send + Sync;
-
 impl Reader {
-    pub(super) fn new(
-        site: Arc<LiveConfiguration>,
-        named: impl Fn() -> Marks + Send + Sync + 'static,
-    ) -> Self {
+    pub(super) fn new(site: Arc<LiveConfiguration>, named: Named) -> Self {
+        named.has_begun(site.file());
         Self { site, named: Arc::new(named), under_way: None, next: None }
     }
 
@@ -39,7 +34,7 @@ impl Reader {
         }
         let Some(what) = self.next.take() else { return };
         let (site, named) = (self.site.clone(), self.named.clone());
-        self.under_way = Some(spawn_blocking(move || read_again(&site, what, &*named)));
+        self.under_way = Some(spawn_blocking(move || read_again(&site, what, &named)));
     }
 
     /// Begins with something that reads files, where nothing is under way.
@@ -67,21 +62,47 @@ impl Reader {
 
 /// Unless the configuration itself is read, what was changed at run time stays.
 fn read_again(site: &LiveConfiguration, what: Changed, named: &Named) -> Option<Marks> {
-    match what {
-        Changed::Configuration => {
-            let named = named();
-            let outcome = site.reload();
-            let awaited = if outcome.is_ok() { Marks::new() } else { named };
-            tell(outcome);
-            return Some(awaited);
-        }
-        Changed::Lists => site.relist(),
-        Changed::Named => {
-            site.relist();
-            tell(site.renew());
-        }
+    if what < Changed::Configuration {
+        renew(site, what);
+        return None;
     }
-    None
+    let contents = named.contents();
+    let differs = named.changed(&contents, &site.file());
+    if what == Changed::Anything || differs == Changed::Configuration {
+        return Some(reload(site, contents, named));
+    }
+    tracing::info!("the configuration says the same as before: not read again");
+    if renew(site, differs) {
+        named.has_read(contents, site.file());
+    }
+    Some(Marks::new())
+}
+
+/// Reads the configuration, which says this with all that it names; gives what to wait for where
+/// it cannot be put in force.
+fn reload(site: &LiveConfiguration, contents: Contents, named: &Named) -> Marks {
+    let marks = named.marks();
+    let outcome = site.reload();
+    let is_in_force = outcome.is_ok();
+    tell(outcome);
+    if !is_in_force {
+        return marks;
+    }
+    named.has_read(contents, site.file());
+    Marks::new()
+}
+
+/// Reads lists of servers again and, unless they alone have changed, certificates and the like;
+/// false where one of those cannot be used.
+fn renew(site: &LiveConfiguration, what: Changed) -> bool {
+    site.relist();
+    if what == Changed::Lists {
+        return true;
+    }
+    let outcome = site.renew();
+    let is_in_force = outcome.is_ok();
+    tell(outcome);
+    is_in_force
 }
 
 /// Tells how a reload went.

@@ -68,6 +68,27 @@ fn with_watch_a_certificate_that_comes_after_the_configuration_that_names_it_is_
     assert!(becomes(is_reloaded), "{}", site.log());
 }
 
+#[test]
+fn with_watch_a_file_that_is_replaced_by_the_same_bytes_leaves_a_drained_server_drained() {
+    let site = ConfigurationTree::new();
+    let socket = site.directory.path().join("admin.sock");
+    let bind = format!("bind = {socket:?}\ntoken_file");
+    let config = CONFIG.replace("bind = \"127.0.0.1:0\"\ntoken_file", &bind);
+    site.write(&config);
+    let _edge = Edge::start_with(&site, &["--watch"]);
+    let place = ["--at", socket.to_str().unwrap(), "--token-file", "etc/token", "--json"];
+    let change = |what: &[&str]| loadline(&[what, &place].concat(), site.directory.path());
+    let drained = change(&["drain", "127.0.0.1:9"]);
+    assert_eq!(drained.code, Some(0), "{}", drained.text);
+    fs::write(site.etc("next"), &config).unwrap();
+    fs::rename(site.etc("next"), site.etc("a.toml")).unwrap();
+    let is_noticed = || ["not read again", "reloaded"].iter().any(|it| site.log().contains(it));
+    assert!(becomes(is_noticed), "{}", site.log());
+    // Each change tells of all that are in force.
+    let changes = change(&["maintenance", "web"]);
+    assert!(changes.text.contains("\"mode\": \"drain\""), "{} {}", changes.text, site.log());
+}
+
 const CONFIG: &str = r#"[edge]
 access_log = "access.log"
 pid_file = "loadline.pid"
