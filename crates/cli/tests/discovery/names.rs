@@ -105,6 +105,19 @@ fn services_tell_ports_weights_and_who_stands_by() {
 }
 
 #[test]
+fn services_are_found_by_a_name_that_is_an_alias() {
+    let server = worker("127.0.0.1:0");
+    let zone = Zone::start(&format!(
+        "host A 127.0.0.1\n_http._tcp.web CNAME _http._tcp.live\n\
+         _http._tcp.live SRV 0 1 {} host",
+        port(&server)
+    ));
+    let edge = Edge::start(&dns(zone.port), "discover = { srv = \"_http._tcp.web.test\" }");
+    edge.until_servers(&[&server]);
+    assert_all_well(edge.load(1));
+}
+
+#[test]
 fn nobody_waits_long_for_a_name_server_that_is_silent() {
     let zone = Zone::start("web A 127.0.0.1");
     zone.hang();

@@ -104,10 +104,54 @@ impl Resolvers {
 
     /// The records of a kind, of which there may be none.
     async fn records(&self, name: &Name, kind: RecordType) -> Result<Found<RData>, String> {
+        self.look_up(name, kind).await.map_err(|error| error.to_string())
+    }
+
+    /// The SRV records of a name or of what it is an alias of (RFC 1034, 3.6.2), with the least TTL
+    /// of all. The resolver goes on from an alias with the host of the record, and finds nothing.
+    async fn service_records(&self, name: &Name) -> Result<Found<RData>, String> {
+        let (mut name, mut ttl, mut passed) = (name.clone(), None, BTreeSet::new());
+        loop {
+            let answer = self.look_up(&name, RecordType::SRV).await;
+            let may_be_alias = match &answer {
+                Ok(found) => found.what.is_empty(),
+                Err(error) => matches!(error, NetError::Dns(DnsError::ResponseCode(_))),
+            };
+            let alias = if may_be_alias { self.target(&name).await } else { Ok(None) };
+            match (answer, alias) {
+                (_, Ok(Some((target, of_alias)))) => {
+                    ttl = ttl.into_iter().chain(of_alias).min();
+                    passed.insert(name);
+                    name = target;
+                }
+                (Ok(found), Ok(None)) => {
+                    return Ok(Found { ttl: ttl.into_iter().chain(found.ttl).min(), ..found });
+                }
+                (Err(error), _) | (Ok(_), Err(error)) => return Err(error.to_string()),
+            }
+            if passed.contains(&name) {
+                return Err(format!("the alias {name} leads back to itself"));
+            }
+            if passed.len() > NAMES_MAX {
+                return Err(format!("more than {NAMES_MAX} aliases up to {name}"));
+            }
+        }
+    }
+
+    /// The name that this one is an alias of, if it is, and how long that counts.
+    async fn target(&self, name: &Name) -> Result<Option<(Name, Option<Duration>)>, NetError> {
+        let Found { what, ttl } = self.look_up(name, RecordType::CNAME).await?;
+        let target = what.into_iter().find_map(|record| match record {
+            RData::CNAME(target) => Some(target.0),
+            _ => None,
+        });
+        Ok(target.map(|target| (target, ttl)))
+    }
+
+    async fn look_up(&self, name: &Name, kind: RecordType) -> Result<Found<RData>, NetError> {
         let first = found(self.all.lookup(name.clone(), kind).await);
-        match first {
-            Err(NetError::Dns(DnsError::ResponseCode(_))) => {}
-            _ => return first.map_err(|error| error.to_string()),
+        if !matches!(first, Err(NetError::Dns(DnsError::ResponseCode(_)))) {
+            return first;
         }
         // One that cannot answer may have been the first to say so: what the others say counts.
         let mut asked = JoinSet::new();
@@ -120,7 +164,7 @@ impl Resolvers {
                 return Ok(found);
             }
         }
-        first.map_err(|error| error.to_string())
+        first
     }
 
     /// The addresses of a host.
@@ -195,7 +239,7 @@ async fn services(
     family: Family,
 ) -> Result<Found<Listed>, String> {
     let name = Name::from_utf8(name).map_err(|error| error.to_string())?;
-    let Found { what, mut ttl } = resolvers.records(&name, RecordType::SRV).await?;
+    let Found { what, mut ttl } = resolvers.service_records(&name).await?;
     let services = what.into_iter().filter_map(|record| match record {
         // A service that is "decidedly not available" has the root as its host (RFC 2782).
         RData::SRV(service) if !service.target.is_root() => Some(service),
@@ -232,7 +276,7 @@ fn found(answer: Result<Lookup, NetError>) -> Result<Found<RData>, NetError> {
 }
 
 /// The aliases, and the records of the name that was asked for and of those that it is an alias of:
-/// whoever answers may add others.
+/// whoever answers may add others. Where aliases are asked for, those on the way from the name.
 fn of_name(lookup: &Lookup) -> Vec<&Record> {
     let records = lookup.answers();
     let target = |name: &Name| {
@@ -243,7 +287,8 @@ fn of_name(lookup: &Lookup) -> Vec<&Record> {
     };
     let chain = successors(Some(lookup.query().name()), |name| target(name));
     let names: Vec<&Name> = chain.take(NAMES_MAX).collect();
-    let is_alias = |record: &Record| matches!(record.data, RData::CNAME(_));
+    let asks_alias = lookup.query().query_type() == RecordType::CNAME;
+    let is_alias = |record: &Record| !asks_alias && matches!(record.data, RData::CNAME(_));
     let counts = |record: &&Record| is_alias(record) || names.contains(&&record.name);
     records.iter().filter(counts).collect()
 }
@@ -371,6 +416,78 @@ mod tests {
             let listed = asking(&[server.await]).ask(&web()).await.servers.unwrap();
             let listed: Vec<String> = listed.iter().map(|it| it.address.to_string()).collect();
             assert_eq!(listed, found);
+        }
+    }
+
+    /// Answers from these records; of an alias all that it leads to, if `follows`.
+    fn zone(records: Vec<Record>, follows: bool) -> impl Fn(&mut Message) + Send + Sync + 'static {
+        move |message: &mut Message| {
+            let (kind, mut name) =
+                (message.queries[0].query_type(), message.queries[0].name().clone());
+            loop {
+                let here: Vec<&Record> = records.iter().filter(|it| it.name == name).collect();
+                let asked = here.iter().copied().filter(|it| it.record_type() == kind);
+                message.answers.extend(asked.cloned());
+                let alias = here.into_iter().find_map(|it| match &it.data {
+                    RData::CNAME(target) => Some((it, target.0.clone())),
+                    _ => None,
+                });
+                let goes_on = kind != RecordType::CNAME && message.answers.len() < NAMES_MAX;
+                let Some((record, target)) = alias.filter(|_| goes_on) else { return };
+                message.answers.push(record.clone());
+                name = target;
+                if !follows {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn alias(of: &str, ttl: u32, to: &str) -> Record {
+        let name = |text| Name::from_ascii(text).unwrap();
+        Record::from_rdata(name(of), ttl, RData::CNAME(CNAME(name(to))))
+    }
+
+    #[tokio::test]
+    async fn a_service_whose_name_is_an_alias_is_found_and_counts_as_long_as_its_shortest_record() {
+        let name = |text: &str| Name::from_ascii(text).unwrap();
+        let address = |of, last| Record::from_rdata(name(of), 60, RData::A(A::new(10, 0, 0, last)));
+        let service =
+            |of, host| Record::from_rdata(name(of), 60, RData::SRV(SRV::new(0, 1, 80, name(host))));
+        let records = vec![
+            alias("web.test.", 30, "a.test."),
+            alias("a.test.", 7, "b.test."),
+            service("b.test.", "h1.test."),
+            service("b.test.", "h2.test."),
+            address("h1.test.", 1),
+            address("h2.test.", 2),
+        ];
+        let place = ListPlace::Services { name: "web.test.".to_owned(), family: Family::V4 };
+        for follows in [true, false] {
+            let server = name_server(StdDuration::ZERO, zone(records.clone(), follows)).await;
+            let answer = asking(&[server]).ask(&place).await;
+            let listed = answer.servers.unwrap();
+            let mut listed: Vec<String> = listed.iter().map(|it| it.address.to_string()).collect();
+            listed.sort_unstable();
+            assert_eq!(listed, ["10.0.0.1:80", "10.0.0.2:80"], "{follows}");
+            assert_eq!(answer.ttl, Some(Duration::from_secs(7)), "{follows}");
+        }
+    }
+
+    #[tokio::test]
+    async fn aliases_of_a_service_that_lead_nowhere_are_told_in_words() {
+        let ring = vec![alias("web.test.", 60, "a.test."), alias("a.test.", 60, "web.test.")];
+        let name = |n: usize| if n == 0 { "web.test.".into() } else { format!("a{n}.test.") };
+        let long = (0..=NAMES_MAX).map(|n| alias(&name(n), 60, &name(n + 1))).collect();
+        let dangling = vec![alias("web.test.", 60, "a.test.")];
+        let place = ListPlace::Services { name: "web.test.".to_owned(), family: Family::V4 };
+        for (records, told) in [
+            (ring, Err("the alias web.test. leads back to itself".to_owned())),
+            (long, Err("more than 16 aliases up to a17.test.".to_owned())),
+            (dangling, Ok(Vec::new())),
+        ] {
+            let server = name_server(StdDuration::ZERO, zone(records, false)).await;
+            assert_eq!(asking(&[server]).ask(&place).await.servers, told);
         }
     }
 
