@@ -380,7 +380,7 @@ impl Controller {
         let entry = &mut known.entries[place.server];
         let first = entry.health == Health::Starting;
         let (was_healthy, was_far) = (entry.health.is_healthy(), entry.round_trip.get());
-        let counted = entry.counts_towards_capacity();
+        let counted = entry.counted().is_some();
         let health = turn(entry.health, passed.is_ok(), check);
         let is_news = entry.checked(passed.map(|passed| passed.round_trip), health);
         let next = match first {
@@ -390,7 +390,7 @@ impl Controller {
         self.timers.set(Due::Check(server), Some(next));
         self.timers.set(Due::Return(server), entry.returns_at());
         let turned = entry.health.is_healthy() != was_healthy;
-        let has_joined = entry.counts_towards_capacity() != counted;
+        let has_joined = entry.counted().is_some() != counted;
         if turned {
             if !was_healthy {
                 entry.come_up(now);

@@ -24,10 +24,9 @@ use core::{fmt, net::SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    decide::priority_tier::PriorityTier,
     fleet::{Fleet, Group, ServerAddress, Service},
     time::Duration,
-    units::{Rate, Ratio},
+    units::Ratio,
 };
 
 /// A change to something of a fleet.
@@ -259,16 +258,12 @@ impl Override {
         matches!(self.setting, Setting::Mode(_, Mode::Active))
     }
 
-    /// Whether it takes a server out as if it were down.
-    fn is_down(&self) -> bool {
-        matches!(self.setting, Setting::Mode(_, Mode::Maintenance))
-    }
-
     fn apply(&self, group: &mut Group) {
         match self.setting {
             Setting::Scaler(scaler) => group.scaler = scaler,
             Setting::Weight(server, weight) => set_weight(group, server, weight),
-            Setting::Mode(_, Mode::Active | Mode::Maintenance) | Setting::Maintenance(_) => {}
+            Setting::Mode(_, Mode::Active) | Setting::Maintenance(_) => {}
+            Setting::Mode(server, Mode::Maintenance) => take_down(group, server),
             Setting::Mode(server, Mode::Drain) => set_weight(group, server, 0),
             Setting::Drain(server, limit) => {
                 set_weight(group, server, 0);
@@ -361,18 +356,12 @@ fn is_already_so(fleet: &Fleet, change: &Override) -> Result<bool, OverrideError
 
 /// Makes these changes, all of this service.
 fn apply(service: &mut Service, changes: &[&Override]) {
-    let (down, others): (Vec<_>, Vec<_>) = changes.iter().copied().partition(|it| it.is_down());
-    for change in others {
+    for change in changes {
         if let Setting::Maintenance(enabled) = change.setting {
             service.maintenance.get_or_insert_default().enabled = enabled;
         }
         let groups = service.groups.iter_mut().filter(|it| it.name == change.group);
         groups.for_each(|group| change.apply(group));
-    }
-    // What is left of a group follows from all of its servers, so it is found out last.
-    for down in down.chunk_by(|one, other| one.group == other.group) {
-        let groups = service.groups.iter_mut().filter(|it| it.name == down[0].group);
-        groups.for_each(|group| take_down(group, down));
     }
 }
 
@@ -386,23 +375,10 @@ fn set_weight(group: &mut Group, address: SocketAddr, weight: u32) {
     servers.for_each(|server| server.weight = weight);
 }
 
-/// Takes servers out, and their part off the limits of the group as a whole, as the planner does
-/// for servers that are down. Where nobody is left nothing is given anyway.
-fn take_down(group: &mut Group, down: &[&Override]) {
-    let is_down = |address: SocketAddr| {
-        down.iter().any(|it| it.setting == Setting::Mode(address, Mode::Maintenance))
-    };
-    let taking = group.servers.iter().filter(|server| server.weight > 0);
-    let taking = taking.map(|server| (server.priority, !is_down(server.address)));
-    let part = PriorityTier::of(taking).part(Ratio::ONE);
-    if !part.is_nothing() {
-        let capacity = &mut group.capacity;
-        let rate = |rate: Rate| Rate::milli_per_sec(part.of(rate.as_milli_per_sec()).max(1));
-        capacity.max_rate = capacity.max_rate.map(rate);
-        capacity.max_in_flight =
-            capacity.max_in_flight.map(|places| part.of(u64::from(places)).max(1) as u32);
-    }
-    let servers = group.servers.iter_mut().filter(|server| is_down(server.address));
+/// Takes a server out, which counts as down from then on. One whose weight is 0 has no part that
+/// could be taken away.
+fn take_down(group: &mut Group, address: SocketAddr) {
+    let servers = group.servers.iter_mut().filter(|it| it.address == address && it.weight > 0);
     servers.for_each(|server| (server.weight, server.in_maintenance) = (0, true));
 }
 

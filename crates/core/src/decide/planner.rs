@@ -14,7 +14,7 @@ use crate::{
         limits::Limits,
         plan::{GroupPlan, ServerPlan, ServicePlan, WEIGHT_SCALE},
         policy::Chooser,
-        priority_tier::{Part, PriorityTier},
+        priority_tier::{Counted, Part, PriorityTier},
     },
     fleet::{Capacity, Group, Server, Service, Sticky, WhenFull},
     time::{Duration, Instant},
@@ -39,13 +39,21 @@ pub(crate) struct ServerStatus<'a> {
     pub state: &'a Arc<ServerState>,
     /// The part of its weight it is given; zero keeps it out.
     pub share: Ratio,
-    /// Whether the capacity of its group is meant for it too.
-    pub counts_towards_capacity: bool,
+    /// How it counts among those that the capacity of its group is meant for, if it does.
+    pub counted: Option<Counted>,
     /// Whether it has been out by ejection and is back in.
     pub is_back: bool,
     pub condition: Condition,
     /// The reason of its condition.
     pub reason: Option<Arc<str>>,
+}
+
+impl ServerStatus<'_> {
+    /// How it counts: one that is given nothing is as good as down.
+    fn counted(&self) -> Option<Counted> {
+        let is_idle = self.share == Ratio::ZERO;
+        self.counted.map(|it| if is_idle { it.without_health() } else { it })
+    }
 }
 
 /// Which budgets of a plan are changed. Until it is published requests are still decided by the
@@ -148,10 +156,9 @@ fn group_plan(
     if group.scaler == Ratio::ZERO {
         return None;
     }
-    let counted = group.servers.iter().zip(&status.servers);
-    let counted = counted.filter(|(_, it)| it.counts_towards_capacity);
-    let tier =
-        PriorityTier::of(counted.map(|(server, it)| (server.priority, it.share > Ratio::ZERO)));
+    let servers = group.servers.iter().zip(&status.servers);
+    let counted = servers.filter_map(|(server, it)| Some((server.priority, it.counted()?)));
+    let tier = PriorityTier::of(counted);
     let share = status.state.share().filter(|_| group.capacity.is_shared());
     let servers = servers_in_use(group, status, share, |priority| tier.is_of(priority));
     let servers: Box<[_]> = servers.map(|(_, server)| server).collect();
@@ -303,7 +310,7 @@ mod tests {
         let server = ServerStatus {
             state: &server,
             share: Ratio::ONE,
-            counts_towards_capacity: true,
+            counted: Some(Counted::Healthy),
             is_back: false,
             condition: Condition::Up,
             reason: None,

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use crate::{
     decide::{
         ledger::{GroupState, Ledger, ServerId, ServiceState},
-        priority_tier::PriorityTier,
+        priority_tier::{Counted, PriorityTier},
     },
     fleet::{Fleet, Group, Service},
     health::{outlier::Watch, round_trip::is_news},
@@ -303,7 +303,10 @@ impl OfGroup {
         let mut entries: Vec<ServerEntry> = entries.collect();
         // As many as have gone take the places of those: the few that stay are not given what was
         // meant for all.
-        let gone = known.values().filter(|entry| entry.counts_towards_capacity()).count();
+        let counts = |entry: &&ServerEntry| {
+            entry.counted().is_some_and(|counted| counted != Counted::Drained)
+        };
+        let gone = known.values().filter(counts).count();
         if serves {
             new.into_iter().skip(gone).for_each(|at| entries[at].is_joining = true);
         }
@@ -333,13 +336,11 @@ impl OfGroup {
 
     /// How many servers are healthy, and of how many.
     pub(crate) fn healthy(&self) -> (usize, usize) {
-        let tier = self.tier();
-        (tier.healthy(), tier.configured())
+        self.tier().healthy()
     }
 
     fn tier(&self) -> PriorityTier {
-        let entries = self.entries.iter().filter(|entry| entry.counts_towards_capacity());
-        PriorityTier::of(entries.map(|it| (it.priority, it.is_healthy())))
+        PriorityTier::of(self.entries.iter().filter_map(|it| Some((it.priority, it.counted()?))))
     }
 
     /// Whether it has servers and none of them takes part.

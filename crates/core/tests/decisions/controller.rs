@@ -149,6 +149,30 @@ fn a_group_below_its_threshold_says_how_many_are_healthy_and_one_that_is_drained
 }
 
 #[test]
+fn servers_in_maintenance_count_for_the_threshold_as_if_they_were_down_and_drained_ones_do_not() {
+    let groups = vec![group("near", 0, 4, in_flight(100)), group("far", 30, 1, in_flight(100))];
+    let file = fleet(Service { groups, ..Service::named("web") });
+    for (mode, changes) in [
+        (Mode::Maintenance, vec![Change::Yields(1, 4, Ratio::percent(70))]),
+        (Mode::Drain, Vec::new()),
+    ] {
+        let mut controller = Controller::new(Instant::ZERO, file.clone());
+        drain(&mut controller);
+        let mut overrides = Overrides::default();
+        for server in &file.services[0].groups[0].servers[..3] {
+            let setting = Setting::Mode(server.address, mode);
+            let change = Override { service: "web".into(), group: "near".into(), setting };
+            overrides.set(&file, change).unwrap();
+        }
+        controller.handle(at(1), Input::Reload(overrides.applied_to(&file).into()));
+        let outputs = drain(&mut controller);
+        let near = usize::from(changes.is_empty()) * 8;
+        assert_eq!(share(&outputs.plan.unwrap(), at(2), 8), [near, 8 - near, 0], "{mode:?}");
+        assert_eq!(outputs.changes, changes, "{mode:?}");
+    }
+}
+
+#[test]
 fn three_errors_in_a_row_eject_a_server_for_a_second() {
     let service =
         Service { groups: vec![group("near", 0, 4, Capacity::default())], ..Service::named("web") };

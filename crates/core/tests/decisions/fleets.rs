@@ -5,7 +5,8 @@ use std::{net::SocketAddr, sync::Arc};
 use loadline_core::{
     decide::{
         controller::{Change, Controller, Input, Output, Passed},
-        plan::Plan,
+        permit::Permit,
+        plan::{Decision, PickContext, Plan},
     },
     fleet::{Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server, Service},
     time::{Duration, Instant},
@@ -90,4 +91,15 @@ pub(crate) fn after(
 ) -> Arc<Plan> {
     controller.handle(now, input);
     drain(controller).plan.unwrap_or(plan)
+}
+
+/// How many requests at a time the first service of a plan may be given.
+pub(crate) fn places(plan: &Plan, now: Instant) -> usize {
+    let ask = PickContext { now, key: 0, draw: 0, tried: &[], stick: None };
+    let send = || match plan.services[0].pick(&ask) {
+        Decision::Send(permit) => Some(permit),
+        _ => None,
+    };
+    let permits: Vec<Permit> = std::iter::from_fn(send).collect();
+    permits.len()
 }

@@ -3,20 +3,23 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use loadline_core::{
-    decide::overrides::{Mode, Override, OverrideError, Overrides, Setting},
+    decide::{
+        controller::{Controller, Input},
+        overrides::{Mode, Override, OverrideError, Overrides, Setting},
+    },
     fleet::{
         Capacity, Discovery, Fleet, ListPlace, Maintenance, Server, ServerAddress, Service, Source,
         Store, StorePlace,
     },
-    time::Duration,
-    units::{Rate, Ratio},
+    time::{Duration, Instant},
+    units::Ratio,
 };
 
-use crate::fleets::{fleet, group};
+use crate::fleets::{check, drain, fleet, group, passed, places};
 
-/// Three servers that may be given 90 per second together.
+/// Three servers that may be given 90 requests at a time together.
 fn three_servers() -> Fleet {
-    let capacity = Capacity { max_rate: Some(Rate::per_sec(90)), ..Capacity::default() };
+    let capacity = Capacity { max_in_flight: Some(90), ..Capacity::default() };
     let groups = vec![group("near", 0, 3, capacity)];
     fleet(Service { groups, ..Service::named("web") })
 }
@@ -29,17 +32,31 @@ fn server(fleet: &Fleet, index: usize) -> SocketAddr {
     fleet.services[0].groups[0].servers[index].address
 }
 
+/// How many requests at a time the group may be given with these changes, while these servers are
+/// down.
+fn places_of(file: &Fleet, overrides: &Overrides, down: &[SocketAddr]) -> usize {
+    let mut controller = Controller::new(Instant::ZERO, overrides.applied_to(file));
+    let first = drain(&mut controller);
+    let now = Instant::ZERO + Duration::from_secs(1);
+    for (server, address) in first.checks {
+        let failed = || Err("refused".to_owned());
+        let passed = if down.contains(&address) { failed() } else { Ok(passed(1)) };
+        controller.handle(now, Input::Checked { server, passed });
+    }
+    let plan = drain(&mut controller).plan.or(first.plan).unwrap();
+    places(&plan, now)
+}
+
 #[test]
 fn a_drained_server_leaves_its_part_to_the_others_and_one_in_maintenance_takes_it_away() {
     let file = three_servers();
     let first = server(&file, 0);
-    for (mode, rate) in [(Mode::Drain, 90), (Mode::Maintenance, 60)] {
+    for (mode, left) in [(Mode::Drain, 90), (Mode::Maintenance, 60)] {
         let mut overrides = Overrides::default();
         overrides.set(&file, change(Setting::Mode(first, mode))).unwrap();
         let group = &overrides.applied_to(&file).services[0].groups[0];
         assert_eq!(group.servers[0].weight, 0);
-        let given = group.capacity.max_rate.unwrap().as_per_sec_f64();
-        assert!((given - f64::from(rate)).abs() < 0.1, "{mode:?}: {given}");
+        assert_eq!(places_of(&file, &overrides, &[]), left, "{mode:?}");
     }
 }
 
@@ -267,27 +284,79 @@ fn a_socket_whose_path_has_quotes_or_line_breaks_stays_in_its_comment() {
     assert!(weight.ends_with(&format!("{line}\nweight = 5")), "{weight}");
 }
 
-/// Two servers that are asked first and two that stand by, which may be given 100 per second.
-#[test]
-fn maintenance_takes_away_what_a_server_that_is_down_would_and_whatever_stands_by_nothing() {
-    let capacity = Capacity { max_rate: Some(Rate::per_sec(100)), ..Capacity::default() };
+/// Two servers that are asked first and two that stand by, which may be given 100 requests at a
+/// time together.
+fn two_and_two() -> Fleet {
+    let capacity = Capacity { max_in_flight: Some(100), ..Capacity::default() };
     let mut near = group("near", 0, 4, capacity);
     near.servers[2..].iter_mut().for_each(|server| server.priority = 10);
-    let file = fleet(Service { groups: vec![near], ..Service::named("web") });
-    let rate_without = |down: &[usize]| {
-        let mut overrides = Overrides::default();
-        for at in down {
-            let setting = Setting::Mode(server(&file, *at), Mode::Maintenance);
-            overrides.set(&file, change(setting)).unwrap();
+    fleet(Service { groups: vec![near], health: Some(check()), ..Service::named("web") })
+}
+
+/// What becomes of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Up,
+    Down,
+    Changed(Mode),
+}
+
+/// How many requests at a time the group of [`two_and_two`] may be given.
+fn places_with(file: &Fleet, fates: [Fate; 4]) -> usize {
+    let (mut overrides, mut down) = (Overrides::default(), Vec::new());
+    for (at, fate) in fates.into_iter().enumerate() {
+        match fate {
+            Fate::Up => {}
+            Fate::Down => down.push(server(file, at)),
+            Fate::Changed(mode) => {
+                overrides.set(file, change(Setting::Mode(server(file, at), mode))).unwrap();
+            }
         }
-        let group = overrides.applied_to(&file).services[0].groups.remove(0);
-        assert!(down.iter().all(|at| group.servers[*at].weight == 0));
-        group.capacity.max_rate.unwrap()
+    }
+    places_of(file, &overrides, &down)
+}
+
+const FATES: [Fate; 4] =
+    [Fate::Up, Fate::Down, Fate::Changed(Mode::Drain), Fate::Changed(Mode::Maintenance)];
+
+#[test]
+fn maintenance_takes_away_what_a_server_that_is_down_would_whatever_becomes_of_the_others() {
+    let file = two_and_two();
+    for n in 0_usize..256 {
+        let fates = [0, 2, 4, 6].map(|shift| FATES[(n >> shift) & 3]);
+        let maintenance = Fate::Changed(Mode::Maintenance);
+        let down = fates.map(|it| if it == maintenance { Fate::Down } else { it });
+        assert_eq!(places_with(&file, fates), places_with(&file, down), "{fates:?}");
+    }
+    let out = |out: &[usize]| {
+        let mut fates = [Fate::Up; 4];
+        out.iter().for_each(|at| fates[*at] = Fate::Changed(Mode::Maintenance));
+        places_with(&file, fates)
     };
-    let cases: [(&[usize], u64); 5] =
+    let cases: [(&[usize], usize); 5] =
         [(&[0], 50), (&[2], 100), (&[1, 3], 50), (&[0, 1], 100), (&[0, 1, 2], 50)];
-    for (down, rate) in cases {
-        assert_eq!(rate_without(down), Rate::per_sec(rate), "{down:?}");
+    for (servers, left) in cases {
+        assert_eq!(out(servers), left, "{servers:?}");
+    }
+}
+
+#[test]
+fn a_drained_server_leaves_its_part_to_those_of_its_tier_whether_they_serve_or_stand_by() {
+    let file = two_and_two();
+    let (up, down, drained) = (Fate::Up, Fate::Down, Fate::Changed(Mode::Drain));
+    for (fates, left) in [
+        ([up, drained, up, up], 100),
+        ([up, up, drained, up], 100),
+        ([up, down, drained, up], 50),
+        ([up, down, up, up], 50),
+        ([down, down, up, up], 100),
+        ([down, down, up, drained], 100),
+        ([down, down, up, down], 50),
+        ([down, drained, up, down], 50),
+        ([drained, drained, up, drained], 100),
+        ([drained, drained, drained, drained], 0),
+    ] {
+        assert_eq!(places_with(&file, fates), left, "{fates:?}");
     }
 }
 
@@ -299,6 +368,5 @@ fn maintenance_counts_a_server_that_has_its_weight_by_a_change_whatever_their_ad
     let mut overrides = Overrides::default();
     overrides.set(&file, change(Setting::Mode(server(&file, 0), Mode::Maintenance))).unwrap();
     overrides.set(&file, change(Setting::Weight(server(&file, 1), 1))).unwrap();
-    let changed = overrides.applied_to(&file);
-    assert_eq!(changed.services[0].groups[0].capacity.max_rate, Some(Rate::per_sec(45)));
+    assert_eq!(places_of(&file, &overrides, &[]), 45);
 }

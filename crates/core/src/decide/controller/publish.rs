@@ -88,7 +88,7 @@ impl Controller {
             ServerStatus {
                 state: &entry.state,
                 share,
-                counts_towards_capacity: entry.counts_towards_capacity(),
+                counted: entry.counted(),
                 is_back: entry.ejected().is_back(),
                 condition,
                 reason,

@@ -11,6 +11,7 @@ use crate::{
     decide::{
         census::Condition,
         ledger::{ServerId, ServerState},
+        priority_tier::Counted,
     },
     fleet::{HealthCheck, Server},
     health::{checks::Health, ejection::Ejected, round_trip::RoundTrip},
@@ -120,10 +121,17 @@ impl ServerEntry {
         self.health.is_healthy() && !self.is_ejected()
     }
 
-    /// Whether it is one of those that the group has by its file: one that joins and does not serve
+    /// How it counts among those that the group has by its file. One that joins and does not serve
     /// yet takes nothing from what the others can do.
-    pub(crate) fn counts_towards_capacity(&self) -> bool {
-        self.takes_part && (self.is_healthy() || !self.is_joining)
+    pub(crate) fn counted(&self) -> Option<Counted> {
+        let counted = match self.is_healthy() {
+            false if self.is_joining => return None,
+            _ if self.in_maintenance => Counted::Unhealthy,
+            _ if !self.takes_part => Counted::Drained,
+            false => Counted::Unhealthy,
+            true => Counted::Healthy,
+        };
+        Some(counted)
     }
 
     /// Whether it is still to be checked for the first time.
