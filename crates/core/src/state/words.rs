@@ -188,19 +188,27 @@ fn passed_over(service: &Service) -> String {
         let is_idle = it.load.rate_per_s == 0.0;
         it.standing != GroupAvailability::Open && is_idle && distance(it) <= reached
     });
-    let behind = behind.min_by(|one, other| distance(one).total_cmp(&distance(other)));
-    match (behind, service.groups.first()) {
-        (Some(group), _) if group.standing == GroupAvailability::Yields => {
-            format!(", because {} has, or had within 3 s, too few healthy servers", group.name)
-        }
+    let nearer = |one: &&Group, other: &&Group| distance(one).total_cmp(&distance(other));
+    let nearest = service.groups.iter().min_by(nearer).filter(|_| service.overflow_per_s() > 0.0);
+    let past = match (behind.min_by(nearer), service.groups.first()) {
+        (Some(group), _) if group.standing == GroupAvailability::Yields => Some(group),
         // Nothing overflows to the nearest.
-        (Some(group), Some(first)) if first.overflow_per_s > 0.0 => {
-            format!(", because {} is out", group.name)
+        (Some(group), Some(first)) if first.overflow_per_s > 0.0 => Some(group),
+        _ => nearest,
+    };
+    past.map_or_else(String::new, |group| format!(", because {} {}", group.name, reason(group)))
+}
+
+/// Why traffic goes past a group, or went past it in the second that is told of.
+fn reason(group: &Group) -> &'static str {
+    match group.standing {
+        GroupAvailability::Yields => "has, or had within 3 s, too few healthy servers",
+        GroupAvailability::Closed => "is out",
+        GroupAvailability::Open if group.is_full() => "is at its load line",
+        GroupAvailability::Open if group.fullness.is_some() => {
+            "was full or passed over a moment ago"
         }
-        (_, Some(first)) if service.overflow_per_s() > 0.0 => {
-            format!(", because {} is at its load line", first.name)
-        }
-        _ => String::new(),
+        GroupAvailability::Open => "was passed over a moment ago",
     }
 }
 
@@ -382,13 +390,34 @@ mod tests {
     }
 
     #[test]
+    fn a_group_without_limits_that_was_passed_over_is_not_said_to_be_at_its_load_line() {
+        let unlimited = |name, load, distance_ms| Group {
+            limits: Limits::default(),
+            headroom: Limits::default(),
+            fullness: None,
+            distance_ms: Some(distance_ms),
+            ..group(name, load, 1.0)
+        };
+        let rates = Rates { requests_per_s: 170.0, ..Rates::default() };
+        let near = unlimited("near", 41.0, 0.0);
+        let far = Group { overflow_per_s: 129.0, ..unlimited("far", 129.0, 20.0) };
+        let said = service(vec![near.clone(), far.clone()], rates.clone()).sentence();
+        let back = "41/s to near, 129/s to far, because near was passed over a moment ago.";
+        assert!(said.ends_with(back), "{said}");
+        // It had the first part of the second.
+        let near = Group { standing: GroupAvailability::Yields, ..near };
+        let said = service(vec![far, near], rates).sentence();
+        assert!(said.contains("because near has, or had within 3 s, too few"), "{said}");
+    }
+
+    #[test]
     fn requests_and_connections_that_do_not_end_come_in_and_overflow_too() {
         let far = Group { overflow_per_s: 20.0, ..group("far", 20.0, 80.0) };
         let hung = service(vec![group("near", 30.0, 40.0), far], Rates::default());
         assert_eq!(
             hung.sentence(),
-            "50/s come in: 30/s to near, 20/s to far, because near is at its load line. \
-             70/s of headroom left."
+            "50/s come in: 30/s to near, 20/s to far, because near was full or passed over a \
+             moment ago. 70/s of headroom left."
         );
         assert_eq!(hung.verdict(), Verdict::Overflowing);
         let rates = Rates { requests_per_s: 40.0, retries_per_s: 10.0, ..Rates::default() };
