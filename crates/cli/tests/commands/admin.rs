@@ -335,6 +335,9 @@ fn every_route_of_the_description_answers_as_it_says() {
     let operation = &description["paths"]["/api/services/{service}"]["get"];
     assert_eq!(absent.status, 404);
     assert_answers_as_told(&description, operation, &absent, "a service that is not there");
+    let undecodable = edge.get("/api/services/%ff");
+    assert_eq!(undecodable.status, 400);
+    assert_answers_as_told(&description, operation, &undecodable, "a name that is not UTF-8");
 }
 
 #[test]
@@ -461,7 +464,8 @@ fn change_for(path: &str) -> Value {
     match path {
         "/api/services/{service}" => json!({ "maintenance": false }),
         "/api/services/{service}/groups/{group}" => json!({ "scaler": 1.0 }),
-        _ => json!({ "weight": 1, "mode": "active" }),
+        // An integer by JSON Schema.
+        _ => json!({ "weight": 1.0, "mode": "active" }),
     }
 }
 

@@ -32,7 +32,7 @@ use crate::{
 
 use super::{
     cache, context::AdminContext, history::Sample, object::Object, openapi::openapi,
-    site::ChangeError,
+    site::ChangeError, whole::Whole,
 };
 
 pub(crate) fn routes() -> Router<Arc<AdminContext>> {
@@ -76,8 +76,8 @@ pub(crate) struct GroupChange {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerChange {
     /// Weight, 0 to 1000: its share of the group's traffic; 0 drains it.
-    #[schemars(range(max = 1000))]
-    weight: Option<u32>,
+    #[schemars(with = "Option<u32>", range(max = 1000))]
+    weight: Option<Whole>,
     /// Mode of the server.
     mode: Option<Mode>,
     /// With the mode `drain`: seconds until requests still in flight are cut, at most 86,400.
@@ -318,7 +318,7 @@ async fn change_server(
     let change = body(change)?;
     let no_address = |error: ServerAddressError| refused(StatusCode::NOT_FOUND, error.to_string());
     let ServerAddress(server) = server.parse().map_err(no_address)?;
-    let weight = change.weight.map(|weight| Setting::Weight(server, weight));
+    let weight = change.weight.map(|Whole(weight)| Setting::Weight(server, weight));
     let mode = mode(&change, server)?;
     if weight.is_none() && mode.is_none() {
         return Err(refused(StatusCode::UNPROCESSABLE_ENTITY, "say `weight`, `mode` or both"));
@@ -361,9 +361,8 @@ async fn reload(
     Ok(Changes::of(&context))
 }
 
-/// How kinds of numbers are called.
-const NUMBERS: [(&str, &str); 2] =
-    [("expected f64", "expected a number"), ("expected u32", "expected a whole number from 0")];
+/// How a kind of number is called.
+const NUMBER: (&str, &str) = ("expected f64", "expected a number");
 
 /// As many as people look through.
 const FLOWS_MAX: usize = 1_000;
@@ -409,8 +408,7 @@ pub(super) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Ref
 /// Says what is wrong with a part of a request, where that is known.
 fn unreadable(part: &str, error: &dyn Error, text: String) -> Refused {
     let error = error.source().map_or(text, |cause| format!("{part}: {cause}"));
-    let in_words = |error: String, (kind, words): &(&str, &str)| error.replace(kind, words);
-    refused(StatusCode::UNPROCESSABLE_ENTITY, NUMBERS.iter().fold(error, in_words))
+    refused(StatusCode::UNPROCESSABLE_ENTITY, error.replace(NUMBER.0, NUMBER.1))
 }
 
 fn of_change(error: &ChangeError) -> Refused {

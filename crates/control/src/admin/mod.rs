@@ -30,6 +30,7 @@ mod process;
 mod site;
 mod socket;
 mod token;
+mod whole;
 
 use std::{
     fmt, io, net::SocketAddr, os::fd::OwnedFd, path::PathBuf, sync::Arc, thread, time::Duration,

@@ -64,6 +64,7 @@ impl Page {
     fn read(&mut self, path: &str, summary: &str, answer: Describe) {
         let mut responses = json!({ "200": answer(&mut self.generator) });
         if path.contains('{') {
+            responses["400"] = answers::<Failure>(&mut self.generator);
             responses["404"] = answers::<Failure>(&mut self.generator);
         }
         if path == "/readyz" {
@@ -131,6 +132,7 @@ impl Page {
             responses[status] = answers::<Failure>(generator);
         }
         if path.contains('{') {
+            responses["400"] = answers::<Failure>(generator);
             responses["404"] = answers::<Failure>(generator);
         }
         let mut operation = json!({
@@ -221,7 +223,8 @@ mod tests {
     #[test]
     fn what_is_told_by_another_name_in_an_upgrade_and_of_a_full_disk_is_described() {
         let service = "/api/services/{service}";
-        assert_eq!(statuses(service, "post"), ["200", "401", "404", "421", "422", "503"]);
+        assert_eq!(statuses(service, "get"), ["200", "400", "404", "421"], "400 if not UTF-8");
+        assert_eq!(statuses(service, "post"), ["200", "400", "401", "404", "421", "422", "503"]);
         assert_eq!(statuses("/api/reload", "post"), ["200", "401", "421", "422", "503"]);
         assert_eq!(statuses("/api/cache/purge", "post"), ["200", "401", "421", "422", "500"]);
         assert_eq!(statuses("/readyz", "get"), ["200", "421", "503"]);
