@@ -116,13 +116,13 @@ impl ServiceCounter {
             Self::SessionsKept => About::counted(
                 "sessions_kept",
                 "session_kept_requests",
-                "Requests sent to the server of their session",
+                "Requests sent to the server of their session, of sessions by cookie",
             ),
             Self::SessionsMoved => About::counted(
                 "sessions_moved",
                 "session_moved_requests",
-                "Requests whose session moved: its server was full, out of rotation or \
-                          gone",
+                "Requests whose session by cookie moved: its server was full, out of rotation or \
+                 gone",
             ),
             Self::CacheHits => {
                 About::named("cache_hits", "Requests answered from the cache, fresh")
