@@ -104,7 +104,7 @@ impl Resolvers {
 
     /// The records of a kind, of which there may be none.
     async fn records(&self, name: &Name, kind: RecordType) -> Result<Found<RData>, String> {
-        self.look_up(name, kind).await.map_err(|error| error.to_string())
+        self.look_up(name, kind).await.map_err(|error| told(&error))
     }
 
     /// The SRV records of a name or of what it is an alias of (RFC 1034, 3.6.2), with the least TTL
@@ -127,7 +127,7 @@ impl Resolvers {
                 (Ok(found), Ok(None)) => {
                     return Ok(Found { ttl: ttl.into_iter().chain(found.ttl).min(), ..found });
                 }
-                (Err(error), _) | (Ok(_), Err(error)) => return Err(error.to_string()),
+                (Err(error), _) | (Ok(_), Err(error)) => return Err(told(&error)),
             }
             if passed.contains(&name) {
                 return Err(format!("the alias {name} leads back to itself"));
@@ -150,10 +150,11 @@ impl Resolvers {
 
     async fn look_up(&self, name: &Name, kind: RecordType) -> Result<Found<RData>, NetError> {
         let first = found(self.all.lookup(name.clone(), kind).await);
-        if !matches!(first, Err(NetError::Dns(DnsError::ResponseCode(_)))) {
+        if first.is_ok() {
             return first;
         }
-        // One that cannot answer may have been the first to say so: what the others say counts.
+        // One that cannot answer may have been the first to say so, in words or by nonsense: what
+        // the others say counts.
         let mut asked = JoinSet::new();
         for one in self.each.iter() {
             let (one, name) = (one.clone(), name.clone());
@@ -275,6 +276,15 @@ fn found(answer: Result<Lookup, NetError>) -> Result<Found<RData>, NetError> {
     }
 }
 
+/// Why there is no answer: the same words for the same trouble, which the log tells once. What
+/// cannot be read of an answer may be another part every time.
+fn told(error: &NetError) -> String {
+    match error {
+        NetError::Proto(_) => "what a name server sent cannot be read".to_owned(),
+        error => error.to_string(),
+    }
+}
+
 /// The aliases, and the records of the name that was asked for and of those that it is an alias of:
 /// whoever answers may add others. Where aliases are asked for, those on the way from the name.
 fn of_name(lookup: &Lookup) -> Vec<&Record> {
@@ -333,19 +343,30 @@ mod tests {
         pause: StdDuration,
         answer: impl Fn(&mut Message) + Send + Sync + 'static,
     ) -> SocketAddr {
+        let bytes = move |asked: &[u8]| {
+            let mut message = Message::from_vec(asked).unwrap().into_response();
+            answer(&mut message);
+            message.to_vec().unwrap()
+        };
+        name_server_of_bytes(pause, bytes).await
+    }
+
+    /// The same, whose answers need not be any.
+    async fn name_server_of_bytes(
+        pause: StdDuration,
+        answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> SocketAddr {
         let socket = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
         let (address, answer) = (socket.local_addr().unwrap(), Arc::new(answer));
         tokio::spawn(async move {
             let mut asked = [0; 4096];
             loop {
                 let (length, from) = socket.recv_from(&mut asked).await.unwrap();
-                let question = Message::from_vec(&asked[..length]).unwrap();
-                let (socket, answer) = (socket.clone(), answer.clone());
+                let (socket, answer, asked) =
+                    (socket.clone(), answer.clone(), asked[..length].to_vec());
                 tokio::spawn(async move {
                     tokio::time::sleep(pause).await;
-                    let mut message = question.into_response();
-                    answer(&mut message);
-                    socket.send_to(&message.to_vec().unwrap(), from).await.unwrap();
+                    socket.send_to(&answer(&asked), from).await.unwrap();
                 });
             }
         });
@@ -390,6 +411,28 @@ mod tests {
             }
             let answer = asking(&[broken, broken]).ask(&web()).await;
             assert!(answer.servers.is_err(), "{code}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_server_that_sends_nonsense_spoils_no_answer_and_is_told_of_in_the_same_words() {
+        // A header, and no question where one is announced or one that begins as no name does.
+        let nonsense = |asked: &[u8]| {
+            let head: [u8; 10] = [0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+            let rest: &[u8] = if asked[12] == 3 { &[] } else { &[0x80, 0] };
+            [&asked[..2], &head, rest].concat()
+        };
+        let broken = name_server_of_bytes(StdDuration::ZERO, nonsense).await;
+        let good = name_server(StdDuration::from_millis(50), knows_all).await;
+        for _ in 0..3 {
+            let answer = asking(&[broken, good]).ask(&web()).await;
+            assert_eq!(answer.servers.unwrap().len(), 1);
+        }
+        let other = "other.test.".to_owned();
+        let other = ListPlace::Addresses { name: other, port: 80, family: Family::V4 };
+        for place in [web(), other] {
+            let answer = asking(&[broken]).ask(&place).await;
+            assert_eq!(answer.servers.unwrap_err(), "what a name server sent cannot be read");
         }
     }
 
