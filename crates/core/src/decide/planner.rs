@@ -158,7 +158,7 @@ fn group_plan(
     }
     let servers = group.servers.iter().zip(&status.servers);
     let counted = servers.filter_map(|(server, it)| Some((server.priority, it.counted()?)));
-    let tier = PriorityTier::of(counted);
+    let tier = PriorityTier::of(&counted);
     let share = status.state.share().filter(|_| group.capacity.is_shared());
     let servers = servers_in_use(group, status, share, |priority| tier.is_of(priority));
     let servers: Box<[_]> = servers.map(|(_, server)| server).collect();

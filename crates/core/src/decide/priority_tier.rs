@@ -54,7 +54,7 @@ impl Counted {
 
 impl PriorityTier {
     /// Of servers, each with its priority and how it counts.
-    pub(crate) fn of(servers: impl Iterator<Item = (u16, Counted)> + Clone) -> Self {
+    pub(crate) fn of(servers: &(impl Iterator<Item = (u16, Counted)> + Clone)) -> Self {
         let lowest = |counts: fn(Counted) -> bool| {
             let priorities = servers.clone().filter(|it| counts(it.1)).map(|it| it.0);
             priorities.min().map(|priority| OfPriority::new(priority, servers.clone()))
@@ -184,11 +184,11 @@ mod tests {
     };
 
     fn share(servers: &[(u16, Counted)]) -> Ratio {
-        PriorityTier::of(servers.iter().copied()).healthy_share()
+        PriorityTier::of(&servers.iter().copied()).healthy_share()
     }
 
     fn active(servers: &[(u16, Counted)]) -> (Option<u16>, Ratio) {
-        let tier = PriorityTier::of(servers.iter().copied());
+        let tier = PriorityTier::of(&servers.iter().copied());
         (tier.active.map(|it| it.priority), tier.healthy_share())
     }
 
@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn a_drained_backup_leaves_its_part_to_the_other_backups() {
         let servers = |first, third, fourth| [(0, first), (0, first), (1, third), (1, fourth)];
-        let told = |servers: &[(u16, Counted)]| PriorityTier::of(servers.iter().copied()).healthy();
+        let told =
+            |servers: &[(u16, Counted)]| PriorityTier::of(&servers.iter().copied()).healthy();
         for first in [Healthy, Unhealthy, Drained] {
             assert_eq!(share(&servers(first, Healthy, Healthy)), Ratio::ONE);
             assert_eq!(share(&servers(first, Healthy, Drained)), Ratio::ONE, "{first:?}");

@@ -340,7 +340,7 @@ impl OfGroup {
     }
 
     fn tier(&self) -> PriorityTier {
-        PriorityTier::of(self.entries.iter().filter_map(|it| Some((it.priority, it.counted()?))))
+        PriorityTier::of(&self.entries.iter().filter_map(|it| Some((it.priority, it.counted()?))))
     }
 
     /// Whether it has servers and none of them takes part.
