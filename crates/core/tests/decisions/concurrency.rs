@@ -1,6 +1,8 @@
 //! A limit that is found: nobody who is not in overload has anything of it, and who is keeps what
 //! the servers can carry.
 
+mod batches;
+
 use loadline_core::{
     decide::{
         concurrency::SearchState,

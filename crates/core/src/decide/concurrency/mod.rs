@@ -29,7 +29,8 @@
 //! cores busy, no answer twice as slow. If they do not come sooner with half in flight, it was no
 //! queue, and there
 //! is no limit. *Probing* does the same again now and then, so that what is trusted follows the
-//! service. The limit ends when as many could be answered as come.
+//! service. The limit ends when as many could be answered as come. Servers that work in batches,
+//! which answer more a second the more is in flight, are known by their silence: see `batches`.
 //!
 //! Known relatives, and what is different: gradient limits (Netflix' concurrency-limits, Envoy's
 //! adaptive concurrency) read a queue from latency alone, so a slow, uneven or pausing service is
@@ -37,6 +38,7 @@
 //! here the queue is in the servers; BBR probes for bandwidth by phases, all the time; Breakwater
 //! and DAGOR need the servers' help. The figures are in decision 4.
 
+mod batches;
 mod beginning;
 mod excess;
 mod search;
@@ -87,10 +89,17 @@ pub struct Window {
     pub held: f64,
     /// Whether a request was turned away because the limit was reached.
     pub was_full: bool,
+    /// Whether a newcomer was not let in at once, for that or since others waited.
+    pub was_turned_away: bool,
     /// Whether a request found no connection left to any server.
     pub was_crowded: bool,
     /// How long responses waited for the edge itself at most, in seconds.
     pub lag: f64,
+    /// How often no response came for a while; not known where there is no doubt that the group is
+    /// not full.
+    pub silences: u32,
+    /// Seconds of these in all.
+    pub silent: f64,
 }
 
 /// What the search does.
@@ -139,7 +148,15 @@ pub struct AutoLimit {
     /// More is in flight than may be: answers are not counted until it is less.
     drains: AtomicBool,
     was_full: AtomicBool,
+    was_turned_away: AtomicBool,
     was_crowded: AtomicBool,
+    /// Windows begin and end with a batch of responses.
+    by_batches: AtomicBool,
+    /// When a response came last, of a group that may be full.
+    latest: AtomicU64,
+    /// How often none came for a while in the window, and for how many nanoseconds.
+    silences: AtomicU32,
+    silent: AtomicU64,
     /// The longest of the window, in nanoseconds.
     lag: AtomicU64,
     /// The controller has been told that there is a limit.
@@ -249,6 +266,7 @@ impl AutoLimit {
     /// Counts a newcomer that was not let in, while so many wait.
     pub(crate) fn turn_away(&self, waiting: u32) {
         self.turned_away.fetch_add(1, Relaxed);
+        self.was_turned_away.store(true, Relaxed);
         self.held.store(waiting, Relaxed);
     }
 
@@ -282,20 +300,40 @@ impl AutoLimit {
             self.drained(now, awaiting);
             return false;
         }
+        let after_silence = self.stage() != SearchState::Open && self.note_silence(now);
         self.awaited.fetch_add(u64::from(awaiting), Relaxed);
         let sample = ONE_ANSWER | sixteenths(now.since(since));
         let answers = (self.answers.fetch_add(sample, Relaxed) >> ANSWERS_SHIFT) as u32 + 1;
+        let may_turn = after_silence || self.turns_anywhere(answers);
         match self.begins.load(Relaxed) {
-            0 => self.restart(now),
+            0 if may_turn => self.restart(now),
+            0 => {}
             begins if now.as_nanos().saturating_sub(begins) < self.least() => {}
-            _ if self.is_complete(answers) => return self.move_on(now),
+            _ if may_turn && self.is_complete(answers) => return self.move_on(now),
             _ => {}
         }
         false
     }
 
+    /// Takes in when a response came. True if it is the first after a while.
+    fn note_silence(&self, now: Instant) -> bool {
+        let silent = now.as_nanos().saturating_sub(self.latest.swap(now.as_nanos(), Relaxed));
+        if silent < SILENCE {
+            return false;
+        }
+        self.silences.fetch_add(1, Relaxed);
+        self.silent.fetch_add(silent, Relaxed);
+        true
+    }
+
     fn least(&self) -> u64 {
         self.least.load(Relaxed).max(WINDOW_MIN)
+    }
+
+    /// Whether windows begin and end with any response: so many without a silence are no batch.
+    fn turns_anywhere(&self, answers: u32) -> bool {
+        let most = || self.needed.load(Relaxed).max(self.allowed());
+        !self.by_batches.load(Relaxed) || answers / 2 >= most()
     }
 
     fn is_complete(&self, answers: u32) -> bool {
@@ -316,8 +354,9 @@ impl AutoLimit {
     fn move_on(&self, now: Instant) -> bool {
         let Some(mut search) = self.search.try_lock() else { return false };
         // Another worker may have closed that window, and one has only begun.
-        let lasts = now.as_nanos().saturating_sub(self.begins.load(Relaxed));
-        if lasts < self.least() {
+        let begins = self.begins.load(Relaxed);
+        let lasts = now.as_nanos().saturating_sub(begins);
+        if begins == 0 || lasts < self.least() {
             return false;
         }
         let Some(window) = self.window(now) else { return false };
@@ -351,6 +390,10 @@ impl AutoLimit {
         if awaiting <= self.allowed() {
             self.drains.store(false, Relaxed);
             self.restart(now);
+            if self.by_batches.load(Relaxed) {
+                // The rest of this batch belongs to no window.
+                self.begins.store(0, Relaxed);
+            }
         } else if now.as_nanos() > self.stale_at.load(Relaxed) {
             self.let_go(now);
         }
@@ -372,8 +415,11 @@ impl AutoLimit {
             awaiting_now: self.awaiting().into(),
             held: self.held.load(Relaxed).into(),
             was_full: self.was_full.load(Relaxed),
+            was_turned_away: self.was_turned_away.load(Relaxed),
             was_crowded: self.was_crowded.load(Relaxed),
             lag: Duration::from_nanos(self.lag.load(Relaxed)).as_secs_f64(),
+            silences: self.silences.load(Relaxed),
+            silent: Duration::from_nanos(self.silent.load(Relaxed)).as_secs_f64(),
         };
         (answers > 0 && seconds > 0.0).then_some(window)
     }
@@ -396,7 +442,11 @@ impl AutoLimit {
         self.turned_away.store(0, Relaxed);
         self.held.store(0, Relaxed);
         self.was_full.store(false, Relaxed);
+        self.was_turned_away.store(false, Relaxed);
         self.was_crowded.store(false, Relaxed);
+        self.latest.store(now.as_nanos(), Relaxed);
+        self.silences.store(0, Relaxed);
+        self.silent.store(0, Relaxed);
         self.lag.store(0, Relaxed);
         self.begins.store(now.as_nanos(), Relaxed);
         let stale_at = now.as_nanos().saturating_add(self.patience.load(Relaxed));
@@ -408,6 +458,7 @@ impl AutoLimit {
         self.stage.store(search.stage() as u8, Relaxed);
         self.needed.store(search.answers_needed(bounds), Relaxed);
         self.least.store(search.window_min().as_nanos(), Relaxed);
+        self.by_batches.store(search.sees_batches(), Relaxed);
         let answers = search.answers_needed(bounds).saturating_add(self.awaiting());
         let patience = search.time_of(answers).map_or(u64::MAX, Duration::as_nanos);
         self.patience.store(patience.saturating_mul(PATIENCE), Relaxed);
@@ -441,6 +492,9 @@ const ONE_ANSWER: u64 = 1 << ANSWERS_SHIFT;
 
 /// The shortest window, in nanoseconds: the jitter of a scheduler is short against it.
 const WINDOW_MIN: u64 = 10_000_000;
+
+/// Without responses for so many nanoseconds is a silence.
+const SILENCE: u64 = WINDOW_MIN;
 
 /// A limit ends without a window for four times as long as one takes as a rule.
 const PATIENCE: u64 = 4;

@@ -2,6 +2,7 @@
 
 use super::{
     Bounds, SearchState, Window,
+    batches::Batches,
     beginning::Beginning,
     excess::Excess,
     usual::{Shift, Usual},
@@ -29,6 +30,7 @@ pub struct Search {
     fewer: Fewer,
     usual: Usual,
     beginning: Beginning,
+    batches: Batches,
     /// The group was full before anything was usual.
     began_full: bool,
     answered: u64,
@@ -144,6 +146,12 @@ impl Search {
         Duration::from_nanos((seconds * 1e9) as u64)
     }
 
+    /// Whether windows begin and end with batches of responses.
+    #[must_use]
+    pub fn sees_batches(&self) -> bool {
+        self.stage.refuses() && self.batches.are_likely()
+    }
+
     /// How long so many responses take as a rule; none before it is known.
     #[must_use]
     pub fn time_of(&self, answers: u32) -> Option<Duration> {
@@ -190,6 +198,12 @@ impl Search {
             return;
         }
         self.recent.add(window);
+        if self.stage == SearchState::Open {
+            self.batches = Batches::default();
+        } else {
+            let is_probe = matches!(self.stage, SearchState::Confirming | SearchState::Probing);
+            self.batches.add(window, is_probe);
+        }
         match self.stage {
             SearchState::Open | SearchState::Holding => self.watch(now, window, per_sec),
             SearchState::Confirming | SearchState::Probing => {
@@ -325,6 +339,7 @@ impl Search {
     fn confirm(&mut self, window: &Window, time: f64) {
         self.before = time;
         self.per_sec = self.recent.per_sec();
+        self.batches.begin(self.per_sec);
         self.probe_gap = PROBE_GAP_MIN;
         self.set_limit();
         self.debt = self.debt_max();
@@ -337,16 +352,15 @@ impl Search {
     /// new limit; otherwise requests in flight over responses per second give the service time.
     fn probed(&mut self, now: Instant, window: &Window, per_sec: f64, bounds: Bounds) {
         let allowed = self.allowed(bounds);
-        if per_sec >= SAME * self.per_sec && allowed > bounds.floor.max(1) {
+        let time = self.time_in_probe(window, per_sec, allowed);
+        let confirms = self.stage == SearchState::Confirming;
+        let is_as_fast = per_sec >= self.batches.same(SAME) * self.batches.best(self.per_sec);
+        if is_as_fast && allowed > bounds.floor.max(1) {
             self.limit = f64::from(allowed);
             return;
         }
-        let time = window.awaiting / per_sec;
-        let confirms = self.stage == SearchState::Confirming;
         if confirms && time > self.before / QUEUE_MIN {
-            self.let_go();
-            self.service_time = time;
-            self.usual.replace(window.log_latency);
+            self.end_of_probe(window, time);
             return;
         }
         let changed = time > self.service_time * 1.5 || time * 1.5 < self.service_time;
@@ -357,6 +371,9 @@ impl Search {
             self.usual.begin_again(window.log_latency);
         }
         let part = if confirms || changed { 1.0 } else { 0.5 };
+        if !confirms {
+            self.batches.probed();
+        }
         self.move_service_time(time, part);
         self.set_limit();
         self.stage = SearchState::Limiting;
@@ -364,12 +381,30 @@ impl Search {
         self.probe_gap = (self.probe_gap * 2).min(PROBE_GAP_MAX);
     }
 
+    /// Ends the limit: the probe has shown that there is no queue.
+    fn end_of_probe(&mut self, window: &Window, time: f64) {
+        self.let_go();
+        self.service_time = time;
+        self.usual.replace(window.log_latency);
+    }
+
+    /// How long a response took in a probe, in seconds. Of a batch the last response sees as many
+    /// fewer in flight as the batch was large.
+    fn time_in_probe(&self, window: &Window, per_sec: f64, allowed: u32) -> f64 {
+        if self.batches.are_likely() && (window.was_full || window.was_turned_away) {
+            return f64::from(allowed) / per_sec;
+        }
+        window.awaiting / per_sec
+    }
+
     /// The limit follows the responses, and ends when as many come as can be answered.
     fn limited(&mut self, now: Instant, window: &Window, per_sec: f64) {
         let answers = f64::from(window.answers);
         // Where the scaler leaves cores without work nothing is seen of a full group.
-        let is_busy = window.awaiting >= self.per_sec * self.service_time;
+        let is_busy =
+            self.batches.are_likely() || window.awaiting >= self.per_sec * self.service_time;
         if window.was_full && is_busy {
+            self.batches.level(per_sec, window.seconds);
             self.per_sec += (per_sec - self.per_sec) * answers / (answers + 30.0);
             self.set_limit();
         }
@@ -395,7 +430,8 @@ impl Search {
     }
 
     fn set_limit(&mut self) {
-        self.limit = limit(self.per_sec * self.service_time);
+        let working = self.batches.best(self.per_sec) * self.service_time;
+        self.limit = limit(working * self.batches.deeper());
     }
 }
 
@@ -500,8 +536,11 @@ mod tests {
                     awaiting_now,
                     held: awaiting,
                     was_full,
+                    was_turned_away: was_full,
                     was_crowded: false,
                     lag: 0.0,
+                    silences: 0,
+                    silent: 0.0,
                 }
             })
     }
@@ -536,8 +575,11 @@ mod tests {
         awaiting_now: 1.6,
         held: 0.0,
         was_full: false,
+        was_turned_away: false,
         was_crowded: false,
         lag: 0.0,
+        silences: 0,
+        silent: 0.0,
     };
 
     /// As many answers, all of them late, while many more requests come.

@@ -81,6 +81,8 @@ pub(crate) struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Arrives(usize),
+    /// A server that works in batches begins the next one.
+    Begins(SocketAddr),
     IsAnswered(usize),
     IsOverdue(usize),
     /// The timer of a request that waits.
@@ -220,6 +222,7 @@ impl Simulation {
     fn happen(&mut self, what: What) {
         match what {
             What::Arrives(request) => self.tell(request, Event::Arrived),
+            What::Begins(server) => self.begin_batch(server),
             What::IsAnswered(request) => self.answer(request),
             What::IsOverdue(request) if self.requests[request].position.is_some() => {
                 self.tell(request, Event::Overdue);
@@ -321,14 +324,34 @@ impl Simulation {
         let groups = &self.edges[request.edge].plan.services[0].groups;
         let distance = groups.iter().find(|it| usize::from(it.index) == group);
         let way = distance.map_or(Duration::ZERO, |group| group.distance) / 2;
-        let station = self.stations.get_mut(&permit.address()).expect("a station each");
+        let server = permit.address();
+        let station = self.stations.get_mut(&server).expect("a station each");
         if permit.state().in_flight() > station.connections {
             let progress = Progress { crowded: true, ..Progress::NOTHING };
             let failed = Failed { reason: Reason::NoConnection, progress };
             return self.tell(index, Event::Failed(failed));
         }
+        if let Some(batches) = &mut station.batches {
+            batches.waiting.push_back(index);
+            if !std::mem::replace(&mut batches.is_busy, true) {
+                self.plan(self.now, What::Begins(server));
+            }
+            return;
+        }
         let end = station.serve(self.now + way, request.work) + way;
         self.plan(end, What::IsAnswered(index));
+    }
+
+    /// Begins the next batch before anything can come in place of what is answered.
+    fn begin_batch(&mut self, server: SocketAddr) {
+        let station = self.stations.get_mut(&server).expect("a station each");
+        let (batch, lasts) = station.batches.as_mut().expect("it works in batches").begin();
+        if batch.is_empty() {
+            return;
+        }
+        let end = self.now + Duration::from_nanos((lasts * 1e9) as u64);
+        self.plan(end, What::Begins(server));
+        batch.into_iter().for_each(|index| self.plan(end, What::IsAnswered(index)));
     }
 
     fn end(&mut self, index: usize) {

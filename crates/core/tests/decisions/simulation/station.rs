@@ -14,6 +14,38 @@ pub(crate) struct Station {
     weather: Weather,
     /// Connections that it may have.
     pub(crate) connections: u32,
+    /// Where it works on many requests at a time, and not on each by itself.
+    pub(crate) batches: Option<Batches>,
+}
+
+/// A server that begins a batch with all it has got, up to so many, and answers them together.
+#[derive(Clone, Debug)]
+pub(crate) struct Batches {
+    /// Seconds of a batch, besides those of each request in it.
+    pub(crate) long: f64,
+    pub(crate) each: f64,
+    pub(crate) most: usize,
+    /// Requests for the next one.
+    pub(crate) waiting: VecDeque<usize>,
+    pub(crate) is_busy: bool,
+}
+
+impl Batches {
+    pub(crate) fn new(long: f64, each: f64, most: usize) -> Self {
+        Self { long, each, most, waiting: VecDeque::new(), is_busy: false }
+    }
+
+    /// Requests a second where each batch is as large as can be.
+    pub(crate) fn capacity(&self) -> f64 {
+        self.most as f64 / (self.long + self.each * self.most as f64)
+    }
+
+    /// Begins a batch: what is in it, and how many seconds it takes.
+    pub(crate) fn begin(&mut self) -> (Vec<usize>, f64) {
+        let many = self.waiting.len().min(self.most);
+        self.is_busy = many > 0;
+        (self.waiting.drain(..many).collect(), self.long + self.each * many as f64)
+    }
 }
 
 /// What makes a server slower or faster than its cores.
@@ -32,7 +64,7 @@ pub(crate) struct Weather {
 impl Station {
     pub(crate) fn new(cores: usize, weather: Weather) -> Self {
         let busy = VecDeque::new();
-        Self { free: vec![0.0; cores], busy, weather, connections: u32::MAX }
+        Self { free: vec![0.0; cores], busy, weather, connections: u32::MAX, batches: None }
     }
 
     /// When a request is answered that comes at `now`, with so many seconds of work.
