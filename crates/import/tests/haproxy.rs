@@ -64,7 +64,8 @@ fn a_header_that_the_client_may_not_send_lets_nobody_in() {
     ));
     assert!(!made.text.contains("\nheader ="), "{}", made.text);
     let (inside, outside) = made.text.split_once("deny = 403").unwrap();
-    assert!(inside.contains("path = \"~(?s)/admin.*\"\nsource = \"10.0.0.0/8\""), "{}", made.text);
+    assert!(inside.contains("[[routes.f]]\nsource = \"10.0.0.0/8\"\n"), "{}", made.text);
+    assert!(inside.ends_with("path = \"~(?s)/admin.*\"\n"), "{}", made.text);
     assert!(!outside.contains("path ="), "{}", made.text);
     assert!(made.remarks.is_empty(), "{:?}", made.remarks);
     // What is removed is not there, and what is always set is.
