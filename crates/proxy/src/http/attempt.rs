@@ -58,7 +58,7 @@ pub(crate) struct Attempt<'e, 'a> {
     exchange: &'e mut Exchange<'a>,
     connection: Connection,
     /// What a store is asked instead of the request, where the server is one.
-    signed: Option<Signed>,
+    signed: Option<Box<Signed>>,
     /// What the store is to be asked once more.
     again: Option<Again>,
     timeouts: ServerTimeouts,
@@ -95,7 +95,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     pub(crate) fn new(
         exchange: &'e mut Exchange<'a>,
         mut connection: Connection,
-        signed: Option<Signed>,
+        signed: Option<Box<Signed>>,
     ) -> Self {
         connection.private |= exchange.request.authenticates_connection;
         let copy = exchange.request.copy.take();
@@ -220,7 +220,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let Self { exchange, connection, signed, sent, .. } = self;
         let limit = if connection.reused { self.timeouts.head } else { self.timeouts.connect };
         exchange.timer.arm(limit);
-        let signed = signed.as_ref().and_then(Signed::request);
+        let signed = signed.as_deref().and_then(Signed::request);
         let mut text = signed.unwrap_or(&exchange.request.text);
         let sent = poll_fn(|cx| {
             while !text.is_empty() {

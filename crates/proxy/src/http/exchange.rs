@@ -327,12 +327,12 @@ impl<'a> Exchange<'a> {
             let signed = match &store {
                 None => None,
                 Some(store) => match Box::pin(self.sign(store, (then, may_renew))).await {
-                    Ok(signed) => signed,
+                    Ok(signed) => signed.map(Box::new),
                     Err(reason) => return Err(self.failed(&Failure::new(reason))),
                 },
             };
-            let asks_page = signed.as_ref().is_some_and(Signed::is_for_error_page);
-            let known = (store.as_ref(), signed.as_ref());
+            let asks_page = signed.as_deref().is_some_and(Signed::is_for_error_page);
+            let known = (store.as_ref(), signed.as_deref());
             let opened = match (self.known(known, place, &mut takes_kept), proxy_version) {
                 (Some(connection), _) => Ok(connection),
                 (None, _) if is_shared => self.share(place).ok_or(Failure::CROWDED),

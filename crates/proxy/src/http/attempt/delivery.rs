@@ -35,7 +35,7 @@ impl Attempt<'_, '_> {
         if !matches!(head.status(), 206 | 416) {
             return Ok(());
         }
-        let told = self.signed.as_ref().and_then(Signed::request).unwrap_or_default();
+        let told = self.signed.as_deref().and_then(Signed::request).unwrap_or_default();
         let told = request_fields(told);
         let told = Fields(&told);
         if head.status() == 206 && !told.has("range") && !self.asks_error_page() {
@@ -56,7 +56,7 @@ impl Attempt<'_, '_> {
 
     /// Whether the client gets this response of a bucket, or hears that it has the object.
     pub(super) fn is_given(&self, head: &ResponseHead, condition: Condition) -> bool {
-        let is_beyond = self.signed.as_ref().is_some_and(Signed::is_beyond);
+        let is_beyond = self.signed.as_deref().is_some_and(Signed::is_beyond);
         is_object(head.status())
             && match condition {
                 Condition::Send => !is_beyond,

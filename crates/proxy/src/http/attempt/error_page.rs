@@ -18,7 +18,7 @@ use crate::{
 impl Attempt<'_, '_> {
     /// Whether this attempt asks for it.
     pub(super) fn asks_error_page(&self) -> bool {
-        self.signed.as_ref().is_some_and(Signed::is_for_error_page)
+        self.signed.as_deref().is_some_and(Signed::is_for_error_page)
     }
 
     /// Whether there may be an error page that is not known at present.
@@ -60,7 +60,7 @@ impl Attempt<'_, '_> {
             }
             _ => {}
         }
-        self.signed.iter_mut().for_each(Signed::end_turn);
+        self.signed.as_deref_mut().into_iter().for_each(Signed::end_turn);
         let came = Event::Head { status: NOT_FOUND, untouched: !self.is_touched() };
         let _ = self.exchange.tell(now, came);
         self.replace(NOT_FOUND, "", reusable, now).await

@@ -136,7 +136,7 @@ impl Attempt<'_, '_> {
     }
 
     fn learn_region(&self, region: &str) -> bool {
-        let signed = self.signed.as_ref();
+        let signed = self.signed.as_deref();
         self.remote().zip(signed).is_some_and(|(remote, it)| remote.learn_region(it, region))
     }
 
