@@ -94,7 +94,8 @@ impl Waiting {
 
     fn pop(&mut self) -> Option<Input> {
         let input = self.inputs.pop()?;
-        self.settling.iter_mut().for_each(|(before, _)| *before -= 1);
+        // Of some all is taken already, and comes into force together with this one.
+        self.settling.iter_mut().for_each(|(before, _)| *before = before.saturating_sub(1));
         Some(input)
     }
 }
@@ -157,6 +158,22 @@ mod tests {
         assert!(inbox.more().is_some() && inbox.more().is_some() && inbox.more().is_none());
         assert!(is_pending(&mut settled).await);
         inbox.send(failing(servers(1)[0], 2));
+        inbox.recv().await;
+        settled.await;
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_an_earlier_input_is_put_in_force_settles_with_it() {
+        let inbox = Inbox::default();
+        let [first, second, last] = servers(3)[..] else { unreachable!() };
+        inbox.send(failing(first, 1));
+        let settled = inbox.settled();
+        tokio::pin!(settled);
+        assert!(is_pending(&mut settled).await);
+        inbox.recv().await;
+        inbox.send(failing(second, 1));
+        assert!(inbox.more().is_some() && is_pending(&mut settled).await);
+        inbox.send(failing(last, 1));
         inbox.recv().await;
         settled.await;
     }
