@@ -295,20 +295,20 @@ fn two_and_two() -> Fleet {
 
 /// What becomes of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Case {
     Up,
     Down,
     Changed(Mode),
 }
 
 /// How many requests at a time the group of [`two_and_two`] may be given.
-fn places_with(file: &Fleet, fates: [Fate; 4]) -> usize {
+fn places_with(file: &Fleet, cases: [Case; 4]) -> usize {
     let (mut overrides, mut down) = (Overrides::default(), Vec::new());
-    for (at, fate) in fates.into_iter().enumerate() {
-        match fate {
-            Fate::Up => {}
-            Fate::Down => down.push(server(file, at)),
-            Fate::Changed(mode) => {
+    for (at, case) in cases.into_iter().enumerate() {
+        match case {
+            Case::Up => {}
+            Case::Down => down.push(server(file, at)),
+            Case::Changed(mode) => {
                 overrides.set(file, change(Setting::Mode(server(file, at), mode))).unwrap();
             }
         }
@@ -316,22 +316,22 @@ fn places_with(file: &Fleet, fates: [Fate; 4]) -> usize {
     places_of(file, &overrides, &down)
 }
 
-const FATES: [Fate; 4] =
-    [Fate::Up, Fate::Down, Fate::Changed(Mode::Drain), Fate::Changed(Mode::Maintenance)];
+const CASES: [Case; 4] =
+    [Case::Up, Case::Down, Case::Changed(Mode::Drain), Case::Changed(Mode::Maintenance)];
 
 #[test]
 fn maintenance_takes_away_what_a_server_that_is_down_would_whatever_becomes_of_the_others() {
     let file = two_and_two();
     for n in 0_usize..256 {
-        let fates = [0, 2, 4, 6].map(|shift| FATES[(n >> shift) & 3]);
-        let maintenance = Fate::Changed(Mode::Maintenance);
-        let down = fates.map(|it| if it == maintenance { Fate::Down } else { it });
-        assert_eq!(places_with(&file, fates), places_with(&file, down), "{fates:?}");
+        let cases = [0, 2, 4, 6].map(|shift| CASES[(n >> shift) & 3]);
+        let maintenance = Case::Changed(Mode::Maintenance);
+        let down = cases.map(|it| if it == maintenance { Case::Down } else { it });
+        assert_eq!(places_with(&file, cases), places_with(&file, down), "{cases:?}");
     }
     let out = |out: &[usize]| {
-        let mut fates = [Fate::Up; 4];
-        out.iter().for_each(|at| fates[*at] = Fate::Changed(Mode::Maintenance));
-        places_with(&file, fates)
+        let mut cases = [Case::Up; 4];
+        out.iter().for_each(|at| cases[*at] = Case::Changed(Mode::Maintenance));
+        places_with(&file, cases)
     };
     let cases: [(&[usize], usize); 5] =
         [(&[0], 50), (&[2], 100), (&[1, 3], 50), (&[0, 1], 100), (&[0, 1, 2], 50)];
@@ -343,8 +343,8 @@ fn maintenance_takes_away_what_a_server_that_is_down_would_whatever_becomes_of_t
 #[test]
 fn a_drained_server_leaves_its_part_to_those_of_its_tier_whether_they_serve_or_stand_by() {
     let file = two_and_two();
-    let (up, down, drained) = (Fate::Up, Fate::Down, Fate::Changed(Mode::Drain));
-    for (fates, left) in [
+    let (up, down, drained) = (Case::Up, Case::Down, Case::Changed(Mode::Drain));
+    for (cases, left) in [
         ([up, drained, up, up], 100),
         ([up, up, drained, up], 100),
         ([up, down, drained, up], 50),
@@ -356,7 +356,7 @@ fn a_drained_server_leaves_its_part_to_those_of_its_tier_whether_they_serve_or_s
         ([drained, drained, up, drained], 100),
         ([drained, drained, drained, drained], 0),
     ] {
-        assert_eq!(places_with(&file, fates), left, "{fates:?}");
+        assert_eq!(places_with(&file, cases), left, "{cases:?}");
     }
 }
 
