@@ -288,8 +288,8 @@ struct RowRun<'r> {
 }
 
 impl RowRun<'_> {
-    /// All runs of a row: again while it lacks valid ones, as often as the setup allows. Those that
-    /// are valid count, whichever time they were made.
+    /// All runs of a row: again while it lacks valid ones, as often as the setup allows, and later
+    /// each time. Those that are valid count, whichever time they were made.
     fn run_until_valid(&mut self, row: &StudyRow) -> Result<(), RunError> {
         for time in 0..=self.setup.again {
             let title = row.title.clone();
@@ -297,6 +297,7 @@ impl RowRun<'_> {
                 0 => Event::Row { title },
                 _ => Event::Again { title, steps: steps(self.study, from_ref(&row.name)) },
             });
+            sleep(BUSY_PAUSE * u64::from(time.pow(2)), self.stop)?;
             self.run(&row.name)?;
             if !self.study.lacks_valid_runs(time as usize + 1, &self.phases) {
                 break;
@@ -407,6 +408,8 @@ pub const NOT_BUILT: &str = "this loadline was built without packet forwarding";
 
 /// Most labs made for one row while a busy machine spoils their calibration.
 const LABS_MAX: u32 = 3;
+/// What keeps a machine busy is given 5 s to end, then 20 and 45.
+const BUSY_PAUSE: Duration = Duration::from_secs(5);
 
 /// The plan of a row, its folder and its files.
 fn prepare(

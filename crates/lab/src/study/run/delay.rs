@@ -31,12 +31,13 @@ pub(super) fn measure(
 }
 
 /// What makes every run of a row invalid: a delay of its lab that is not as it should be. As much
-/// is tolerated as of the router's lateness, which a round trip meets twice. Where no delay is
-/// asked for, what the machine takes is no error.
+/// is tolerated as of the router's lateness, which a round trip meets twice, and of a long one a
+/// hundredth, a small part of what figures are judged by. Where no delay is asked for, what the
+/// machine takes is no error.
 pub(super) fn fault(delays: &[StudyDelay], tolerance: &Tolerance) -> Option<String> {
-    let late = tolerance.late_p90.as_millis_f64();
     let told = |delay: &StudyDelay| {
         let StudyDelay { between: [one, other], asked_ms, p50_ms, p90_ms, .. } = delay;
+        let late = tolerance.late_p90.as_millis_f64().max(asked_ms * LATE_PART);
         let median = (p50_ms - asked_ms).abs();
         let (what, off, most) = match median > late * MEDIAN_PART {
             true => ("the median", median, late * MEDIAN_PART),
@@ -86,6 +87,8 @@ fn between(
 
 /// With the usual tolerance 0.1 ms of the median, and 0.3 ms of nine of ten.
 const MEDIAN_PART: f64 = 2.0 / 3.0;
+/// A round trip meets it twice: a hundredth of nine of ten.
+const LATE_PART: f64 = 0.005;
 
 #[cfg(test)]
 mod tests {
@@ -107,5 +110,13 @@ mod tests {
         assert_eq!(fault(0.687, 2.9).as_deref(), Some(short));
         let late = fault(1.22, 1.6).unwrap();
         assert!(late.contains("0.400 ms (nine of ten), over 0.300 ms"), "{late}");
+    }
+
+    #[test]
+    fn a_hundredth_of_a_long_round_trip_is_no_reason_to_judge_nothing() {
+        let long = |p90_ms| StudyDelay { asked_ms: 90.0, ..delay(90.05, p90_ms) };
+        assert_eq!(fault(&[long(90.435)], &Tolerance::default()), None);
+        let late = fault(&[long(91.0)], &Tolerance::default()).unwrap();
+        assert!(late.contains("1.000 ms (nine of ten), over 0.900 ms"), "{late}");
     }
 }
