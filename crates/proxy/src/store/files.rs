@@ -45,7 +45,7 @@ use rustix::{
 
 use super::{
     asked::{Asked, decoded},
-    remote::ErrorPage,
+    error_pages::ErrorPage,
 };
 use crate::io::pipe::Pipe;
 

@@ -9,16 +9,19 @@
 //! | `asked` | the head of a request as a store reads it |
 //! | `files` | files of this machine |
 //! | `bucket`, `remote` | requests for objects of a bucket, and who signs them |
+//! | `error_pages` | the pages of a bucket for objects that are not there |
 //! | `credentials`, `sources`, `client` | who loadline is for a store, kept up to date |
 
 mod asked;
 mod bucket;
 mod client;
 mod credentials;
+mod error_pages;
 mod files;
 mod remote;
 mod sources;
 
 pub(crate) use bucket::{hide_rest, is_object, leaves_out_conditions, make_not_modified};
+pub(crate) use error_pages::ErrorPage;
 pub(crate) use files::FileReply;
-pub(crate) use remote::{ErrorPage, Remote, Remotes, Signed};
+pub(crate) use remote::{Remote, Remotes, Signed};

@@ -6,18 +6,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use loadline_core::{
     decide::reason::Reason,
-    fleet::{Access, Bucket, Page, Store},
-    time::{Duration, Instant},
+    fleet::{Access, Bucket, Store},
+    time::Duration,
 };
-use tokio::{sync::OwnedMutexGuard, time::timeout};
 use tracing::error;
 
 use super::{
     bucket::{Outgoing, outgoing},
     credentials::{Credentials, Known},
+    error_pages::{ErrorPages, PageTurn},
 };
 
 /// A bucket, as it is reached.
@@ -27,23 +27,7 @@ pub(crate) struct Remote {
     credentials: Option<Arc<Credentials>>,
     /// For which requests are signed: that of the file, or another that the store has named.
     region: ArcSwap<String>,
-    error_page: ArcSwapOption<ErrorPage>,
-    /// Held by the request that asks for the error page.
-    asks_page: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// The right to ask for the error page: one request has it at a time.
-pub(crate) type PageTurn = OwnedMutexGuard<()>;
-
-/// The error page of a store, as it was a moment ago.
-#[derive(Debug)]
-pub(crate) struct ErrorPage {
-    path: String,
-    until: Instant,
-    /// The page; none if the object does not exist.
-    pub(crate) page: Option<Page>,
-    /// The `Content-Encoding` of that, in a line of a head; empty without one.
-    pub(crate) coding: String,
+    pub(crate) error_pages: ErrorPages,
 }
 
 /// The buckets of the process, and its credentials.
@@ -176,8 +160,7 @@ impl Remote {
             access => Some(find(access)?),
         };
         let region = ArcSwap::from_pointee(bucket.region.clone());
-        let (error_page, asks_page) = (ArcSwapOption::empty(), Arc::default());
-        Ok(Self { credentials, region, error_page, asks_page })
+        Ok(Self { credentials, region, error_pages: ErrorPages::default() })
     }
 
     /// Makes the request for the store out of one whose head `text` begins with; for `all` of the
@@ -205,53 +188,6 @@ impl Remote {
         Ok(Signed { outgoing, generation, region, may_renew, is_beyond: false, turn: None })
     }
 
-    /// The error page at this path, if it was asked for a moment ago; the one before while another
-    /// request asks for it.
-    pub(crate) fn error_page(&self, path: &str, now: Instant) -> Option<Arc<ErrorPage>> {
-        let kept = self.kept_page(path)?;
-        (now < kept.until || self.asks_page.try_lock().is_err()).then_some(kept)
-    }
-
-    fn kept_page(&self, path: &str) -> Option<Arc<ErrorPage>> {
-        self.error_page.load_full().filter(|it| it.path == path)
-    }
-
-    /// The right to ask for the error page at this path; none where another request does, and
-    /// either the page before serves or it takes too long.
-    pub(crate) async fn page_turn(&self, path: &str, limit: Duration) -> Option<PageTurn> {
-        if let Ok(turn) = self.asks_page.clone().try_lock_owned() {
-            return Some(turn);
-        }
-        if self.kept_page(path).is_some() {
-            return None;
-        }
-        timeout(limit.to_std(), self.asks_page.clone().lock_owned()).await.ok()
-    }
-
-    /// Whether nobody has to ask for the error page at this path.
-    pub(crate) fn has_error_page(&self, path: &str, now: Instant) -> bool {
-        self.kept_page(path).is_some_and(|it| now < it.until)
-    }
-
-    /// Keeps the error page before, since there is no other to be had; none if there was none.
-    pub(crate) fn keep_old_error_page(&self, path: &str, now: Instant) {
-        let old = self.kept_page(path);
-        let old = old.map(|it| (it.page.clone(), it.coding.clone())).unwrap_or_default();
-        self.keep_error_page(path, old, now);
-    }
-
-    /// Keeps the error page at this path for some seconds; none where there is no such object.
-    pub(crate) fn keep_error_page(
-        &self,
-        path: &str,
-        (page, coding): (Option<Page>, String),
-        now: Instant,
-    ) {
-        let (path, until) = (path.to_owned(), now + ERROR_PAGE_LIFETIME);
-        let kept = ErrorPage { path, until, page, coding };
-        self.error_page.store(Some(Arc::new(kept)));
-    }
-
     /// Reads credentials anew, since the store refuses those of `signed`: whether there are others.
     pub(crate) async fn renew(&self, signed: &Signed, limit: Duration) -> bool {
         match &self.credentials {
@@ -273,6 +209,3 @@ impl Remote {
         true
     }
 }
-
-/// As CloudFront caches errors by default.
-const ERROR_PAGE_LIFETIME: Duration = Duration::from_secs(10);

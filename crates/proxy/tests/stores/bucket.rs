@@ -12,7 +12,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Bucket, Compression, Fleet, Server, Store, StorePlace},
+    fleet::{Bucket, Compression, Fleet, Listener, Server, Service, Store, StorePlace},
     rules::{Action, Caching, Conditions, Routes, Rule, Split, Template},
     time::Duration,
 };
@@ -139,6 +139,35 @@ fn an_error_page_of_a_bucket_is_fetched_once_for_many_clients() {
     let asked = bucket.asked();
     let of_page = asked.iter().filter(|head| head.contains("404.html")).count();
     assert_eq!((of_page, asked.len()), (1, 31), "{asked:?}");
+}
+
+#[test]
+fn services_with_different_error_pages_in_one_bucket_have_each_fetched_once() {
+    let bucket = Scripted::new(|head| match head.split(' ').nth(1).expect("a path") {
+        "/bucket/404.html" => response("200 OK\r\n", "<p>one"),
+        "/bucket/other.html" => response("200 OK\r\n", "<p>other"),
+        _ => response("404 No\r\n", "<Error><Code>NoSuchKey</Code></Error>"),
+    });
+    let mut proxy = bucket.proxy(|fleet| {
+        let mut other = Service { name: "other".into(), ..fleet.services[0].clone() };
+        let server = &mut other.groups[0].servers[0];
+        let store = server.store.as_deref().expect("a store").clone();
+        let error_page = Some("/other.html".into());
+        server.store = Some(Arc::new(Store { error_page, ..store }));
+        fleet.services.push(other);
+        let bind = fleet.listeners[0].bind;
+        fleet.listeners.push(Listener::new(bind, 1));
+    });
+    let addresses = proxy.runtime.local_addrs();
+    for _ in 0..3 {
+        for (address, page) in addresses.iter().zip(["<p>one", "<p>other"]) {
+            proxy.address = *address;
+            let told = proxy.get("/a", "");
+            assert_eq!((told.status(), &*told.text()), (404, page), "{}", told.head);
+        }
+    }
+    let of_pages = bucket.asked().iter().filter(|head| head.contains(".html")).count();
+    assert_eq!(of_pages, 2, "{:?}", bucket.asked());
 }
 
 #[test]

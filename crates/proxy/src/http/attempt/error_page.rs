@@ -30,7 +30,7 @@ impl Attempt<'_, '_> {
     /// The error page for a status, if it is known.
     pub(super) fn error_page(&self, status: u16, now: Instant) -> Option<Arc<ErrorPage>> {
         let path = self.error_page_path().filter(|_| status == NOT_FOUND)?;
-        self.remote()?.error_page(&path, now)
+        self.remote()?.error_pages.get(&path, now)
     }
 
     /// Takes the store's response to the request for it, and tells it to the client.
@@ -54,9 +54,9 @@ impl Attempt<'_, '_> {
         let is_page = is_found && fits && is_over;
         let page = is_page.then(|| Page { content_type, body: body.into() });
         match (self.remote(), self.error_page_path()) {
-            (Some(remote), Some(path)) if is_lost => remote.keep_old_error_page(&path, now),
+            (Some(remote), Some(path)) if is_lost => remote.error_pages.keep_old(&path, now),
             (Some(remote), Some(path)) => {
-                remote.keep_error_page(&path, (page, coding.unwrap_or_default()), now);
+                remote.error_pages.keep(&path, (page, coding.unwrap_or_default()), now);
             }
             _ => {}
         }

@@ -61,8 +61,8 @@ impl Exchange<'_> {
         let route = &self.driver.route;
         let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
         let limit = route.settings().timeouts.connect;
-        let turn = remote.page_turn(path, limit).await;
-        let has_page = || remote.has_error_page(path, self.worker.shared.clock.now());
+        let turn = remote.error_pages.turn(path, limit).await;
+        let has_page = || remote.error_pages.has(path, self.worker.shared.clock.now());
         let Some(turn) = turn.filter(|_| !has_page()) else { return Ok(Signed::missing()) };
         let text = format!("GET {path} HTTP/1.1\r\n\r\n");
         let asked = (text.as_bytes(), false);
@@ -84,7 +84,7 @@ impl Exchange<'_> {
             && let Some(path) = &store.error_page
             && let Some(remote) = self.driver.route.service_context().remote(store)
         {
-            remote.keep_old_error_page(path, self.worker.shared.clock.now());
+            remote.error_pages.keep_old(path, self.worker.shared.clock.now());
         }
         true
     }
@@ -106,7 +106,7 @@ impl Exchange<'_> {
     fn error_page(&self, store: &Arc<Store>) -> Option<Arc<ErrorPage>> {
         let path = store.error_page.as_ref()?;
         let remote = self.driver.route.service_context().remote(store)?;
-        remote.error_page(path, self.worker.shared.clock.now())
+        remote.error_pages.get(path, self.worker.shared.clock.now())
     }
 
     /// The file that answers, or a connection that is kept: first the one that is the client's own.
