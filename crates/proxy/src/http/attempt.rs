@@ -285,7 +285,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     /// Waits for the head of the response and passes interim ones on: the head, and the bytes that
     /// it begins. Memory for it is taken when the first bytes come.
     async fn ask(&mut self) -> Result<(Box<ResponseHead>, Buffer), Reason> {
-        let method = self.exchange.request.method;
+        let method = self.method();
         let mut buffer = poll_fn(|cx| self.poll_answer(cx)).await?;
         let mut head = self.exchange.listener_context.take_response_head();
         let mut interims = Interims::new();

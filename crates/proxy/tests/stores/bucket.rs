@@ -142,6 +142,36 @@ fn an_error_page_of_a_bucket_is_fetched_once_for_many_clients() {
 }
 
 #[test]
+fn a_head_of_what_is_not_in_a_bucket_is_told_the_error_page_that_nobody_has_read() {
+    let bucket = Scripted::new(|head| {
+        let told = match head.contains(" /bucket/404.html ") {
+            true => response("200 OK\r\nContent-Type: text/html\r\n", "<p>gone"),
+            false => response("404 No\r\n", "<Error><Code>NoSuchKey</Code></Error>"),
+        };
+        let end = told.find("\r\n\r\n").expect("a head") + 4;
+        let length = if head.starts_with("HEAD ") { end } else { told.len() };
+        told[..length].to_owned()
+    });
+    for target in ["/a", "/a%00"] {
+        let changes: [fn(&mut Fleet); 2] = [|_| {}, cached];
+        for change in changes {
+            let proxy = bucket.proxy(change);
+            let shown = |told: &Response| {
+                let fields = ["Content-Type", "Content-Length"];
+                (told.status(), fields.map(|name| told.field(name).map(str::to_owned)))
+            };
+            let head = proxy.ask("HEAD", target, "");
+            assert_eq!(head.field("Content-Length"), Some("7"), "{}", head.head);
+            assert!(head.body.is_empty(), "{}", head.text());
+            assert_eq!(shown(&head), shown(&proxy.get(target, "")), "{}", head.head);
+        }
+    }
+    let asked = bucket.asked();
+    let of_pages = asked.iter().filter(|head| head.starts_with("GET /bucket/404.html "));
+    assert_eq!(of_pages.count(), 4, "{asked:?}");
+}
+
+#[test]
 fn services_with_different_error_pages_in_one_bucket_have_each_fetched_once() {
     let bucket = Scripted::new(|head| match head.split(' ').nth(1).expect("a path") {
         "/bucket/404.html" => response("200 OK\r\n", "<p>one"),

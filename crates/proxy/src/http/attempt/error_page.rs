@@ -21,10 +21,14 @@ impl Attempt<'_, '_> {
         self.signed.as_deref().is_some_and(Signed::is_for_error_page)
     }
 
-    /// Whether there may be an error page that is not known at present.
+    /// The method that this attempt is sent with.
+    pub(super) fn method(&self) -> Method {
+        if self.asks_error_page() { Method::Get } else { self.exchange.request.method }
+    }
+
+    /// Whether there may be an error page that is not known at present. A HEAD is told its length.
     pub(super) fn has_unknown_error_page(&self, now: Instant) -> bool {
-        let is_read = self.exchange.request.method == Method::Get;
-        is_read && self.error_page_path().is_some() && self.error_page(NOT_FOUND, now).is_none()
+        self.error_page_path().is_some() && self.error_page(NOT_FOUND, now).is_none()
     }
 
     /// The error page for a status, if it is known.

@@ -6,7 +6,6 @@ use loadline_core::{
     decide::{ending::Fault, reason::Reason, request::Failed},
     fleet::{Bucket, Store},
 };
-use loadline_http1::Method;
 
 use super::Exchange;
 use crate::{
@@ -43,8 +42,7 @@ impl Exchange<'_> {
         let signed = remote.sign((store, bucket), asked, (limit, may_renew)).await?;
         let signed = signed.beyond(is_beyond);
         let is_missing = signed.local().is_some_and(|(status, _)| status == NOT_FOUND);
-        let reads_page = is_missing && self.request.method == Method::Get;
-        match path.filter(|_| reads_page && self.error_page(store).is_none()) {
+        match path.filter(|_| is_missing && self.error_page(store).is_none()) {
             Some(path) => self.sign_for_page((store, bucket), path, may_renew).await.map(Some),
             None => Ok(Some(signed)),
         }
