@@ -497,15 +497,77 @@ fn a_head_that_is_refused_without_a_word_is_sent_with_other_credentials_once_and
         let before = store.heads().len();
         let response = curl(&proxy, "/a", &["-I"]);
         assert_eq!(status(&response), 400, "{response}");
-        let asked = store.heads().len() - before;
-        if asked > 1 {
-            assert_eq!(asked, 2, "{response}");
+        let asked = store.heads().split_off(before);
+        let heads = asked.iter().filter(|head| head.starts_with("HEAD ")).count();
+        if heads > 1 {
+            // Why is asked once in ten seconds.
+            assert!(heads == 2 && asked.len() <= 3, "{asked:?}");
             break;
         }
         assert!(start.elapsed() < PATIENCE, "{response}");
     }
     let ended = proxy.terminate();
     assert_eq!(ended.endings().get("store-refused"), None, "{}", ended.log);
+}
+
+#[test]
+fn a_head_with_an_expired_token_is_a_502_that_the_log_explains_until_there_is_another_token() {
+    let path = file("credentials", &shared("old")).display().to_string();
+    let store = Scripted::new(|head| match head.contains("x-amz-security-token: new") {
+        true => object(head, "found"),
+        false => error(head, "400 Bad Request", "ExpiredToken", ""),
+    });
+    let proxy =
+        proxy(store.port, "region = \"us-east-1\"", &[("AWS_SHARED_CREDENTIALS_FILE", &path)]);
+    for _ in 0..3 {
+        let response = curl(&proxy, "/a", &["-I"]);
+        assert_eq!(status(&response), 502, "{response}");
+    }
+    let asked = store.heads();
+    let of_first_byte = |head: &&String| {
+        head.starts_with("GET /site/a HTTP/1.1\r\n") && head.contains("Range: bytes=0-0\r\n")
+    };
+    assert_eq!((asked.len(), asked.iter().filter(of_first_byte).count()), (6, 3), "{asked:?}");
+    fs::write(&path, shared("new")).unwrap();
+    // What was read a moment ago is not read again: the old token fails until that is over.
+    let start = Instant::now();
+    let mut response = curl(&proxy, "/a", &["-I"]);
+    while status(&response) == 502 {
+        assert!(start.elapsed() < PATIENCE, "{response}");
+        response = curl(&proxy, "/a", &["-I"]);
+    }
+    assert_eq!(status(&response), 200, "{response}");
+    let ended = proxy.terminate();
+    assert!(ended.endings().get("store-refused") >= Some(&3), "{}", ended.log);
+    let warns = |line: &&str| line.contains("WARN") && line.contains("ExpiredToken");
+    assert_eq!(ended.log.lines().filter(warns).count(), 1, "{}", ended.log);
+}
+
+#[test]
+fn a_head_that_is_refused_without_a_word_is_answered_by_what_a_get_is_told() {
+    for (said, code, told, asked) in [
+        // Keys may not be listed, so that this is what is missing.
+        ("403 Forbidden", "AccessDenied", 404, 4),
+        ("403 Forbidden", "InvalidAccessKeyId", 502, 6),
+        ("403 Forbidden", "SignatureDoesNotMatch", 502, 6),
+        // An object that is encrypted with a key of its reader.
+        ("400 Bad Request", "InvalidRequest", 400, 4),
+        // The store is well for who does not ask by HEAD.
+        ("403 Forbidden", "", 404, 4),
+    ] {
+        let store = Scripted::new(move |head| match code {
+            "" if head.starts_with("GET ") => object(head, "found"),
+            _ => error(head, said, code, ""),
+        });
+        let proxy = proxy(store.port, "region = \"us-east-1\"", KEYS);
+        for _ in 0..3 {
+            let response = curl(&proxy, "/a", &["-I"]);
+            assert_eq!((status(&response), leaks(&response)), (told, false), "{code}: {response}");
+        }
+        let heads = store.heads();
+        assert_eq!(heads.len(), asked, "{code}: {heads:?}");
+        assert!(heads[1].starts_with("GET /site/a HTTP/1.1\r\n"), "{heads:?}");
+    }
 }
 
 #[test]

@@ -183,7 +183,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if self.is_of_bucket() {
             self.check_range(&head, buffer.filled())?;
             let condition = self.condition(&head, buffer.filled());
-            if !self.is_given(&head, condition) || self.asks_error_page() {
+            if !self.is_given(&head, condition) {
                 return Box::pin(self.refused(head, buffer, now)).await;
             }
             self.hide_rest(&mut head, &mut buffer, condition)?;

@@ -350,13 +350,12 @@ impl<'a> Exchange<'a> {
             match carried {
                 Err(Failure { again: Some(Again::Signed), .. }) if may_renew => {
                     may_renew = false;
+                    // What was refused without a word may be granted now.
+                    then = then.filter(|it| !matches!(it, Again::Cause { .. }));
                     continue;
                 }
-                Err(Failure {
-                    again: again @ Some(Again::ErrorPage | Again::Whole | Again::Conditions),
-                    ..
-                }) if again != then => {
-                    then = again;
+                Err(Failure { again: Some(it), .. }) if it != Again::Signed && then != Some(it) => {
+                    then = Some(it);
                     continue;
                 }
                 Err(failure) if asks_page && self.does_without_page(store.as_ref(), &failure) => {

@@ -27,6 +27,9 @@ pub(crate) enum Again {
     Signed,
     /// Its page for objects that are not there.
     ErrorPage,
+    /// Why it has refused a `HEAD`. If it does not say, what that is about is missing, or the
+    /// request is bad.
+    Cause { is_missing: bool },
     /// Nothing: the object is not there, and the page for that did not come.
     NoPage,
     /// All of the object: what the range was to be of is another by now.

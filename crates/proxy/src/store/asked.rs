@@ -36,6 +36,11 @@ impl<'a> Asked<'a> {
     }
 }
 
+/// A request for the first byte of what the head with which `text` begins asks for.
+pub(crate) fn first_byte(text: &[u8]) -> Vec<u8> {
+    [&b"GET "[..], Asked::of(text).path, b" HTTP/1.1\r\nRange: bytes=0-0\r\n\r\n"].concat()
+}
+
 /// A path without its percent-encoding, which is undone once.
 pub(super) fn decoded(path: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);

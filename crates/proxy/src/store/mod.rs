@@ -21,6 +21,7 @@ mod files;
 mod remote;
 mod sources;
 
+pub(crate) use asked::first_byte;
 pub(crate) use bucket::{hide_rest, is_object, leaves_out_conditions, make_not_modified};
 pub(crate) use error_pages::ErrorPage;
 pub(crate) use files::FileReply;

@@ -3,14 +3,17 @@
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use arc_swap::ArcSwap;
 use loadline_core::{
     decide::reason::Reason,
     fleet::{Access, Bucket, Store},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tracing::error;
 
@@ -28,6 +31,8 @@ pub(crate) struct Remote {
     /// For which requests are signed: that of the file, or another that the store has named.
     region: ArcSwap<String>,
     pub(crate) error_pages: ErrorPages,
+    /// The instant, in nanoseconds, until which the store is taken not to refuse the credentials.
+    accepts_until: AtomicU64,
 }
 
 /// The buckets of the process, and its credentials.
@@ -81,15 +86,21 @@ pub(crate) struct Signed {
     may_renew: bool,
     /// The client asks for what is beyond the end of the object.
     is_beyond: bool,
+    /// The status for the client where it asks why a `HEAD` was refused, and is not told.
+    unexplained: Option<u16>,
     /// Where it asks for the store's error page.
     turn: Option<PageTurn>,
 }
 
 impl Signed {
+    fn new(outgoing: Outgoing, (region, generation): (Arc<String>, u64), may_renew: bool) -> Self {
+        let (is_beyond, unexplained, turn) = (false, None, None);
+        Self { outgoing, generation, region, may_renew, is_beyond, unexplained, turn }
+    }
+
     /// None: the client is told that there is no such object.
     pub(crate) fn missing() -> Self {
-        let (outgoing, region) = (Outgoing::Local(404, ""), Arc::default());
-        Self { outgoing, generation: 0, region, may_renew: false, is_beyond: false, turn: None }
+        Self::new(Outgoing::Local(404, ""), (Arc::default(), 0), false)
     }
 
     /// The same, where the client asks for what `is_beyond` the end of the object: all of that is
@@ -101,6 +112,22 @@ impl Signed {
     /// Whether the client asks for what is beyond the end of the object.
     pub(crate) const fn is_beyond(&self) -> bool {
         self.is_beyond
+    }
+
+    /// The same, to hear why the store refused a `HEAD`, whose client gets this status if it does
+    /// not say.
+    pub(crate) fn for_cause(self, unexplained: u16) -> Self {
+        Self { unexplained: Some(unexplained), ..self }
+    }
+
+    /// The status for the client where it asks for that, and is not told.
+    pub(crate) const fn unexplained(&self) -> Option<u16> {
+        self.unexplained
+    }
+
+    /// Whether it asks for something else than the client does.
+    pub(crate) const fn is_for_us(&self) -> bool {
+        self.unexplained.is_some() || self.is_for_error_page()
     }
 
     /// Whether it is worth having the credentials read anew if the store refuses them.
@@ -160,7 +187,8 @@ impl Remote {
             access => Some(find(access)?),
         };
         let region = ArcSwap::from_pointee(bucket.region.clone());
-        Ok(Self { credentials, region, error_pages: ErrorPages::default() })
+        let (error_pages, accepts_until) = Default::default();
+        Ok(Self { credentials, region, error_pages, accepts_until })
     }
 
     /// Makes the request for the store out of one whose head `text` begins with; for `all` of the
@@ -185,7 +213,7 @@ impl Remote {
         let region = self.region.load_full();
         let with = (credential.as_deref(), region.as_str());
         let outgoing = outgoing((store, bucket), (text, all), with)?;
-        Ok(Signed { outgoing, generation, region, may_renew, is_beyond: false, turn: None })
+        Ok(Signed::new(outgoing, (region, generation), may_renew))
     }
 
     /// Reads credentials anew, since the store refuses those of `signed`: whether there are others.
@@ -194,6 +222,16 @@ impl Remote {
             None => false,
             Some(credentials) => credentials.renewed(signed.generation, limit.to_std()).await,
         }
+    }
+
+    /// Whether the store may refuse the credentials where it does not say what it refuses.
+    pub(crate) fn may_refuse(&self, now: Instant) -> bool {
+        self.credentials.is_some() && now.as_nanos() >= self.accepts_until.load(Relaxed)
+    }
+
+    /// The store has refused a request for another reason than the credentials.
+    pub(crate) fn note_accepted(&self, now: Instant) {
+        self.accepts_until.store((now + ACCEPTED).as_nanos(), Relaxed);
     }
 
     /// Signs for this region from now on: whether `signed` is for another.
@@ -209,3 +247,7 @@ impl Remote {
         true
     }
 }
+
+/// For how long it is not asked again why a `HEAD` is refused: where keys may not be listed, each
+/// `HEAD` of what is missing would be two requests.
+const ACCEPTED: Duration = Duration::from_secs(10);

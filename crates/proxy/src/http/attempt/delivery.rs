@@ -32,13 +32,13 @@ impl Attempt<'_, '_> {
     /// the range is beyond the end and there are conditions of which the bucket was not told: they
     /// come first (section 13.2.2). A part for which it was not asked is nobody's.
     pub(super) fn check_range(&mut self, head: &ResponseHead, bytes: &[u8]) -> Result<(), Reason> {
-        if !matches!(head.status(), 206 | 416) {
+        if self.asks_for_us() || !matches!(head.status(), 206 | 416) {
             return Ok(());
         }
         let told = self.signed.as_deref().and_then(Signed::request).unwrap_or_default();
         let told = request_fields(told);
         let told = Fields(&told);
-        if head.status() == 206 && !told.has("range") && !self.asks_error_page() {
+        if head.status() == 206 && !told.has("range") {
             return Err(Reason::WrongRange);
         }
         let asked = request_fields(&self.exchange.request.text);
@@ -57,7 +57,8 @@ impl Attempt<'_, '_> {
     /// Whether the client gets this response of a bucket, or hears that it has the object.
     pub(super) fn is_given(&self, head: &ResponseHead, condition: Condition) -> bool {
         let is_beyond = self.signed.as_deref().is_some_and(Signed::is_beyond);
-        is_object(head.status())
+        !self.asks_for_us()
+            && is_object(head.status())
             && match condition {
                 Condition::Send => !is_beyond,
                 Condition::NotModified => true,

@@ -21,9 +21,14 @@ impl Attempt<'_, '_> {
         self.signed.as_deref().is_some_and(Signed::is_for_error_page)
     }
 
+    /// Whether it asks for something else than the client does.
+    pub(super) fn asks_for_us(&self) -> bool {
+        self.signed.as_deref().is_some_and(Signed::is_for_us)
+    }
+
     /// The method that this attempt is sent with.
     pub(super) fn method(&self) -> Method {
-        if self.asks_error_page() { Method::Get } else { self.exchange.request.method }
+        if self.asks_for_us() { Method::Get } else { self.exchange.request.method }
     }
 
     /// Whether there may be an error page that is not known at present. A HEAD is told its length.

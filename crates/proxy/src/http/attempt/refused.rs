@@ -23,7 +23,7 @@ use crate::{
         buffer::Buffer,
         peer::{Gone, client_gone},
     },
-    store::{Remote, is_object},
+    store::{Remote, Signed, is_object},
     telemetry::reason::of_body_syntax,
 };
 
@@ -44,7 +44,8 @@ impl Attempt<'_, '_> {
             return self.take_error_page(&head, buffer, now).await;
         }
         let status = head.status();
-        if is_object(status) {
+        let unexplained = self.signed.as_deref().and_then(Signed::unexplained);
+        if is_object(status) && unexplained.is_none() {
             return self.fail_condition(head, buffer, now).await;
         }
         // What is throttled is no fault of the store, and goes by its own rule.
@@ -64,7 +65,8 @@ impl Attempt<'_, '_> {
         let code = code.unwrap_or_else(|| field("x-minio-error-code"));
         let named = field("x-amz-bucket-region");
         // How long the object is, where none of it is in the range (RFC 9110 section 14.4).
-        let range = Some(field("Content-Range")).filter(|it| status == 416 && !it.is_empty());
+        let is_beyond = status == BEYOND && unexplained.is_none();
+        let range = Some(field("Content-Range")).filter(|it| is_beyond && !it.is_empty());
         let lines = range.map_or_else(String::new, |it| format!("Content-Range: {it}\r\n"));
         let (body, is_over) = self.read_all(&head, buffer, ERROR_MAX).await?;
         let reusable = is_over && head.keep_alive() && self.connection.peer.rest.is_empty();
@@ -74,13 +76,39 @@ impl Attempt<'_, '_> {
         let is_known = self.signed.as_ref().is_some_and(|it| it.is_for_region(region));
         let region = if is_known { "" } else { region };
         let code = if code.is_empty() { element(&body, "Code") } else { &*code };
-        match judge(status, code, region) {
-            Verdict::Replace(404) if self.has_unknown_error_page(now) => {
-                self.again = Some(Again::ErrorPage);
-                Err(Reason::StoreRefuses)
-            }
+        let verdict = match unexplained {
+            // It is HEAD alone that the store refuses.
+            Some(told) if is_object(status) || status == BEYOND => Verdict::Replace(told),
+            _ => judge(status, code, region),
+        };
+        let is_accepted = matches!(verdict, Verdict::Replace(..500) | Verdict::RenewOr(_));
+        if let Some(remote) = self.remote().filter(|_| unexplained.is_some() && is_accepted) {
+            remote.note_accepted(now);
+        }
+        let asks_cause = code.is_empty() && self.may_ask_cause(status, now);
+        self.obey((verdict, region), (status, asks_cause), (&lines, reusable), now).await
+    }
+
+    /// Does what a response of this status asks for; `asks_cause` where it may be another that is
+    /// refused without a word.
+    async fn obey(
+        &mut self,
+        (verdict, region): (Verdict, &str),
+        (status, asks_cause): (u16, bool),
+        (lines, reusable): (&str, bool),
+        now: Instant,
+    ) -> Result<Done, Reason> {
+        match verdict {
             Verdict::RenewOr(_) if self.renew().await => {
                 self.again = Some(Again::Signed);
+                Err(Reason::StoreRefuses)
+            }
+            Verdict::Replace(told) | Verdict::RenewOr(told) if asks_cause => {
+                self.again = Some(Again::Cause { is_missing: told == 404 });
+                Err(Reason::StoreRefuses)
+            }
+            Verdict::Replace(404) if self.has_unknown_error_page(now) => {
+                self.again = Some(Again::ErrorPage);
                 Err(Reason::StoreRefuses)
             }
             Verdict::Replace(told) | Verdict::RenewOr(told) => {
@@ -88,7 +116,7 @@ impl Attempt<'_, '_> {
                     let came = Event::Head { status: told, untouched: !self.is_touched() };
                     let _ = self.exchange.tell(now, came);
                 }
-                self.replace(told, &lines, reusable, now).await
+                self.replace(told, lines, reusable, now).await
             }
             Verdict::Fail(reason) => Err(reason),
             Verdict::Renew(reason) => {
@@ -123,6 +151,13 @@ impl Attempt<'_, '_> {
         let came = Event::Head { status, untouched: !self.is_touched() };
         let _ = self.exchange.tell(now, came);
         self.replace(status, &lines, reusable, now).await
+    }
+
+    /// Whether it is to be asked by GET why a HEAD got this status, with which no reason comes: a
+    /// token has expired, a key is wrong, or it is about the object.
+    fn may_ask_cause(&self, status: u16, now: Instant) -> bool {
+        let is_head = matches!(status, 400 | 403) && self.method() == Method::Head;
+        is_head && self.remote().is_some_and(|remote| remote.may_refuse(now))
     }
 
     /// Has the credentials read anew, which is done once for a request: whether there are others.

@@ -1,6 +1,6 @@
 //! A request to a store: signed for a bucket, or answered from a file.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use loadline_core::{
     decide::{ending::Fault, reason::Reason, request::Failed},
@@ -13,7 +13,7 @@ use crate::{
         driver::Place,
         failure::{Again, Failure},
     },
-    store::{ErrorPage, FileReply, Signed},
+    store::{ErrorPage, FileReply, Signed, first_byte},
     upstream::pool::Connection,
 };
 
@@ -38,9 +38,19 @@ impl Exchange<'_> {
         let remote = route.service_context().remote(store).ok_or(Reason::StoreNoCredentials)?;
         let limit = route.settings().timeouts.connect;
         let is_beyond = then == Some(Again::Conditions);
-        let asked = (&*self.request.text, then == Some(Again::Whole) || is_beyond);
+        let (text, unexplained): (Cow<'_, [u8]>, _) = match then {
+            Some(Again::Cause { is_missing }) => {
+                let status = if is_missing { NOT_FOUND } else { BAD };
+                (Cow::Owned(first_byte(&self.request.text)), Some(status))
+            }
+            _ => (Cow::Borrowed(&*self.request.text), None),
+        };
+        let asked = (&*text, then == Some(Again::Whole) || is_beyond);
         let signed = remote.sign((store, bucket), asked, (limit, may_renew)).await?;
-        let signed = signed.beyond(is_beyond);
+        let signed = match unexplained {
+            Some(status) => signed.for_cause(status),
+            None => signed.beyond(is_beyond),
+        };
         let is_missing = signed.local().is_some_and(|(status, _)| status == NOT_FOUND);
         match path.filter(|_| is_missing && self.error_page(store).is_none()) {
             Some(path) => self.sign_for_page((store, bucket), path, may_renew).await.map(Some),
@@ -125,5 +135,7 @@ impl Exchange<'_> {
         own.or_else(|| worker.pools.take(&worker.shared, place.server, tls))
     }
 }
+
+const BAD: u16 = 400;
 
 const NOT_FOUND: u16 = 404;
