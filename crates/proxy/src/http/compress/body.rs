@@ -43,6 +43,8 @@ pub(crate) struct CompressedBody {
     /// Whether it goes in chunks; it ends with the connection otherwise.
     in_chunks: bool,
     stage: Stage,
+    /// Why it breaks off when what has come of it has gone.
+    cut: Option<Reason>,
     /// Whether bytes have moved since somebody last asked.
     moved: bool,
     /// Bytes written, head included.
@@ -82,6 +84,7 @@ impl CompressedBody {
             written: 0,
             in_chunks,
             stage: Stage::Flushed,
+            cut: None,
             moved: false,
             bytes: 0,
             plain: 0,
@@ -138,6 +141,12 @@ impl CompressedBody {
         self.stage = Stage::Flushed;
         self.end_chunk(start);
         Ok(())
+    }
+
+    /// Breaks the body off behind all of it that has come, which the client can make use of.
+    fn break_off(&mut self, why: Reason) -> Result<(), Broken> {
+        self.cut = Some(why);
+        if self.stage == Stage::Flushed { Ok(()) } else { self.flush() }
     }
 
     /// Ends the body, whose last chunk began at `start`.
@@ -203,12 +212,11 @@ impl CompressedBody {
     /// Takes the end of the server's connection.
     fn end(&mut self, gone: Gone) -> Result<(), Broken> {
         match gone {
-            Gone::Closed => {
-                self.body.end_of_stream().map_err(|_| Broken::Source(Reason::Closed))?;
+            Gone::Closed if self.body.end_of_stream().is_ok() => {
                 let start = self.begin_chunk();
                 self.finish(start)
             }
-            Gone::Broken(_) | Gone::Expired => Err(Broken::Source(gone.reason())),
+            Gone::Closed | Gone::Broken(_) | Gone::Expired => self.break_off(gone.reason()),
         }
     }
 }
@@ -229,6 +237,9 @@ impl Download for CompressedBody {
                 self.encode_slice(buffers, from)?;
             }
             ready!(self.poll_write(cx, to))?;
+            if let Some(cut) = self.cut {
+                return Poll::Ready(Err(Broken::Source(cut)));
+            }
             if self.stage == Stage::Finished {
                 return Poll::Ready(Ok(()));
             }
