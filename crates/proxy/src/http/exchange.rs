@@ -484,6 +484,7 @@ impl<'a> Exchange<'a> {
         let ending = self.unless_too_large(ending);
         self.record.ending = Some(ending);
         let record = &mut self.record;
+        record.bytes += self.client.socket.begun() as u64;
         if record.times.ended == Instant::ZERO {
             record.times.ended = self.worker.shared.clock.now();
         }

@@ -51,6 +51,11 @@ impl Outgoing {
         Poll::Ready(Ok(mem::take(&mut self.owed)))
     }
 
+    /// How much has gone of what a write was given that is pending, or was given up.
+    pub(super) fn begun(&self) -> usize {
+        self.owed.saturating_sub(self.held.len())
+    }
+
     /// Ready when the peer has reset the stream, or is gone.
     pub(super) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.send.poll_reset(cx).map(|_| ())

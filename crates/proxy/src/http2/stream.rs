@@ -144,6 +144,14 @@ impl Stream {
         }
     }
 
+    /// How much has gone of what a write was given that is pending, or was given up.
+    pub(crate) fn begun(&self) -> usize {
+        match &self.answer {
+            ResponseState::Begun(body) => body.begun(),
+            ResponseState::Awaited(_) | ResponseState::Over => 0,
+        }
+    }
+
     /// Ready when the client has reset the stream, or is gone.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.answer {

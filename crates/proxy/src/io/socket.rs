@@ -222,6 +222,12 @@ impl Socket {
         matches!(self, Self::Secure(_, tls) if tls.has_begun())
     }
 
+    /// How much a client has got of what a write was given that is pending, or was given up; none
+    /// where that is not known.
+    pub(crate) fn begun(&self) -> usize {
+        if let Self::Stream(stream) = self { stream.begun() } else { 0 }
+    }
+
     /// Writes two pieces, one behind the other, in one system call.
     pub(crate) fn poll_write_both(
         &mut self,

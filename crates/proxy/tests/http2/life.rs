@@ -8,10 +8,10 @@ use std::{
     thread,
 };
 
-use h2::Reason;
+use h2::{Reason, client::Builder};
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, HttpVersion, Listener, LogTarget, Server},
+    fleet::{AccessLog, HttpVersion, Listener, LogFormat, LogTarget, Server},
     time::Duration,
 };
 
@@ -190,6 +190,48 @@ async fn each_stream_has_its_line_in_the_access_log() {
         line.contains(" GET \"/page?q\" HTTP/2.0 200 ") && line.contains(" complete ")
     };
     assert_eq!(log.lines().filter(complete).count(), 3, "{log}");
+}
+
+/// The bytes that the access log has of a response of which a client takes so many, and no more.
+async fn logged(window: u32) -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let mut fleet = fleet(server(|mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 16000\r\n\r\n").unwrap();
+        stream.write_all(&[b'x'; 16_000]).unwrap();
+        // Until the proxy ends it.
+        head(&mut stream);
+    }));
+    let target = LogTarget::File(path.display().to_string());
+    fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+    let proxy = Proxy::of(fleet);
+    let mut builder = Builder::new();
+    builder.initial_window_size(window);
+    let client = proxy.client_with(&builder).await;
+    let mut requests = client.requests.clone().ready().await.unwrap();
+    let (answer, mut stream) = requests.send_request(get(), true).unwrap();
+    let mut body = answer.await.unwrap().into_body();
+    let mut came = 0;
+    while came < window as usize {
+        came += body.data().await.unwrap().unwrap().len();
+    }
+    stream.send_reset(Reason::CANCEL);
+    let ended = tokio::task::spawn_blocking(move || {
+        proxy.expect(Ending::ClientGone, 1);
+        proxy.runtime.stop(SHORT);
+    });
+    ended.await.unwrap();
+    let line = fs::read_to_string(path).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line.trim()).unwrap();
+    line["bytes"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn the_access_log_has_what_a_client_got_of_a_response_that_it_took_back() {
+    let (some, more) = (logged(1_000).await, logged(2_000).await);
+    assert_eq!(more, some + 1_000);
+    assert!((1_001..2_000).contains(&some), "{some} with a head");
 }
 
 #[test]
