@@ -683,6 +683,20 @@ fn the_host_for_servers_is_in_lower_case_with_the_port_that_is_written() {
 }
 
 #[test]
+fn the_forwarded_host_is_in_lower_case_without_a_port_where_nginx_says_host() {
+    let forwarded = |value: &str| {
+        server(&format!(
+            "location / {{\nproxy_set_header X-Forwarded-Host {value};\nproxy_pass http://s;\n}}"
+        ))
+    };
+    let made = forwarded("$host");
+    assert!(made.text.contains("X-Forwarded-Host = \"$host\""), "{}", made.text);
+    assert_eq!(why(&made, "proxy_set_header"), "");
+    let made = forwarded("$http_host");
+    assert!(!made.text.contains("X-Forwarded-Host"), "{}", made.text);
+}
+
+#[test]
 fn each_server_of_a_port_has_its_own_limit_of_bodies() {
     let servers = |first: &str| {
         file(&format!(

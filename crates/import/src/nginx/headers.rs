@@ -164,7 +164,8 @@ fn request_header(
         "host" => value == "$http_host",
         "x-forwarded-for" => matches!(value, "$proxy_add_x_forwarded_for" | "$remote_addr"),
         "x-forwarded-proto" => value == "$scheme",
-        "x-forwarded-host" => matches!(value, "$host" | "$http_host"),
+        // Without a rule servers are told the host with its case and its port.
+        "x-forwarded-host" => value == "$http_host",
         _ => false,
     };
     if native {
