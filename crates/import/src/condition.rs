@@ -4,7 +4,10 @@ use std::net::IpAddr;
 
 use regex::bytes::Regex;
 
-use crate::{expression::escape, fragment::Fragment};
+use crate::{
+    expression::escape,
+    fragment::{Fragment, leading},
+};
 
 /// Conditions as a route has them: all have to hold, of a list one is enough.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,6 +76,16 @@ enum Meet<T> {
     None,
     /// No pattern says it.
     Unknown,
+}
+
+impl<T> Meet<T> {
+    /// This, or what is known by other means.
+    fn or_else(self, other: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Unknown => other(),
+            known => known,
+        }
+    }
 }
 
 impl When {
@@ -265,23 +278,33 @@ fn meet_paths(one: &Path, other: &Path) -> Meet<Path> {
             Meet::Some(expression.clone())
         }
         (Expression(regex), Begins(prefix)) | (Begins(prefix), Expression(regex)) => {
-            meet_literal(regex, prefix)
+            meet_literal(regex, prefix).or_else(|| meet_fragments(one, other))
         }
-        (Expression(a), Expression(b)) => match (literal(a), literal(b)) {
-            ((prefix, true), _) => meet_literal(b, &prefix),
-            (_, (prefix, true)) => meet_literal(a, &prefix),
-            _ => meet_fragments(one, other),
-        },
+        (Expression(a), Expression(b)) => {
+            let by_text = match (literal(a), literal(b)) {
+                ((prefix, true), _) => meet_literal(b, &prefix),
+                (_, (prefix, true)) => meet_literal(a, &prefix),
+                _ => Meet::Unknown,
+            };
+            by_text.or_else(|| meet_fragments(one, other))
+        }
     }
 }
 
-/// Two patterns that are each a text at a place.
+/// Two patterns that are each a text at a place, or of which one is found behind the other.
 fn meet_fragments(one: &Path, other: &Path) -> Meet<Path> {
     match (Fragment::of(one), Fragment::of(other)) {
         (Some(a), Some(b)) if a.implies(&b) => Meet::Some(one.clone()),
         (Some(a), Some(b)) if b.implies(&a) => Meet::Some(other.clone()),
         (Some(a), Some(b)) if a.excludes(&b) => Meet::None,
-        _ => Meet::Unknown,
+        (a, b) => {
+            let behind = |start: Option<Fragment>, found: &Path| match found {
+                Path::Regex(regex) => start.and_then(|it| it.before(regex)),
+                _ => None,
+            };
+            let both = behind(a, other).or_else(|| behind(b, one));
+            both.map_or(Meet::Unknown, |regex| Meet::Some(Path::Regex(regex)))
+        }
     }
 }
 
@@ -302,17 +325,12 @@ fn literal(regex: &str) -> (String, bool) {
     let Some(rest) = regex.strip_prefix('^').filter(|rest| !has_alternatives(rest)) else {
         return (String::new(), false);
     };
-    let end = rest.find(|c: char| ".+*?()[]{}\\$^".contains(c)).unwrap_or(rest.len());
-    let mut text = rest[..end].to_owned();
-    // What may be missing or repeated is not of it.
-    if rest[end..].starts_with(['?', '*', '{']) {
-        text.pop();
-    }
-    (text, end == rest.len())
+    let (text, behind) = leading(rest);
+    (text, behind.is_empty())
 }
 
 /// Whether an expression is several, of which one is enough; those within groups do not count.
-fn has_alternatives(regex: &str) -> bool {
+pub(crate) fn has_alternatives(regex: &str) -> bool {
     let (mut groups, mut classes) = (0_u32, 0_u32);
     let mut chars = regex.chars().peekable();
     while let Some(c) = chars.next() {
@@ -466,10 +484,25 @@ mod tests {
 
     #[test]
     fn what_a_route_cannot_say_is_an_error_and_no_guess() {
-        let images = When::path(vec![Path::Regex("\\.png$".to_owned())]);
-        assert!(images.and(&begins("/static/")).is_err());
-        let exact = When::path(vec![Path::Exact("/a.png".to_owned())]);
-        assert_eq!(images.and(&exact), Ok(Some(exact.clone())));
+        let numbers = When::path(vec![Path::Regex("[0-9]$".to_owned())]);
+        assert!(numbers.and(&begins("/static/")).is_err());
+        let exact = When::path(vec![Path::Exact("/a.1".to_owned())]);
+        assert_eq!(numbers.and(&exact), Ok(Some(exact.clone())));
+    }
+
+    #[test]
+    fn an_expression_and_a_prefix_are_one_expression_behind_it() {
+        let regex = |text: &str| When::path(vec![Path::Regex(text.to_owned())]);
+        let both = regex("^/static/.*(?:\\.png$)");
+        assert_eq!(regex("\\.png$").and(&begins("/static/")), Ok(Some(both.clone())));
+        assert_eq!(regex("^/static/").and(&regex("\\.png$")), Ok(Some(both.clone())));
+        assert_eq!(both.and(&begins("/static/")), Ok(Some(both.clone())));
+        assert_eq!(regex("(?i)^/admin").and(&begins("/static/")), Ok(None));
+        assert_eq!(regex("(?i)^/admin").and(&begins("/Admin/x")), Ok(Some(begins("/Admin/x"))));
+        let dotted = begins("/a.b/");
+        let behind = regex("^/a\\.b/.*(?:\\.png$)");
+        assert_eq!(regex("\\.png$").and(&dotted), Ok(Some(behind.clone())));
+        assert_eq!(behind.and(&dotted), Ok(Some(behind.clone())));
     }
 
     #[test]

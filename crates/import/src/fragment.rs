@@ -1,7 +1,10 @@
 //! Patterns that are one text at a place: all of a path, its begin, its end, or anywhere in it. Of
 //! these it can be told what two have in common.
 
-use crate::condition::Path;
+use crate::{
+    condition::{Path, has_alternatives},
+    expression::escape,
+};
 
 /// A text, and where it has to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +68,37 @@ impl Fragment {
             || other.is_whole() && !holds(&asked, &own, self)
     }
 
+    /// The expression for what begins with this text and has what the other expression finds. None
+    /// where a part that is found may begin within the text, and not only at one place of it.
+    pub(crate) fn before(&self, regex: &str) -> Option<String> {
+        let bare = regex.strip_prefix("(?i)");
+        let (flag, bare) = (if bare.is_some() { "(?i)" } else { "" }, bare.unwrap_or(regex));
+        let (first, _) = leading(bare);
+        if !self.is_begin || self.is_end || first.is_empty() || has_alternatives(bare) {
+            return None;
+        }
+        let ignores_case = self.ignores_case || !flag.is_empty();
+        let (own, first) = match ignores_case {
+            true => (self.text.to_ascii_lowercase(), first.to_ascii_lowercase()),
+            false => (self.text.clone(), first),
+        };
+        let ends = own.char_indices().map(|(at, _)| &own[at..]);
+        let is_common = |end: &&str| end.starts_with(&first) || first.starts_with(*end);
+        let common: Vec<&str> = ends.filter(is_common).collect();
+        let text = escape(&self.text);
+        let start = if self.ignores_case { format!("^(?i:{text})") } else { format!("^{text}") };
+        match common.as_slice() {
+            [] => Some(format!("{start}.*(?:{regex})")),
+            [end] if first.starts_with(*end) => {
+                let rest = without(bare, end);
+                let is_same = !ignores_case || !end.contains(|c: char| c.is_ascii_alphabetic());
+                let both = || format!("{start}(?:.*{})?(?:{flag}{rest})", escape(end));
+                (is_same && !rest.starts_with('+')).then(both)
+            }
+            _ => None,
+        }
+    }
+
     fn is_whole(&self) -> bool {
         self.is_begin && self.is_end
     }
@@ -78,6 +112,35 @@ fn holds(whole: &str, text: &str, place: &Fragment) -> bool {
         (false, true) => whole.ends_with(text),
         (true, true) => whole == text,
     }
+}
+
+/// The text with which all that an expression finds has to begin, and what of the expression is
+/// behind it. What may be missing or repeated is not of the text.
+pub(crate) fn leading(regex: &str) -> (String, &str) {
+    let (mut text, mut rest) = (String::new(), regex);
+    loop {
+        let mut chars = rest.chars();
+        let is_text = |c: &char| c.is_ascii_punctuation() && !matches!(c, '<' | '>');
+        let next = match chars.next() {
+            Some('\\') => chars.next().filter(is_text),
+            other => other.filter(|c| !".+*?()|[]{}^$".contains(*c)),
+        };
+        let Some(c) = next else { break };
+        text.push(c);
+        rest = chars.as_str();
+    }
+    if rest.starts_with(['?', '*', '{']) {
+        text.pop();
+    }
+    (text, rest)
+}
+
+/// The expression without the text with which it begins.
+fn without<'a>(regex: &'a str, text: &str) -> &'a str {
+    text.chars().fold(regex, |rest, c| {
+        let rest = rest.strip_prefix('\\').unwrap_or(rest);
+        rest.strip_prefix(c).unwrap_or(rest)
+    })
 }
 
 /// The text that an expression finds, where it is nothing but a text.
@@ -121,6 +184,31 @@ mod tests {
             assert_eq!(one.implies(&other), implies, "{one:?} {other:?}");
             assert_eq!(one.excludes(&other), excludes, "{one:?} {other:?}");
             assert_eq!(other.excludes(&one), excludes, "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_found_behind_a_text_is_one_expression_with_it() {
+        for (start, regex, expected) in [
+            ("^/files/", "\\.php$", Some("^/files/.*(?:\\.php$)")),
+            ("^/a\\.b/", "(?i)\\.(gif|jpg)$", Some("^/a\\.b/.*(?:(?i)\\.(gif|jpg)$)")),
+            ("(?i)^/Files", "\\.php$", Some("^(?i:/Files).*(?:\\.php$)")),
+            // What is found may begin with the slash at the end of the text.
+            ("^/files/", "/\\.ht", Some("^/files/(?:.*/)?(?:\\.ht)")),
+            ("^/files/", "(?i)/\\.ht", Some("^/files/(?:.*/)?(?:(?i)\\.ht)")),
+            ("^/files/", "s/x", Some("^/files/(?:.*s/)?(?:x)")),
+            ("^/files/", "(?i)s/x", None),
+            ("^/a\\.php/", "\\.php$", None),
+            ("^/a/a/", "/a/", None),
+            ("^/files/", "[0-9]$", None),
+            ("^/files/", "^/files/x", None),
+            ("^/files/", "x|y", None),
+            ("^/files/", "/+x", None),
+            ("^/files/", "x?y", None),
+            ("^/files$", "x", None),
+            ("/files", "x", None),
+        ] {
+            assert_eq!(fragment(start).before(regex).as_deref(), expected, "{start} {regex}");
         }
     }
 

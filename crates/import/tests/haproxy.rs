@@ -799,10 +799,13 @@ fn variables_in_addresses_stay_variables_without_quotes_too() {
 fn a_rule_that_is_not_asked_of_some_requests_is_not_told_as_lost() {
     let rules = "http-request set-header X-A 1 if { path_beg /a/ }\n";
     let made = frontend(&format!("{rules}use_backend b if {{ path_end .pdf }}"));
+    assert!(made.text.contains("path = \"~(?s)/a/.*(?:\\\\.pdf$).*\"\n"), "{}", made.text);
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+    let made = frontend(&format!("{rules}use_backend b if {{ path_reg [0-9]$ }}"));
     assert!(made.text.contains("service = \"b\"") && made.lost == 0, "{}", made.text);
     let told = why(&made, "use_backend b");
     assert!(told.starts_with("not for some requests: a route cannot ask"), "{told}");
-    let made = frontend(&format!("{rules}http-request deny if {{ path_end .pdf }}"));
+    let made = frontend(&format!("{rules}http-request deny if {{ path_reg [0-9]$ }}"));
     let told = why(&made, "http-request deny");
     assert!(told.starts_with("THIS PROTECTED SOMETHING: not for some requests: "), "{told}");
 }

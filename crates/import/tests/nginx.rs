@@ -188,7 +188,7 @@ fn a_location_for_nobody_is_closed() {
 fn refusals_that_are_lost_are_told_apart() {
     for lines in [
         "location / {\nif ($geo) {\nreturn 403;\n}\nproxy_pass http://s;\n}",
-        "location /static/ {\nproxy_pass http://s;\nlocation ~ \\.js$ {\nreturn 403;\n}\n}",
+        "location /static/ {\nproxy_pass http://s;\nlocation ~ [0-9]$ {\nreturn 403;\n}\n}",
         "location ~ ^/(?!a) {\nlocation /b {\nreturn 403;\n}\n}",
         "location / {\nproxy_pass http://s;\nlimit_except GET {\ndeny all;\n}\n}",
         "location / {\nproxy_pass http://s;\nlimit_conn one 1;\n}",
@@ -590,14 +590,40 @@ fn a_parameter_of_which_nginx_takes_the_first_in_any_case_is_told() {
 fn what_is_within_the_longest_prefix_is_asked_before_expressions_beside_it() {
     let made = server(
         "location /a/ {\nproxy_pass http://s;\nlocation ~ ^/a/d {\nreturn 401;\n}\n}\n\
-         location /a/dd/ {\nreturn 402;\n}\nlocation ~ \\.php$ {\nreturn 404;\n}",
+         location /a/dd/ {\nreturn 402;\n}\nlocation ~ [0-9]$ {\nreturn 404;\n}",
     );
     let at = |text: &str| made.text.find(text).unwrap();
-    assert!(at("deny = 401") < at("\\.php$"), "{}", made.text);
+    assert!(at("deny = 401") < at("[0-9]$"), "{}", made.text);
     // Those below the longer prefix are not asked for the expression within the shorter one.
     assert!(at("path = \"~(?s)/a/dd/.*\"\ndeny = 402") < at("deny = 401"), "{}", made.text);
     assert!(why(&made, "return 404").contains("not for some requests"), "{:?}", made.remarks);
     assert!(why(&made, "return 404").contains("PROTECTED"), "{:?}", made.remarks);
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+}
+
+#[test]
+fn an_expression_within_a_prefix_is_asked_below_it_alone() {
+    let made = server(
+        "location /app/ {\nproxy_pass http://s;\nlocation ~ \\.php$ {\nreturn 402;\n}\n\
+         location ~* /\\.ht {\nreturn 401;\n}\n}\n\
+         location ^~ /app/raw/ {\nproxy_pass http://s;\n}\n\
+         location ~ \\.php$ {\nreturn 404;\n}",
+    );
+    let at = |text: &str| made.text.find(text).unwrap();
+    let own = at("path = \"~(?s)/app/.*(?:\\\\.php$).*\"\ndeny = 402");
+    at("path = \"~(?s)/app/(?:.*/)?(?:(?i)\\\\.ht).*\"\ndeny = 401");
+    assert!(own < at("path = \"~(?s).*(?:\\\\.php$).*\"\ndeny = 404"), "{}", made.text);
+    assert!(at("path = \"~(?s)/app/raw/.*\"") < own, "{}", made.text);
+    assert_eq!(made.lost, 0, "{:?}", made.remarks);
+}
+
+#[test]
+fn an_expression_beside_a_prefix_is_asked_below_it_as_well() {
+    let made = server(
+        "location /a/ {\nproxy_pass http://s;\nlocation /a/b/ {\nproxy_pass http://s;\n}\n}\n\
+         location /a/c/ {\nproxy_pass http://s;\n}\nlocation ~ \\.php$ {\nreturn 404;\n}",
+    );
+    assert_eq!(why(&made, "return 404"), "", "{}", made.text);
     assert_eq!(made.lost, 0, "{:?}", made.remarks);
 }
 
