@@ -93,7 +93,27 @@ pub(crate) fn is_guard(text: &str) -> bool {
     let is_refusal = |word: &str| word.len() == 3 && word.starts_with('4');
     let mut words = text.split_whitespace();
     let is_answer = matches!(words.next(), Some("respond" | "error")) && words.any(is_refusal);
-    text == "internal" || is_answer || GUARDS.iter().any(|start| text.starts_with(start))
+    text == "internal"
+        || is_answer
+        || sends_away(text)
+        || GUARDS.iter().any(|start| text.starts_with(start))
+}
+
+/// Whether it is a redirect of HAProxy that keeps some from what they ask for: one by more than the
+/// host and TLS, of which another address of the same site is the usual end.
+fn sends_away(text: &str) -> bool {
+    let is_redirect = text.starts_with("redirect ") || text.starts_with("http-request redirect ");
+    let condition = text.split_once(" if ").or_else(|| text.split_once(" unless "));
+    let Some((_, condition)) = condition.filter(|_| is_redirect) else { return false };
+    // Names of ACLs stand outside of braces; within them the first word says what is asked for.
+    let asked = condition.split(['{', '}']).enumerate().flat_map(|(index, part)| {
+        let count = if index % 2 == 0 { usize::MAX } else { 1 };
+        part.split_whitespace().take(count)
+    });
+    asked.map(|word| word.trim_start_matches('!').to_ascii_lowercase()).any(|word| {
+        let is_of_site = word.contains("(host") || word.starts_with("ssl_fc");
+        !is_of_site && !matches!(word.as_str(), "" | "or" | "||")
+    })
 }
 
 /// The lines of the original, and what became of them.

@@ -502,6 +502,29 @@ fn what_keeps_somebody_out_is_told_apart() {
 }
 
 #[test]
+fn a_redirect_that_keeps_somebody_out_is_told_apart() {
+    let rule = "http-request redirect location / if { path -i -m beg /admin }";
+    let made = frontend(&format!("http-request set-header X-A 1 if {{ path_beg /adm }}\n{rule}"));
+    let told = why(&made, rule);
+    assert!(told.starts_with("THIS PROTECTED SOMETHING: not for some requests"), "{told}");
+    for rule in [
+        "http-request redirect location /login unless { req.cook_len(session) gt 0 }",
+        "redirect prefix https://login.example if { path_len gt 5 }",
+        "acl inside src -f /etc/inside\nredirect location / if !inside",
+    ] {
+        let made = frontend(rule);
+        let is_told = made.remarks.iter().any(|it| it.why.contains("PROTECTED"));
+        assert!(is_told && made.lost == 1, "{rule}: {:?}", made.remarks);
+    }
+    // Another address of the site keeps nobody out.
+    let made = frontend(
+        "http-request redirect prefix https://www.a.example if { hdr_len(host) gt 3 } !{ ssl_fc }",
+    );
+    assert!(!why(&made, "http-request").contains("PROTECTED"), "{:?}", made.remarks);
+    assert_eq!(made.lost, 1, "{:?}", made.remarks);
+}
+
+#[test]
 fn rules_of_defaults_are_told() {
     let made = file(
         "defaults d\n  mode http\n  http-request deny if { path /x }\n\
