@@ -473,6 +473,23 @@ fn files_are_compressed_as_well() {
 }
 
 #[test]
+fn the_least_size_of_what_is_compressed_is_that_of_nginx() {
+    let least = |size: &str| {
+        let lines = format!("gzip on;\ngzip_min_length {size};\nlocation / {{");
+        server(&format!("{lines}\nproxy_pass http://s;\n}}"))
+    };
+    for (size, expected) in [("256", "256B"), ("10k", "10KiB"), ("0", "0B")] {
+        let made = least(size);
+        let line = format!("compress.min_size = \"{expected}\"");
+        assert!(has(&made, &line) && made.lost == 0, "{line}: {}", made.text);
+        assert!(!why(&made, "gzip on").contains("1kB"), "{:?}", made.remarks);
+    }
+    let made = least("2g");
+    assert!(!made.text.contains("\ncompress.min_size"), "{}", made.text);
+    assert!(why(&made, "gzip_min_length").contains("at most"), "{:?}", made.remarks);
+}
+
+#[test]
 fn no_keep_alive_is_not_one_without_end() {
     let made = server("keepalive_timeout 0;\nreturn 204;");
     assert!(has(&made, "timeouts.keep_alive = \"1s\""), "{}", made.text);

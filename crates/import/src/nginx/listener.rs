@@ -42,7 +42,7 @@ impl Address {
 
 /// Directives of `http` and `server` that are read somewhere.
 pub(super) fn is_read(name: &str) -> bool {
-    const READ: [&str; 51] = [
+    const READ: [&str; 52] = [
         "internal",
         "break",
         "ssl",
@@ -72,6 +72,7 @@ pub(super) fn is_read(name: &str) -> bool {
         "client_max_body_size",
         "proxy_cache",
         "gzip",
+        "gzip_min_length",
         "gzip_types",
         "proxy_connect_timeout",
         "proxy_read_timeout",

@@ -1,6 +1,12 @@
 //! Upstreams of nginx, and what `proxy_pass` names, as services.
 
-use super::{Import, lex::Directive, listener::is_zero, scope::Scope, values::time};
+use super::{
+    Import,
+    lex::Directive,
+    listener::is_zero,
+    scope::Scope,
+    values::{least_size, time},
+};
 use crate::{
     model::{Service, Table},
     write::{inline, list, text},
@@ -355,12 +361,27 @@ pub(super) fn tell_settings(import: &Import<'_>, scope: &Scope<'_>, table: &mut 
 /// Tells what nginx compresses otherwise, once.
 pub(super) fn tell_compression(import: &mut Import<'_>, scope: &Scope<'_>, table: &mut Table) {
     let Some(directive) = scope.nearest("gzip").last().copied() else { return };
-    if directive.arg(0) == "on" && !import.told_gzip {
+    if directive.arg(0) != "on" {
+        return;
+    }
+    let least = scope.nearest("gzip_min_length").last().copied();
+    if let Some(least) = least.filter(|it| least_size(it.arg(0)).is_none()) {
+        let why = "`compress.min_size` is a size, 1GiB at most";
+        table.remark(import.lines.lost(import.files, least.at(), why));
+    }
+    if !import.told_gzip {
         import.told_gzip = true;
-        let why = "bodies of 1kB are compressed, in nginx of 20 bytes (`compress.min_size`); and \
-                   none of requests with a cookie or a password that another site may cause, where \
-                   it leaves out those that came by a proxy (docs/compression.md)";
-        table.remark(import.lines.differs(import.files, directive.at(), why));
+        let size = match least {
+            Some(_) => "",
+            None => {
+                "bodies of 1kB are compressed, in nginx of 20 bytes (`compress.min_size`); and "
+            }
+        };
+        let why = format!(
+            "{size}none of requests with a cookie or a password that another site may cause, where \
+             it leaves out those that came by a proxy (docs/compression.md)"
+        );
+        table.remark(import.lines.differs(import.files, directive.at(), &why));
     }
 }
 
@@ -377,6 +398,9 @@ pub(super) fn compression(scope: &Scope<'_>, said: &mut Table) {
         let mut types: Vec<String> = types.into_iter().filter(|it| it != "text/html").collect();
         types.insert(0, "text/html".to_owned());
         said.set("compress.types", list(&types));
+        if let Some(least) = scope.value("gzip_min_length").and_then(least_size) {
+            said.set("compress.min_size", text(&least));
+        }
     }
 }
 

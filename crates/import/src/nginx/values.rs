@@ -41,6 +41,20 @@ pub(super) fn size(text: &str) -> Option<String> {
     Some(format!("{number}{unit}"))
 }
 
+/// The least size of a body that is compressed, as our file writes it; none above the highest.
+pub(super) fn least_size(text: &str) -> Option<String> {
+    let size = size(text)?;
+    let digits = size.find(|c: char| !c.is_ascii_digit()).unwrap_or(size.len());
+    let number: u64 = size[..digits].parse().ok()?;
+    let bits = match &size[digits..] {
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => 0,
+    };
+    (number <= (1 << 30) >> bits).then(|| if number == 0 { "0B".to_owned() } else { size })
+}
+
 /// A rate as our file writes it: `10r/s`.
 pub(super) fn rate(text: &str) -> Option<String> {
     let (number, unit) = text.split_once("r/")?;
@@ -167,6 +181,9 @@ mod tests {
         assert_eq!((time("soon"), time("")), (None, None));
         assert_eq!(size("10m").as_deref(), Some("10MiB"));
         assert_eq!((size("0").as_deref(), size("1x")), (Some("0"), None));
+        assert_eq!(least_size("256").as_deref(), Some("256B"));
+        assert_eq!(least_size("1g").as_deref(), Some("1GiB"));
+        assert_eq!((least_size("0").as_deref(), least_size("1025m")), (Some("0B"), None));
         assert_eq!(rate("30r/m").as_deref(), Some("30/m"));
     }
 
