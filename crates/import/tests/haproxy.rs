@@ -433,6 +433,21 @@ fn parameters_of_a_query_are_asked_for_decoded_and_those_that_cannot_be_are_told
 }
 
 #[test]
+fn a_cookie_without_a_value_that_haproxy_may_not_find_is_told() {
+    for rule in [
+        "http-request deny unless { req.cook(session) -m found }",
+        "acl known cook(session) -m found\nuse_backend b if known",
+    ] {
+        let made = frontend(rule);
+        assert!(made.text.contains("cookie = { session = \"*\" }"), "{}", made.text);
+        let told = why(&made, rule.lines().next_back().unwrap());
+        assert!(told.contains("without a value") && made.lost == 0, "{:?}", made.remarks);
+    }
+    let made = frontend("use_backend b if { req.cook(session) 1 }");
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+}
+
+#[test]
 fn variables_that_are_not_quite_the_same_are_told() {
     for rule in ["set-header X-H %[req.hdr(Host)]", "set-header Host %[req.hdr(Host),lower]"] {
         let made = frontend(&format!("http-request {rule}"));

@@ -33,6 +33,12 @@ impl Term {
     pub(super) fn is_always(&self) -> bool {
         self.yes.is_always() && self.no.is_empty()
     }
+
+    /// Whether it asks for a cookie with any value.
+    pub(super) fn finds_cookie(&self) -> bool {
+        let mut fields = self.no.iter().chain([&self.yes]).flat_map(|when| &when.fields);
+        fields.any(|it| it.place == Place::Cookie && it.values.contains(&Value::Any))
+    }
 }
 
 /// Named ACLs of a proxy: the words behind the name, in the order of the file.

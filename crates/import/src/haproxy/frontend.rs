@@ -349,6 +349,11 @@ fn terms(
         let why = "the host is asked for, which a client may have other than the server name (SNI)";
         table.remark(import.lines.differs(import.files, line.at(), why));
     }
+    if found.iter().flatten().any(Term::finds_cookie) {
+        let why =
+            "a cookie without a value is there, too: HAProxy does not find it where it is last";
+        table.remark(import.lines.differs(import.files, line.at(), why));
+    }
     found.unwrap_or_else(|why| {
         table.remark(import.lines.lost(import.files, line.at(), &why));
         Vec::new()
