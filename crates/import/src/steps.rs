@@ -138,7 +138,8 @@ impl Step {
     /// Why it may be left out where there are too many routes: it changes a header for some
     /// requests, which each of the rules behind it has to be repeated for.
     fn spared(&self) -> Option<String> {
-        let Act::Edit(Edit::Header(table, ..)) = &self.act else { return None };
+        let (Act::Edit(edit) | Act::Late(edit)) = &self.act else { return None };
+        let Edit::Header(table, ..) = edit else { return None };
         let why = "with this change of a header for some requests there are too many routes";
         let is_guard = *table == "request_headers.remove";
         let why = if is_guard { format!("{PROTECTED}: {why}") } else { why.to_owned() };

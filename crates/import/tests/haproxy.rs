@@ -785,6 +785,25 @@ fn a_header_of_responses_over_tls_alone_is_that_of_the_listener_with_tls() {
 }
 
 #[test]
+fn a_header_of_responses_to_some_addresses_is_that_of_routes_for_them() {
+    let made = frontend("http-response set-header X-A 1 if { src 10.0.0.0/8 }");
+    let (inside, outside) = made.text.split_once("answer_headers.set = { X-A = \"1\" }").unwrap();
+    assert!(inside.ends_with("[[routes.f]]\nsource = \"10.0.0.0/8\"\n"), "{}", made.text);
+    assert!(!outside.contains("X-A") && made.remarks.is_empty(), "{}", made.text);
+    let made = file(
+        "frontend f\n  mode http\n  bind :80\n  default_backend a\n\
+         backend a\n  mode http\n  http-response del-header X-B unless { src 10.0.0.0/8 }\n  \
+         server s 10.0.0.1:80\n",
+    );
+    let (inside, outside) = made.text.split_once("source = \"10.0.0.0/8\"").unwrap();
+    assert!(!inside.contains("X-B") && made.remarks.is_empty(), "{}", made.text);
+    assert_eq!(outside.matches("answer_headers.remove = \"X-B\"").count(), 1, "{}", made.text);
+    // Of a response itself nothing is known here.
+    let made = frontend("http-response set-header X-A 1 if { src 10.0.0.0/8 } { status 200 }");
+    assert!(why(&made, "http-response").contains("do not depend"), "{:?}", made.remarks);
+}
+
+#[test]
 fn what_is_not_quite_the_same_of_queries_cookies_and_compression_is_told() {
     let made = frontend("http-request set-uri /u");
     assert!(why(&made, "http-request set-uri").contains("query"), "{:?}", made.remarks);

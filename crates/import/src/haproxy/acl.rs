@@ -34,6 +34,12 @@ impl Term {
         self.yes.is_always() && self.no.is_empty()
     }
 
+    /// Whether it asks for nothing but the address of the client.
+    pub(super) fn is_of_connection(&self) -> bool {
+        let is_it = |when: &When| When { sources: None, ..when.clone() }.is_always();
+        self.no.iter().chain([&self.yes]).all(is_it)
+    }
+
     /// Whether it asks for a cookie with any value.
     pub(super) fn finds_cookie(&self) -> bool {
         let mut fields = self.no.iter().chain([&self.yes]).flat_map(|when| &when.fields);

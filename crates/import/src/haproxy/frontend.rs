@@ -467,19 +467,23 @@ fn responses(
     let is_of_backend = proxy.section.kind() == "backend";
     let mut steps = Vec::new();
     for line in proxy.lines("http-response").chain(proxy.lines("http-after-response")) {
-        let terms = acls.terms(rules::split(line).1, context);
-        // What depends on the connection alone is known of a listener.
-        let is_never = terms.as_ref().is_ok_and(Vec::is_empty);
-        let is_always = terms.is_ok_and(|all| all.iter().any(Term::is_always));
-        match rules::response(line, is_always) {
-            _ if is_never => {}
+        let mut terms = acls.terms(rules::split(line).1, context).ok();
+        if terms.iter().flatten().any(Term::is_always) {
+            terms = Some(vec![Term::default()]);
+        }
+        // What depends on the connection alone is known before there is a response.
+        let terms = terms.filter(|all| all.iter().all(Term::is_of_connection));
+        match rules::response(line, terms.is_some()) {
+            _ if terms.as_ref().is_some_and(Vec::is_empty) => {}
             Ok(edit) => {
                 if line.word(0) == "http-after-response" {
                     let why = "responses of loadline itself do not have it";
                     table.remark(import.lines.differs(import.files, line.at(), why));
                 }
                 let act = |edit| if is_of_backend { Act::Edit(edit) } else { Act::Late(edit) };
-                steps.extend(edit.map(|edit| Step::always(line.at(), act(edit))));
+                if let Some(edit) = edit {
+                    steps.extend(rules::steps(line, &act(edit), terms.unwrap_or_default()));
+                }
             }
             Err(why) => table.remark(import.lines.lost(import.files, line.at(), &why)),
         }

@@ -158,16 +158,17 @@ fn field_value(value: &str) -> Result<String, String> {
     if is_value { Ok(value) } else { Err(NO_VALUE.to_owned()) }
 }
 
-/// An `http-response` or `http-after-response` rule, and whether its condition always holds.
+/// An `http-response` or `http-after-response` rule, and whether its condition is known before
+/// there is a response.
 ///
 /// # Errors
 /// Why it has no counterpart.
-pub(super) fn response(line: &Line, is_always: bool) -> Result<Option<Edit>, String> {
+pub(super) fn response(line: &Line, is_known: bool) -> Result<Option<Edit>, String> {
     let words: Vec<&str> = split(line).0.iter().skip(1).map(|word| word.text.as_str()).collect();
     if words.first() == Some(&"cache-store") {
         return Ok(None);
     }
-    if !is_always {
+    if !is_known {
         return Err("headers of responses do not depend on the response".to_owned());
     }
     match words.as_slice() {
