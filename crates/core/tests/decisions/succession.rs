@@ -61,9 +61,8 @@ fn a_server_that_was_down_before_an_upgrade_is_down_after_it_until_its_checks_pa
     let (before, _) = known(checked(), &[true, false, true, true]);
     let (mut controller, outputs) = successor(&before, 700, fleet(checked()));
     let mut plan = outputs.plan.unwrap();
-    let unchecked = (Condition::Unchecked, None);
-    let down = (Condition::Down, Some("answered 404"));
-    assert_eq!(conditions(&plan), [unchecked, down, unchecked, unchecked]);
+    let (up, down) = ((Condition::Up, None), (Condition::Down, Some("answered 404")));
+    assert_eq!(conditions(&plan), [up, down, up, up]);
     assert_eq!(serving(&plan), 3);
     assert_eq!(outputs.checks.len(), 4, "all are checked at once");
     for millis in [1, 101] {
@@ -171,7 +170,25 @@ fn what_was_known_of_servers_that_the_new_file_has_not_is_nothing_to_those_it_ha
 }
 
 #[test]
-fn of_servers_that_are_up_an_upgrade_has_nothing_to_tell() {
+fn a_server_that_was_up_before_an_upgrade_is_not_told_as_unchecked_after_it() {
     let (before, _) = known(checked(), &[true; 4]);
+    let groups = vec![group("near", 0, 5, Capacity::default())];
+    let (controller, outputs) = successor(&before, 10, fleet(Service { groups, ..checked() }));
+    let (up, unchecked) = ((Condition::Up, None), (Condition::Unchecked, None));
+    assert_eq!(conditions(&outputs.plan.unwrap()), [up, up, up, up, unchecked], "the fifth is new");
+    let (mut controller, outputs) = successor(&controller, 10, fleet(checked()));
+    assert_eq!(conditions(&outputs.plan.unwrap()), [up; 4], "and after another one");
+    // The first check decides at once, as without an upgrade.
+    let (server, passed) = (outputs.checks[0].0, Err("answered 404".to_owned()));
+    controller.handle(at(1), Input::Checked { server, passed });
+    let down = (Condition::Down, Some("answered 404"));
+    assert_eq!(conditions(&drain(&mut controller).plan.unwrap())[0], down);
+    let (_, outputs) = successor(&before, 10, fleet(Service { health: None, ..checked() }));
+    assert_eq!(conditions(&outputs.plan.unwrap()), [unchecked; 4], "nobody checks them");
+}
+
+#[test]
+fn of_servers_that_nobody_has_checked_an_upgrade_has_nothing_to_tell() {
+    let (before, _) = known(checked(), &[]);
     assert!(before.known_servers(at(10)).is_empty());
 }

@@ -29,7 +29,7 @@ use crate::{
     time::{Duration, Instant, timer_queue::TimerQueue},
 };
 
-/// What is known of a server that is not simply up, for a process with another clock.
+/// What is known of a server, for a process with another clock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownServer {
     /// Name of the service.
@@ -38,14 +38,17 @@ pub struct KnownServer {
     pub group: String,
     /// Where the server listens.
     pub address: SocketAddr,
-    /// Why its last check failed, if it is down by its checks.
+    /// Whether it is up by its checks.
     #[serde(default)]
+    pub is_up: bool,
+    /// Why its last check failed, if it is down by its checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_for: Option<String>,
     /// Its ejection, if it is out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ejection: Option<KnownEjection>,
     /// For how long it has been up, if its slow start goes on.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_for: Option<Duration>,
 }
 
@@ -133,6 +136,8 @@ impl Controller {
         let ejects = self.fleet.services[place.service].ejection.is_some();
         let entry = self.server_table.at_mut(place);
         let is_checked = entry.checks != Checks::Off;
+        // Its first check decides at once, as that of any server.
+        entry.was_up = known.is_up && is_checked;
         if let Some(why) = known.down_for.as_deref().filter(|_| is_checked) {
             entry.health = Health::Down { passes: 0 };
             entry.down_for = Some(why.into());
@@ -160,6 +165,7 @@ impl KnownServer {
             service: service.into(),
             group: group.into(),
             address: entry.address(),
+            is_up: entry.was_up || matches!(entry.health, Health::Up { .. }),
             down_for: is_down.then(|| entry.down_for.as_deref().unwrap_or_default().into()),
             ejection: entry.ejected().known(now),
             up_for: entry.up_for(now).filter(|_| starts),
@@ -167,6 +173,7 @@ impl KnownServer {
     }
 
     fn says_something(&self) -> bool {
-        self.down_for.is_some() || self.ejection.is_some() || self.up_for.is_some()
+        let is_out = self.down_for.is_some() || self.ejection.is_some();
+        self.is_up || is_out || self.up_for.is_some()
     }
 }

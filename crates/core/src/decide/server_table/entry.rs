@@ -42,6 +42,8 @@ pub(crate) struct ServerEntry {
     in_maintenance: bool,
     /// Whether it has joined a serving group and has not passed its checks yet.
     pub is_joining: bool,
+    /// Whether it was up by its checks in the process before this one.
+    pub was_up: bool,
     pub priority: u16,
     /// Checks that passed, over and over from zero.
     pub turn: u16,
@@ -72,6 +74,7 @@ impl ServerEntry {
             takes_part: true,
             in_maintenance: false,
             is_joining: false,
+            was_up: false,
             priority: 0,
             turn: 0,
         }
@@ -88,6 +91,7 @@ impl ServerEntry {
         match (check, self.checks) {
             (None, _) => {
                 (self.checks, self.health, self.down_for) = (Checks::Off, Health::Starting, None);
+                self.was_up = false;
             }
             (Some(_), Checks::Off) => self.checks = Checks::Waiting,
             (Some(_), Checks::Waiting | Checks::UnderWay) => {}
@@ -148,8 +152,8 @@ impl ServerEntry {
                 let reason = self.ejected().reason().map(|reason| reason.text().into());
                 (Condition::Ejected, evidence.or(reason))
             }
-            Health::Up { .. } => (Condition::Up, None),
-            Health::Starting => (Condition::Unchecked, None),
+            Health::Starting if !self.was_up => (Condition::Unchecked, None),
+            Health::Up { .. } | Health::Starting => (Condition::Up, None),
         }
     }
 
