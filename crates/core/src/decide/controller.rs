@@ -26,7 +26,7 @@ mod succession;
 use crate::{
     cluster::share::Share,
     decide::{
-        ledger::{Ledger, ServerId, ServerState},
+        ledger::{Ledger, ServerId, ServerState, Trouble},
         management::{Management, next_look},
         plan::Plan,
         reason::Reason,
@@ -419,9 +419,10 @@ impl Controller {
         let (service, _) = place.of(&self.fleet);
         let (out, all) = self.server_table.ejected_of(place.service);
         let entry = self.server_table.at_mut(place);
-        entry.state.hear_again();
         let rules = service.ejection.as_ref().filter(|rules| count >= rules.errors);
-        let Some(rules) = rules else { return };
+        let Some(rules) = rules else { return entry.state.hear_again() };
+        // That it fails is known until it is back; that it hangs, too, would be news.
+        entry.state.hear_again_of(Trouble::Hangs);
         if entry.is_ejected() {
             if silent && !entry.ejected().is_silent() {
                 // Others could not even connect. Who waits for a response may go elsewhere too.

@@ -8,13 +8,17 @@
 //! tier. A priority all of whose servers are drained does not count as the first.
 //!
 //! Whoever stands by takes a request in two cases: every server of the active tier failed it, or
-//! all of them are back from an ejection and have not answered since. Then each of these is given
-//! one request at a time, which shows how it does, and the others are spared that.
+//! each of them is about to be ejected, or is back from an ejection with all the others and has not
+//! answered since. Such a one is given one request at a time, which shows how it does, and the
+//! others are spared that.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{
-    decide::plan::{GroupPlan, PickContext, ServerPlan},
+    decide::{
+        ledger::ServerState,
+        plan::{GroupPlan, PickContext, ServerPlan},
+    },
     units::Ratio,
 };
 
@@ -119,14 +123,18 @@ impl GroupPlan {
         is_due.then(|| self.take_later(ask))?
     }
 
-    /// The same for a request that would be one more at servers that are back from an ejection:
-    /// none where one of them has answered since or has no other request.
+    /// The same for a request that servers would fail which are about to be ejected, or that would
+    /// be one more at servers that are back from an ejection: none where one of these has answered
+    /// since or has no other request.
     pub(crate) fn spared(&self, ask: &PickContext<'_>) -> Option<&ServerPlan> {
-        let is_open = |ServerPlan { state, .. }: &ServerPlan| {
-            let is_in_doubt = state.errs.load(Relaxed) && state.errors_in_a_row.load(Relaxed) > 0;
-            !is_in_doubt || state.in_flight() == 0
+        let is_in_doubt = |state: &ServerState| {
+            state.errs.load(Relaxed) && state.errors_in_a_row.load(Relaxed) > 0
         };
-        let is_due = self.are_back && !self.later.is_empty() && !self.servers.iter().any(is_open);
+        let is_open = |ServerPlan { state, .. }: &ServerPlan| {
+            let is_busy = self.are_back && is_in_doubt(state) && state.in_flight() > 0;
+            !is_busy && !state.is_given_up()
+        };
+        let is_due = !self.later.is_empty() && !self.servers.iter().any(is_open);
         is_due.then(|| self.take_later(ask))?
     }
 

@@ -9,8 +9,9 @@ use loadline_core::{
         reason::Reason,
         request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject},
     },
-    fleet::{Capacity, Class, Service},
+    fleet::{Capacity, Class, Ejection, Retry, Service},
     time::{Duration, Instant},
+    units::Ratio,
 };
 
 use crate::fleets::{drain, group, started};
@@ -100,4 +101,41 @@ fn a_primary_that_answers_again_is_given_all_requests() {
     for other in &mut others {
         assert_eq!(tell(&plan, now, other, Event::Arrived), Some(0));
     }
+}
+
+#[test]
+fn the_request_behind_one_that_has_a_dead_primary_ejected_goes_to_the_backup_at_once() {
+    let retry = Retry { attempts: 0, ..Retry::default() };
+    let (mut controller, plan) = started(Service { retry, ..service(&[0, 1]) });
+    let arrived = |plan: &Plan, now| tell(plan, now, &mut request(), Event::Arrived);
+    let mut first = request();
+    assert_eq!(tell(&plan, Instant::ZERO, &mut first, Event::Arrived), Some(0));
+    assert_eq!(tell(&plan, Instant::ZERO, &mut first, refused()), None, "it is not sent again");
+    // The plan has it still, before the controller has looked and after that.
+    assert_eq!(arrived(&plan, Instant::ZERO), Some(1));
+    controller.handle(Instant::ZERO, first.poll_report().unwrap());
+    assert_eq!(arrived(&plan, Instant::ZERO), Some(1));
+
+    drain(&mut controller);
+    let now = controller.next_deadline().unwrap();
+    controller.handle(now, Input::Tick);
+    let plan = drain(&mut controller).plan.unwrap();
+    let mut probe = request();
+    assert_eq!(tell(&plan, now, &mut probe, Event::Arrived), Some(0), "it is tried again");
+    assert_eq!(tell(&plan, now, &mut probe, refused()), None);
+    assert_eq!(arrived(&plan, now), Some(1));
+    assert!(probe.poll_report().is_some(), "its next failure is told as well");
+}
+
+#[test]
+fn a_primary_that_may_not_be_ejected_is_given_requests_whatever_it_fails() {
+    let ejection = Some(Ejection { share_max: Ratio::percent(10), ..Ejection::default() });
+    let retry = Retry { attempts: 0, ..Retry::default() };
+    let (mut controller, plan) = started(Service { ejection, retry, ..service(&[0, 1]) });
+    let mut first = request();
+    assert_eq!(tell(&plan, Instant::ZERO, &mut first, Event::Arrived), Some(0));
+    assert_eq!(tell(&plan, Instant::ZERO, &mut first, refused()), None);
+    controller.handle(Instant::ZERO, first.poll_report().unwrap());
+    let mut second = request();
+    assert_eq!(tell(&plan, Instant::ZERO, &mut second, Event::Arrived), Some(0));
 }

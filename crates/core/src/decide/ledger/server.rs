@@ -39,8 +39,8 @@ pub struct ServerState {
     pub(crate) latency: LatencyAverage,
     /// Its last response was a 5xx, or its last request failed.
     pub(crate) errs: AtomicBool,
-    /// Whether the controller was told of each [`Trouble`] and has not looked yet.
-    told: [AtomicBool; 2],
+    /// What became of each [`Trouble`]: a [`Told`].
+    told: [AtomicU8; 2],
     /// A [`Leave`].
     leave: AtomicU8,
     /// Number of ejections.
@@ -224,18 +224,30 @@ impl ServerState {
     /// Whether to tell the controller of this trouble: once until it has looked, so that at most
     /// one report is on its way.
     pub(crate) fn tells(&self, trouble: Trouble) -> bool {
-        let told = &self.told[trouble as usize];
-        !told.load(Relaxed) && !told.swap(true, Relaxed)
+        let (told, nothing) = (&self.told[trouble as usize], Told::Nothing as u8);
+        let tell = || told.compare_exchange(nothing, Told::Once as u8, Relaxed, Relaxed);
+        told.load(Relaxed) == nothing && tell().is_ok()
     }
 
     /// Lets the controller be told again.
     pub(crate) fn hear_again(&self) {
-        self.told.iter().for_each(|told| told.store(false, Relaxed));
+        self.told.iter().for_each(|told| told.store(Told::Nothing as u8, Relaxed));
+    }
+
+    /// Lets the controller be told of this trouble again.
+    pub(crate) fn hear_again_of(&self, trouble: Trouble) {
+        self.told[trouble as usize].store(Told::Nothing as u8, Relaxed);
     }
 
     /// Spares the controller to be told.
     pub(crate) fn hear_no_more(&self) {
-        self.told.iter().for_each(|told| told.store(true, Relaxed));
+        self.told.iter().for_each(|told| told.store(Told::InVain as u8, Relaxed));
+    }
+
+    /// Whether its failures have the controller eject it, or have already, though the plan may
+    /// still have it.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.told[Trouble::Fails as usize].load(Relaxed) == Told::Once as u8
     }
 
     pub(crate) fn count_ejection(&self) {
@@ -267,6 +279,18 @@ pub(crate) enum Trouble {
     Fails,
     /// It answers nobody.
     Hangs,
+}
+
+/// What became of a trouble.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+enum Told {
+    /// There is none, or the controller has looked and may be told again.
+    Nothing,
+    /// The controller was told, and looks soon or has ejected the server.
+    Once,
+    /// The controller was told, and may not eject the server.
+    InVain,
 }
 
 /// Whether a server is about to be given up by its operator; health is another matter.

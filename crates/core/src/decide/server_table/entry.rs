@@ -195,6 +195,7 @@ impl ServerEntry {
     pub(crate) fn end_ejection(&mut self, now: Instant) {
         self.ejected_mut().end(now);
         self.state.silence.set_out(false);
+        self.state.hear_again();
         self.come_up(now);
     }
 
