@@ -90,15 +90,15 @@ pub fn included(path: &Path) -> Vec<PathBuf> {
 }
 
 fn of_folder(folder: &Path) -> Result<Vec<Part>, FileErrors> {
-    let files = files_in(folder, "*.toml").unwrap_or_default();
-    if files.is_empty() {
-        let name = folder.display().to_string();
+    let name = folder.display().to_string();
+    let cannot = |why: &str| {
         let mut problems = Problems::default();
-        problems.unplaced(
-            format!("cannot read `{name}`: no file in it ends in .toml"),
-            "name a file, or add one",
-        );
-        return Err(problems.into_errors(&Source::new::<Configuration>(&name, String::new())));
+        problems.unplaced(format!("cannot read `{name}`: {why}"), "name a file, or add one");
+        problems.into_errors(&Source::new::<Configuration>(&name, String::new()))
+    };
+    let files = files_in(folder, "*.toml").map_err(|error| cannot(&error.to_string()))?;
+    if files.is_empty() {
+        return Err(cannot("no file in it ends in .toml"));
     }
     let help = "take it out of the folder, or let it be read";
     let text = |path: &Path| loadline_spanned::load::<Configuration>(path, help);
@@ -182,14 +182,16 @@ fn may_be_absent(error: &io::Error, folder: &Path) -> bool {
     error.kind() == io::ErrorKind::NotFound && !folder.to_string_lossy().contains('*')
 }
 
-/// The files of a folder whose names fit, in the order of the names. Hidden ones are left out.
+/// The files of a folder whose names fit, in the order of the names. Hidden ones are left out, and
+/// folders and special files; not a link that leads nowhere, so that whoever reads it says so.
 fn files_in(folder: &Path, pattern: &str) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let fits = |name: &String| !name.starts_with('.') && fits(name, pattern);
-        if name.as_ref().is_some_and(fits) && path.is_file() {
+        let is_other = |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file());
+        if name.as_ref().is_some_and(fits) && !is_other(&path) {
             files.push(path);
         }
     }

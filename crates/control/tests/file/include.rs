@@ -1,8 +1,8 @@
 //! A configuration in several files: what each adds, and errors in the right one.
 
-use std::fs;
+use std::{fs, os::unix::fs::symlink};
 
-use loadline_control::load;
+use loadline_control::{included, load};
 use tempfile::TempDir;
 
 const MAIN: &str = "include = [\"conf.d/*.toml\"]\n[edge]\nregion = \"local\"\n\
@@ -56,6 +56,34 @@ fn a_folder_is_a_configuration_too() {
     let empty = tempfile::tempdir().expect("a folder");
     let errors = load(empty.path()).expect_err("no file").errors().to_vec();
     assert!(errors[0].message().contains("ends in .toml"), "{errors:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_not_left_out_of_a_folder() {
+    for target in ["nowhere.toml", "c-shop.toml"] {
+        for pattern in ["conf.d/*.toml", "conf.d"] {
+            let folder = folder(&MAIN.replace("conf.d/*.toml", pattern), WEB, API);
+            let link = folder.path().join("conf.d/c-shop.toml");
+            symlink(target, &link).expect("a link");
+            let main = folder.path().join("main.toml");
+            let errors = load(&main).expect_err(target).errors().to_vec();
+            let [error] = errors.as_slice() else { panic!("{errors:?}") };
+            let told = format!("cannot read `{}`: ", link.display());
+            assert!(error.message().starts_with(&told), "{error}");
+            assert_eq!((error.line(), error.column()), (1, 12), "{target}, {pattern}");
+            assert!(included(&main).contains(&link), "a reload sees when it is mended");
+            let errors = load(&folder.path().join("conf.d")).expect_err(target).errors().to_vec();
+            assert!(errors[0].message().starts_with(&told), "{errors:?}");
+        }
+    }
+}
+
+#[test]
+fn folders_and_special_files_in_a_folder_are_no_configuration() {
+    let folder = folder(MAIN, WEB, API);
+    fs::create_dir(folder.path().join("conf.d/old.toml")).expect("a folder");
+    symlink("/dev/null", folder.path().join("conf.d/null.toml")).expect("a link");
+    assert_eq!(load(&folder.path().join("main.toml")).unwrap().fleet.services.len(), 2);
 }
 
 #[test]
