@@ -98,6 +98,7 @@ pub(crate) fn on_one_line(errors: &[FileError]) -> String {
 fn problem(error: &FileError) -> Problem {
     Problem {
         severity: if error.is_warning() { Severity::Warning } else { Severity::Error },
+        file: error.file().to_owned(),
         line: error.line() as u64,
         column: error.column() as u64,
         message: error.message().to_owned(),

@@ -18,6 +18,10 @@ pub struct CheckRecord {
 pub struct Problem {
     /// Severity.
     pub severity: Severity,
+    /// Path of the file that it is in: of several, those of `include` or of a folder, the one whose
+    /// line this is. Empty in records of older versions.
+    #[serde(default)]
+    pub file: String,
     /// Line, from 1; 0 if the problem concerns the file as a whole.
     pub line: u64,
     /// Column, from 1; 0 if the problem concerns the file as a whole.

@@ -13,9 +13,11 @@ pub(super) fn section(name: &str, check: &CheckRecord) -> Section {
     if check.problems.is_empty() {
         return part(title, vec![text("Nothing is wrong with it.".to_owned())]);
     }
-    let mut table = Table::new("What is wrong", &["what", "line", "column", "message", "help"]);
-    table.columns[3].align = Align::Left;
+    let mut table =
+        Table::new("What is wrong", &["what", "file", "line", "column", "message", "help"]);
+    table.columns[1].align = Align::Left;
     table.columns[4].align = Align::Left;
+    table.columns[5].align = Align::Left;
     for problem in &check.problems {
         let severity = match problem.severity {
             Severity::Error => "error",
@@ -23,6 +25,7 @@ pub(super) fn section(name: &str, check: &CheckRecord) -> Section {
         };
         table.push([
             severity.into(),
+            problem.file.as_str().into(),
             problem.line.to_string().into(),
             problem.column.to_string().into(),
             problem.message.as_str().into(),

@@ -142,6 +142,24 @@ fn of_many_services_the_nearest_and_some_are_told_of_a_name_that_is_none() {
 }
 
 #[test]
+fn of_several_files_json_says_in_which_one_a_problem_is() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("conf.d")).unwrap();
+    fs::write(directory.path().join("a.toml"), format!("include = [\"conf.d\"]\n{RIGHT}")).unwrap();
+    fs::write(directory.path().join("conf.d/b.toml"), "[[listener]]\nbnd = 1\n").unwrap();
+    for (checked, file) in [("a.toml", "./conf.d/b.toml"), ("conf.d", "conf.d/b.toml")] {
+        let mut check = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        check.args(["check", checked, "--json"]).current_dir(&directory);
+        let printed = check.output().unwrap().stdout;
+        let record: serde_json::Value = serde_json::from_slice(&printed).unwrap();
+        let problems = record["problems"].as_array().unwrap();
+        let found = problems.iter().find(|it| it["line"] == 2 && it["column"] == 1);
+        assert_eq!(found.unwrap()["file"], file, "{record}");
+        assert_eq!(record["file"], checked);
+    }
+}
+
+#[test]
 fn a_wrong_command_is_refused_with_what_would_be_right() {
     let directory = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
