@@ -1,11 +1,14 @@
 //! Keys that have no effect, since no traffic comes that they are for: of HTTP where none is read,
-//! of packets where none are forwarded.
+//! of packets where none are forwarded. And `slow_start` where nothing goes by weight.
 
 use std::collections::BTreeSet;
 
 use loadline_core::{
-    fleet::{HashKey, Listener, Probe, Protocol, Service, Sticky, forwarding::Frontend},
+    fleet::{
+        HashKey, Listener, PolicyKind, Probe, Protocol, Service, Sticky, forwarding::Frontend,
+    },
     rules::Authentication,
+    time::Duration,
 };
 use loadline_spanned::{At, Key, Named, Problems, Span};
 
@@ -109,7 +112,30 @@ pub(super) fn warn_of_services(
                 problems.warning(span, message, "no effect", help.to_owned());
             }
         }
+        warn_of_slow_start(table, service, packets, problems);
     }
+}
+
+/// Warns of a slow start where requests are hashed, since each change of weight would move keys,
+/// and where servers are chosen whatever their weights. Packets always go by weight.
+fn warn_of_slow_start(
+    table: &file::Service,
+    service: &Service,
+    packets: bool,
+    problems: &mut Problems,
+) {
+    let given = table.slow_start.at().filter(|_| service.slow_start > Duration::ZERO);
+    let Some(given) = given else { return };
+    let why = if matches!(service.sticky, Some(Sticky::Hash(_))) {
+        "`sticky` by hash or header".to_owned()
+    } else if service.policy.hashes() || service.policy == PolicyKind::LowestLatency && !packets {
+        format!("the policy `{}`", service.policy.name())
+    } else {
+        return;
+    };
+    let message = format!("`slow_start` with {why}, which does not go by weights that rise");
+    let help = "leave it out, or take another policy".to_owned();
+    problems.warning(&given.span, message, "no effect", help);
 }
 
 /// The services of a listener, and what comes to them.
@@ -194,7 +220,9 @@ fn of_packets_alone(table: &file::Service) -> impl Iterator<Item = (&'static str
     let of_servers = servers.flat_map(|server| {
         [place("mac", &server.mac), place("quic_server_id", &server.quic_server_id)]
     });
+    let sticky = table.sticky.get().map(|it| place("sticky.time", &it.time));
     let own =
         [place("fin_timeout", &table.fin_timeout), place("stale_timeout", &table.stale_timeout)];
-    given(own.into_iter().chain(of_servers))
+    let own = own.into_iter().chain(sticky);
+    given(own.chain(of_servers))
 }

@@ -113,6 +113,17 @@ fn what_checks_are_made_by_has_an_effect_where_packets_are_forwarded() {
 }
 
 #[test]
+fn a_slow_start_and_the_time_of_clients_have_an_effect_where_packets_are_forwarded() {
+    for keys in [
+        "slow_start = \"10s\"\npolicy = \"lowest-latency\"",
+        "sticky = { hash = \"client-address\", time = \"10m\" }",
+    ] {
+        let text = RIGHT.replace("[service.web]", &format!("[service.web]\n{keys}"));
+        assert_eq!(told(&text), [], "{keys}");
+    }
+}
+
+#[test]
 fn what_reads_bytes_needs_the_proxy() {
     let keys = [
         "routes = [{ path = \"/\", service = \"web\" }]",

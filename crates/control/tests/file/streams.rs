@@ -132,6 +132,44 @@ fn keys_of_packets_are_told_to_have_no_effect_where_none_are_forwarded() {
 }
 
 #[test]
+fn the_time_of_clients_is_told_to_have_no_effect_where_no_packets_are_forwarded() {
+    let (line, said) = found_in(
+        "[[listener]]\nbind = \":8443\"\nservice = \"a\"\n[service.a]\n\
+         sticky = { hash = \"client-address\", time = \"10m\" }\n\
+         [[service.a.group]]\nservers = [\"10.0.0.1:80\"]\n",
+    );
+    assert!(line == 5 && said.contains("`sticky.time` of `a`, whose packets"), "{line}: {said}");
+}
+
+#[test]
+fn a_slow_start_that_the_policy_does_not_make_is_told_to_have_no_effect() {
+    let of = |keys: &str| {
+        format!(
+            "[[listener]]\nbind = \":8443\"\nservice = \"a\"\n[service.a]\n{keys}\n\
+             [[service.a.group]]\nservers = [\"10.0.0.1:80\"]\n"
+        )
+    };
+    for keys in [
+        "slow_start = \"10s\"\npolicy = \"maglev\"",
+        "slow_start = \"10s\"\npolicy = \"bounded-hash\"",
+        "slow_start = \"10s\"\npolicy = \"lowest-latency\"",
+        "slow_start = \"10s\"\nsticky = { hash = \"client-address\" }",
+        "slow_start = \"10s\"\nsticky = { header = \"X-User\" }",
+    ] {
+        let (line, said) = found_in(&of(keys));
+        assert!(line == 5 && said.starts_with("`slow_start` with "), "{keys}: {line}: {said}");
+    }
+    for keys in [
+        "slow_start = \"0s\"\npolicy = \"maglev\"",
+        "slow_start = \"10s\"\npolicy = \"power-of-two\"",
+        "slow_start = \"10s\"\nsticky = { cookie = \"lb\", key = \"0123456789abcdef\" }",
+    ] {
+        let loaded = parse_with("stream.toml", &of(keys), &LocalOnly).unwrap();
+        assert!(loaded.warnings.is_empty(), "{keys}: {:?}", loaded.warnings);
+    }
+}
+
+#[test]
 fn a_check_by_grpc_is_for_servers_that_are_asked_in_http() {
     let with = |protocol: &str| {
         format!(
