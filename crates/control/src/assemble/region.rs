@@ -17,6 +17,8 @@ use crate::{
 /// The regions of a file, seen from its edge.
 pub(super) struct Regions {
     here: String,
+    /// It is the one that the groups name, and no key of the edge: it may be a slip.
+    is_of_groups: bool,
     /// Names the file introduces; none where it has no `[regions]`.
     known: BTreeSet<String>,
     /// By the two names in the order of the alphabet.
@@ -29,9 +31,11 @@ impl Regions {
     /// Reads `[edge] region`, `[regions]` and what the groups say.
     pub(super) fn new(root: &At<File>, seen_from: Option<&str>, problems: &mut Problems) -> Self {
         let file = &root.value;
+        let is_told = seen_from.is_some() || file.edge.get().is_some_and(|it| it.region.given());
         let here = seen_from.map(str::to_owned).or_else(|| here(root, problems));
         let mut regions = Self {
             here: here.clone().unwrap_or_else(|| LOCAL.to_owned()),
+            is_of_groups: !is_told && regions_of_groups(file).any(Key::given),
             known: BTreeSet::new(),
             distances: BTreeMap::new(),
             unsure: here.is_none(),
@@ -72,7 +76,7 @@ impl Regions {
             return None;
         }
         let strange = !self.known.is_empty() && !self.known.contains(region);
-        if strange && region != self.here {
+        if strange && (region != self.here || self.is_of_groups) {
             let help = self.known_regions(region, problems);
             problems.error(place, format!("unknown region `{region}`"), "this region", help);
             return None;

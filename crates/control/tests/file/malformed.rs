@@ -726,6 +726,25 @@ fn every_error_of_a_file_is_reported_at_once() {
 }
 
 #[test]
+fn the_only_region_of_the_groups_is_one_that_regions_names() {
+    let of = |name: &str, edge: &str| {
+        format!(
+            "[[listener]]\nbind = \":8080\"\nservice = \"web\"\n[[service.web.group]]\n\
+             region = \"{name}\"\nservers = [\"10.0.0.1:80\"]\n\
+             [regions.a]\nrtt = {{ b = \"1ms\" }}\n{edge}"
+        )
+    };
+    let errors = parse_with("region.toml", &of("c", ""), &LocalOnly).unwrap_err();
+    let [error] = errors.errors() else { panic!("{errors:?}") };
+    assert_eq!((error.line(), error.column()), (5, 10));
+    assert_eq!(error.message(), "unknown region `c`");
+    assert!(error.help_text().ends_with("expected one of `a`, `b`"), "{}", error.help_text());
+    for text in [of("a", ""), of("b", ""), of("c", "[edge]\nregion = \"c\"\n")] {
+        assert!(parse_with("region.toml", &text, &LocalOnly).is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn a_hostile_file_of_thousands_of_errors_is_given_up_early() {
     let text =
         "[edge]\n".to_owned() + &(0..5000).map(|n| format!("k{n} = 1\n")).collect::<String>();
