@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use loadline_core::rules::{Map, MapError, MapKind, Template, Variable};
+use loadline_core::rules::{CLAIM, Map, MapError, MapKind, Template, Variable};
 use loadline_spanned::{At, Named, Problems, Text, Textual as _};
 
 use super::{read_text, set};
@@ -173,6 +173,9 @@ fn check_name(name: &At<String>, problems: &mut Problems) {
         problems.error(&name.span, message, "this map", help);
     } else if Variable::ALL.iter().any(|variable| variable.name() == name.value) {
         let message = format!("`${}` is a variable of every request", name.value);
+        problems.error(&name.span, message, "this map", "choose another name".to_owned());
+    } else if name.value.starts_with(CLAIM) {
+        let message = format!("`${}` is a claim of a JSON Web Token", name.value);
         problems.error(&name.span, message, "this map", "choose another name".to_owned());
     }
 }

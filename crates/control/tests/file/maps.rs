@@ -72,6 +72,11 @@ fn what_is_wrong_with_a_map_is_told_at_its_place() {
             (1, 7),
             &["variable of every request"],
         ),
+        (
+            format!("[maps.jwt_claim_role]\n{of}\n{values}\n{}", map(&format!("{of}\n{values}"))),
+            (1, 7),
+            &["is a claim of a JSON Web Token", "another name"],
+        ),
     ] {
         let errors = parse("maps.toml", &file(&maps, TAGGED)).unwrap_err();
         let error = &errors.errors()[0];

@@ -68,7 +68,7 @@ pub use redirect::{Asked, Redirect};
 pub use replacement::{Replacement, UnknownGroup};
 pub use routes::Routes;
 pub use table::{Matched, Table};
-pub use template::{Template, UnknownVariable, Variable, Variables};
+pub use template::{CLAIM, Template, UnknownVariable, Variable, Variables};
 
 /// What is done with the requests that meet some conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -297,8 +297,8 @@ impl Part {
     }
 }
 
-/// What the name of a claim comes after.
-const CLAIM: &str = "jwt_claim_";
+/// What the name of a claim of a token comes after: `$jwt_claim_sub`.
+pub const CLAIM: &str = "jwt_claim_";
 
 /// The name with which a text begins; empty if it begins with none.
 fn name_at(text: &str) -> &str {
