@@ -164,6 +164,12 @@ impl Loaded {
 }
 
 impl Loaded {
+    /// Whether a place of the file says `text`, of what is outside of it.
+    #[must_use]
+    pub fn mentions(&self, text: &str) -> bool {
+        self.outside.mentions.iter().any(|it| it.text == text)
+    }
+
     /// Where the process writes once it is `edge.user`. The access log is open by then, and is
     /// given to that user.
     pub fn user_writes(&self) -> impl Iterator<Item = UserWrite<'_>> {

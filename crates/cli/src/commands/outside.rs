@@ -44,7 +44,7 @@ pub(crate) fn load_with(
     moment: Moment,
 ) -> Result<Loaded, FileErrors> {
     let loaded = loadline_control::load_with(path, published).map_err(name_program)?;
-    let mut faults = of_tls(&loaded.fleet);
+    let mut faults = of_tls(&loaded);
     if moment != Moment::Reload {
         let most = std::fs::read_to_string(RECEIVE_MAX).ok();
         faults.extend(of_quic(&loaded.fleet, most.and_then(|text| text.trim().parse().ok())));
@@ -70,9 +70,9 @@ pub(crate) fn name_program(errors: FileErrors) -> FileErrors {
     })
 }
 
-fn of_tls(fleet: &Fleet) -> Vec<Fault> {
-    match Keys::load_all(fleet) {
-        Err(wrong) => wrong.iter().map(of_error).collect(),
+fn of_tls(loaded: &Loaded) -> Vec<Fault> {
+    match Keys::load_all(&loaded.fleet) {
+        Err(wrong) => wrong.iter().map(|error| of_error(error, loaded)).collect(),
         Ok(keys) => {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let now_s = now.as_secs().cast_signed();
@@ -83,13 +83,13 @@ fn of_tls(fleet: &Fleet) -> Vec<Fault> {
     }
 }
 
-fn of_error(error: &TlsError) -> Fault {
-    Fault {
-        about: error.about(),
-        message: error.to_string(),
-        help: error.help().to_owned(),
-        is_warning: false,
-    }
+fn of_error(error: &TlsError, loaded: &Loaded) -> Fault {
+    // A name that no key says is that of a server, or of a store.
+    let about = match error {
+        TlsError::Name { service, name } if !loaded.mentions(name) => format!("service.{service}"),
+        other => other.about(),
+    };
+    Fault { about, message: error.to_string(), help: error.help().to_owned(), is_warning: false }
 }
 
 /// A certificate that nobody believes now.

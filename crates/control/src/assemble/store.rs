@@ -127,14 +127,23 @@ fn account(
     problems: &mut Problems,
 ) -> Option<Option<String>> {
     if provider == Provider::Azure {
-        let Some(account) = table.account.get() else {
+        let Some(account) = table.account.at() else {
             let help = "add it: { url = \"az://container\", account = \"shop\" }".to_owned();
             let message = "an `az://` store without `account`".to_owned();
             problems.absent(span, span, message, help);
             return None;
         };
         refuse([("region", &table.region), ("profile", &table.profile)], "Azure", problems);
-        return Some(Some(account.0.0.clone()));
+        let name = &account.value.0.0;
+        let is_small = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_account = (3..=24).contains(&name.len()) && name.bytes().all(is_small);
+        // An emulator may have others.
+        if !is_account && !table.endpoint.given() {
+            let message = format!("`{name}` is no storage account");
+            let help = "an account of Azure has 3 to 24 small letters and digits".to_owned();
+            problems.error(&account.span, message, "this account", help);
+        }
+        return Some(Some(name.clone()));
     }
     refuse([("account", &table.account)], "a bucket", problems);
     Some(None)

@@ -678,6 +678,7 @@ fn a_store_has_no_servers_beside_it_and_none_of_what_is_theirs() {
         (store("store = { url = \"file:///srv\", region = \"auto\" }", ""), "`region` of files"),
         (store("store = \"s3://\"", ""), "the name of a bucket"),
         (store("store = { url = \"s3://b\", endpoint = \"minio:9000\" }", ""), "host and port"),
+        (store("store = { url = \"az://b\", account = \"-1\" }", ""), "`-1` is no storage account"),
         (store("store = \"s3://b\"", ""), "one service speaks TLS to all its servers"),
         (text.replace("policy =", "prewarm = 1\npolicy ="), "`prewarm` with a group"),
         (text.replace("policy =", "http_version = \"2\"\npolicy ="), "http_version"),

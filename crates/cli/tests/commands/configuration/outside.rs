@@ -110,6 +110,12 @@ const WRONG: &[Wrong] = &[
         "20:17",
         &["it is no directory"],
     ),
+    (
+        "discover = { file = \"web.toml\" }",
+        "store = { url = \"s3://shop\", region = \"-1\" }",
+        "16:10",
+        &["`s3.-1.amazonaws.com` of the service `web` is no host name"],
+    ),
     ("\"token\"", "\"no\"", "8:14", &["the token", "No such file"]),
     ("\"token\"", "\"text\"", "8:14", &["too short", "openssl rand"]),
     (
