@@ -1,7 +1,7 @@
 //! Forward authentication: which service is asked, and for what.
 
 use loadline_core::rules::{ForwardAuth, is_framing};
-use loadline_spanned::{Problems, Span};
+use loadline_spanned::{At, Problems, Span};
 
 use super::{listener::Services, set};
 use crate::file;
@@ -22,21 +22,18 @@ pub(super) fn forward_auth(
     };
     let mut auth = ForwardAuth::new(service);
     set(&file.path, |path| &path.0.0, &mut auth.path);
-    if let Some(names) = file.copy_headers.get() {
-        auth.copy_headers = names.iter().map(|name| name.0.clone()).collect();
-        let place = file.copy_headers.place_or(span);
-        refuse_reserved(&auth.copy_headers, &place, problems);
+    if let Some(At { value, span }) = file.copy_headers.at() {
+        auth.copy_headers = value.iter().map(|name| name.0.clone()).collect();
+        value.each(span).for_each(|(name, span)| refuse_reserved(&name.0, span, problems));
     }
     auth
 }
 
 /// A service must not say where the message of a client ends, nor to which host it goes.
-fn refuse_reserved(names: &[String], place: &Span, problems: &mut Problems) {
-    for name in names {
-        if is_framing(name) || name.eq_ignore_ascii_case("host") {
-            let message = format!("`{name}` is not to be copied");
-            let help = "servers would see another message than its client has sent; leave it out";
-            problems.error(place, message, "this header", help.to_owned());
-        }
+fn refuse_reserved(name: &str, place: &Span, problems: &mut Problems) {
+    if is_framing(name) || name.eq_ignore_ascii_case("host") {
+        let message = format!("`{name}` is not to be copied");
+        let help = "servers would see another message than its client has sent; leave it out";
+        problems.error(place, message, "this header", help.to_owned());
     }
 }

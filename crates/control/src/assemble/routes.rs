@@ -403,15 +403,13 @@ fn edits(
 ) -> HeaderEdits {
     let Some(given) = given.at() else { return HeaderEdits::default() };
     let file = &given.value;
-    let remove: Vec<String> = file
-        .remove
-        .get()
-        .into_iter()
-        .flat_map(OneOrMore::iter)
-        .map(|name| name.0.clone())
-        .collect();
-    let place = file.remove.place_or(&given.span);
-    remove.iter().for_each(|name| refuse_framing(name, &place, false, problems));
+    let mut remove = Vec::new();
+    if let Some(At { value, span }) = file.remove.at() {
+        for (name, span) in value.each(span) {
+            refuse_framing(&name.0, span, false, problems);
+            remove.push(name.0.clone());
+        }
+    }
     warn_of_twice(&file.set, problems);
     let named = |key: &Key<Named<Text<HeaderTemplate>>>, may_host, problems: &mut Problems| {
         for (name, _) in key.get().into_iter().flat_map(Named::iter) {

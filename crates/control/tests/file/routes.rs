@@ -241,6 +241,21 @@ fn what_is_wrong_with_a_route_is_said_at_its_place() {
 }
 
 #[test]
+fn a_header_that_is_not_to_be_changed_is_told_where_it_stands_in_its_list() {
+    for (changes, header) in [
+        ("request_headers = { remove = [\"Via\", \"Host\"] }", "\"Host\""),
+        ("answer_headers = { remove = \"Content-Length\" }", "\"Content-Length\""),
+        ("forward_auth = { service = \"web\", copy_headers = [\"Via\", \"Host\"] }", "\"Host\""),
+    ] {
+        let route = format!("{{ service = \"api\", {changes} }}");
+        let errors = parse("routes.toml", &file(&route)).unwrap_err();
+        let [error] = errors.errors() else { panic!("{route}: {errors:?}") };
+        let column = route.find(header).unwrap() + 1;
+        assert_eq!((error.line(), error.column()), (5, column), "{route}: {error}");
+    }
+}
+
+#[test]
 fn what_is_wrong_with_who_may_ask_is_said_at_its_place() {
     for (route, message) in [
         ("{ service = \"api\", basic_auth = {} }", "nobody could come in"),
