@@ -33,7 +33,10 @@ mod suggest;
 mod tls;
 mod value;
 
-use std::path::{Path, PathBuf};
+use std::{
+    env::{self, VarError},
+    path::{Path, PathBuf},
+};
 
 use loadline_core::fleet::Fleet;
 use loadline_spanned::{At, FileError, FileErrors, Problems, Source};
@@ -217,9 +220,12 @@ fn parse_at(
 fn read_parts(parts: &[Part]) -> (Option<At<File>>, Source, Problems) {
     let texts: Vec<&str> = parts.iter().map(|part| part.text.as_str()).collect();
     let mut problems = Problems::default();
-    let environment = |name: &str| std::env::var(name).ok();
     let file =
         loadline_spanned::read_parts::<Configuration, File>(&texts, &environment, &mut problems);
     let shown = parts.iter().map(|part| (part.name.clone(), masked::masked(&part.text)));
     (file, Source::of_parts::<Configuration>(shown.collect()), problems)
+}
+
+fn environment(name: &str) -> Result<String, VarError> {
+    env::var(name)
 }

@@ -1,11 +1,11 @@
 //! Variables in the texts of a file: `${NAME}` and `${NAME:-default}`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, env::VarError};
 
 use crate::text::Complaint;
 
-/// What has the values of variables: the environment, mostly. None where one is not set.
-pub type LookUp<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// What has the values of variables: the environment, mostly.
+pub type LookUp<'a> = &'a dyn Fn(&str) -> Result<String, VarError>;
 
 /// The variables of some texts with their values.
 pub(crate) struct Variables<'l> {
@@ -105,12 +105,19 @@ impl<'t> Written<'t> {
     }
 
     fn value(&self, look_up: LookUp<'_>) -> Result<String, Complaint> {
-        let set = look_up(self.name);
+        let name = self.name;
+        let set = match look_up(name) {
+            Ok(value) => Some(value),
+            Err(VarError::NotPresent) => None,
+            Err(VarError::NotUnicode(_)) => {
+                let message = format!("the environment variable `{name}` is not UTF-8");
+                return Err(Complaint::new(message, "set it to a text in UTF-8"));
+            }
+        };
         if let Some(default) = self.default {
             let value = set.filter(|value| !value.is_empty());
             return Ok(value.unwrap_or_else(|| default.to_owned()));
         }
-        let name = self.name;
         set.ok_or_else(|| {
             let message = format!("the environment variable `{name}` is not set");
             Complaint::new(message, format!("set it, or write a default: ${{{name}:-value}}"))
@@ -128,13 +135,16 @@ const NOT_ONE_HELP: &str = "write ${NAME} or ${NAME:-default}; `$${` is `${` its
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsString, os::unix::ffi::OsStringExt as _};
+
     use super::*;
 
     fn expanded(text: &str) -> Result<Option<String>, Complaint> {
         let look_up = |name: &str| match name {
-            "PORT" => Some("8080".to_owned()),
-            "EMPTY" => Some(String::new()),
-            _ => None,
+            "PORT" => Ok("8080".to_owned()),
+            "EMPTY" => Ok(String::new()),
+            "LATIN1" => Err(VarError::NotUnicode(OsString::from_vec(vec![0xfc]))),
+            _ => Err(VarError::NotPresent),
         };
         Variables::of(&[text], &look_up).put_into(text)
     }
@@ -157,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_default_with_an_escape_is_read_without_it() {
-        let look_up = |_: &str| None;
+        let look_up = |_: &str| Err(VarError::NotPresent);
         let variables = Variables::of(&[r#"path = "~${RE:-/u/\\d+}""#], &look_up);
         assert_eq!(variables.put_into(r"~${RE:-/u/\d+}"), Ok(Some(r"~/u/\d+".to_owned())));
     }
@@ -166,6 +176,8 @@ mod tests {
     fn what_is_not_set_or_not_closed_is_told() {
         let message = |text: &str| expanded(text).expect_err(text).message;
         assert_eq!(message("${NONE}"), "the environment variable `NONE` is not set");
+        assert_eq!(message("${LATIN1}"), "the environment variable `LATIN1` is not UTF-8");
+        assert_eq!(message("${LATIN1:-a}"), "the environment variable `LATIN1` is not UTF-8");
         assert_eq!(message("${PORT"), NOT_ONE);
         assert_eq!(message("${PORT-1}"), NOT_ONE);
     }
