@@ -174,6 +174,11 @@ fn complaint<K: FileKind>(message: &str, at: &Found<'_>) -> Complaint {
     if let Some((found, expected)) =
         message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
     {
+        let found = match found {
+            "sequence" => "a list",
+            "map" => "a table",
+            other => other,
+        };
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");
         let expected = whole(&expected).unwrap_or(expected);
         let help = as_table::<K>(&expected, at).or_else(|| other_type(found, &expected));

@@ -116,6 +116,8 @@ fn a_value_of_the_wrong_kind_is_told_the_right_one() {
         ("[[listener]]", "[listener]", (8, 1), &["found a table", "[[name]]"]),
         ("[\"10.0.0.1:80\"]", "\"10.0.0.1:80\"", (18, 11), &["string", "a list"]),
         ("\"near\"\nthreads", "[]\nthreads", (2, 10), &["a list", "a name"]),
+        ("policy", "hash = []\npolicy", (13, 8), &["or a table, found a list"]),
+        ("\":8080\"", "{}", (9, 8), &["or a list, found a table"]),
         ("\"least-requests\"", "\"least-request\"", (13, 10), &["did you mean `least-requests`?"]),
         ("\"least-requests\"", "\"fastest\"", (13, 10), &["not a policy", "`round-robin`"]),
         ("\":8080\"", "\"8080\"", (9, 8), &["not an address to bind", "\":8080\""]),
