@@ -14,7 +14,8 @@ use crate::{excerpt::Excerpt, kind::FileKind, place::Span, read::NOT_TOML};
 #[derive(Clone, Debug)]
 pub struct Source {
     kind: &'static str,
-    /// One or more, each with where it begins in the whole.
+    /// One or more, each with where it begins in the whole, and without a byte order mark: that is
+    /// no column of its first line.
     parts: Vec<(usize, Arc<NamedSource<String>>)>,
 }
 
@@ -30,9 +31,11 @@ impl Source {
     #[must_use]
     pub fn of_parts<K: FileKind>(parts: Vec<(String, String)>) -> Self {
         let mut start = 0;
-        let part = |(name, text): (String, String)| {
-            let begin = start;
+        let part = |(name, mut text): (String, String)| {
+            let mark = if text.starts_with(MARK) { MARK.len_utf8() } else { 0 };
+            let begin = start + mark;
             start += text.len() + 1;
+            text.drain(..mark);
             (begin, Arc::new(NamedSource::new(name, text).with_language("TOML")))
         };
         Self { kind: K::NAME, parts: parts.into_iter().map(part).collect() }
@@ -127,7 +130,7 @@ impl FileError {
         let before = before.filter(|it| Arc::ptr_eq(&it.text, text));
         let before = before.and_then(|it| it.place.as_ref());
         let place = found.span.map(|span| {
-            let span = span.start - begin..span.end - begin;
+            let span = span.start.saturating_sub(*begin)..span.end.saturating_sub(*begin);
             let (line, column) = position(text.inner(), &lines[part], span.start, before);
             Place { span, line, column, excerpt: OnceLock::new() }
         });
@@ -335,6 +338,9 @@ fn position(text: &str, lines: &[usize], byte: usize, before: Option<&Place>) ->
     (line, between.chars().count() + column)
 }
 
+/// The byte order mark of editors of Windows.
+const MARK: char = '\u{feff}';
+
 /// More errors or warnings than anyone reads in one go. Each that is printed costs a look through
 /// the file.
 pub const SHOWN_MAX: usize = 50;
@@ -383,6 +389,26 @@ mod tests {
         let errors = problems.into_errors(&source);
         let told: Vec<_> = errors.errors().iter().map(|it| (it.line(), it.column())).collect();
         assert_eq!(told, [(2, 2), (2, 5), (2, 8), (3, 1), (3, 2)]);
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_column() {
+        struct Any;
+        impl FileKind for Any {
+            const NAME: &'static str = "file";
+            const REFERENCE: &'static str = "";
+        }
+        let part = |name: &str| (name.to_owned(), "\u{feff}a\nb".to_owned());
+        let source = Source::of_parts::<Any>(vec![part("a.toml"), part("b.toml")]);
+        let mut problems = Problems::default();
+        for at in [0, 3, 5, 10, 12] {
+            problems.error(&(at..at + 1), "wrong", "here", format!("{at}"));
+        }
+        let errors = problems.into_errors(&source);
+        let told = errors.errors().iter().map(|it| (it.file(), it.line(), it.column()));
+        let (a, b) = ("a.toml", "b.toml");
+        let expected = [(a, 1, 1), (a, 1, 1), (a, 2, 1), (b, 1, 1), (b, 2, 1)];
+        assert_eq!(told.collect::<Vec<_>>(), expected);
     }
 
     #[test]
