@@ -255,7 +255,7 @@ fn switch(text: &str) -> &'static str {
 
 /// Notes an error of the TOML reader in the text that begins at `start` of the whole.
 fn note_syntax(text: &str, start: usize, error: &Error, problems: &mut Problems) {
-    let span = error.span().unwrap_or(0..0);
+    let span = error.span().or_else(|| deep_key(text)).unwrap_or(0..0);
     let before = text.get(..span.start).unwrap_or(text);
     let line = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[line..].lines().next().unwrap_or_default();
@@ -266,6 +266,19 @@ fn note_syntax(text: &str, start: usize, error: &Error, problems: &mut Problems)
     let help = syntax_help(message, expected, line);
     let span = start + span.start..start + span.end;
     problems.error(&span, format!("{NOT_TOML}{message}"), "here", help);
+}
+
+/// The first dotted key of so many parts that the TOML reader refuses it, without its place.
+fn deep_key(text: &str) -> Option<Span> {
+    let mut at = 0;
+    text.split(['\n', '=', ',', '{', '[', ']']).find_map(|piece| {
+        let begin = at + piece.len() - piece.trim_start().len();
+        at += piece.len() + 1;
+        let key = piece.trim();
+        let parts = key.split('.').filter(|part| !part.trim().is_empty());
+        let is_deep = parts.count() > DEPTH_MAX && !key.starts_with('#');
+        is_deep.then(|| begin..begin + key.len())
+    })
 }
 
 fn syntax_help(message: &str, expected: Option<&str>, line: &str) -> String {
@@ -321,6 +334,9 @@ fn is_key(text: &str) -> bool {
     let text = text.trim_matches(['"', ' ']);
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
+
+/// The TOML reader refuses keys of more parts.
+const DEPTH_MAX: usize = 80;
 
 /// What errors in the syntax of a file begin with.
 pub(crate) const NOT_TOML: &str = "not TOML: ";

@@ -76,6 +76,21 @@ fn a_broken_line_is_found() {
 }
 
 #[test]
+fn a_key_of_too_many_parts_is_told_where_it_is() {
+    let key = vec!["a"; 100].join(".");
+    for (text, place) in [
+        (format!("{RIGHT}{key} = 1\n"), (23, 1)),
+        (format!("{RIGHT}[{key}]\n"), (23, 2)),
+        (format!("{RIGHT}x = {{ {key} = 1 }}\n"), (23, 7)),
+    ] {
+        let errors = parse_with("deep.toml", &text, &LocalOnly).unwrap_err();
+        let [error] = errors.errors() else { panic!("{errors:?}") };
+        assert!(error.message().starts_with("not TOML: "), "{error}");
+        assert_eq!((error.line(), error.column()), place, "{error}");
+    }
+}
+
+#[test]
 fn an_unknown_key_is_told_the_nearest() {
     check(&[
         ("threads", "threds", (3, 1), &["unknown key `threds`", "did you mean `threads`?"]),
