@@ -59,7 +59,8 @@ pub(crate) fn parts(path: &Path) -> Result<Vec<Part>, FileErrors> {
         include(&pattern, path, (&mut parts, &mut names), &mut problems);
     }
     if problems.failed() {
-        let source = Source::new::<Configuration>(&parts[0].name, masked::masked(&parts[0].text));
+        let shown = parts.iter().map(|part| (part.name.clone(), masked::masked(&part.text)));
+        let source = Source::of_parts::<Configuration>(shown.collect());
         return Err(problems.into_errors(&source));
     }
     Ok(parts)
@@ -124,6 +125,7 @@ fn include(
             return problems.error(span, message, "here", help);
         }
     };
+    let mut begin = parts.iter().map(|part| part.text.len() + 1).sum::<usize>();
     for file in files {
         let name = file.display().to_string();
         if !names.insert(name.clone()) {
@@ -133,11 +135,15 @@ fn include(
             let message = format!("more than {FILES_MAX} files");
             return problems.error(span, message, "here", "write fewer and larger ones");
         }
-        match fs::read_to_string(&file) {
-            Ok(text) => parts.push(part(&file, text)),
+        match fs::read(&file) {
+            Ok(bytes) => {
+                let text = loadline_spanned::decoded(bytes, begin, problems);
+                begin += text.len() + 1;
+                parts.push(part(&file, text));
+            }
             Err(error) => {
                 let message = format!("cannot read `{name}`: {error}");
-                problems.error(span, message, "here", "let it be read, and save it as UTF-8");
+                problems.error(span, message, "here", "let it be read, or leave it out");
             }
         }
     }

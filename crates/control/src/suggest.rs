@@ -8,6 +8,8 @@ mod tables;
 
 use loadline_spanned::{FileKind, Problems, expected, nearest};
 
+use crate::masked::masked;
+
 /// What is read here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Configuration {}
@@ -23,6 +25,10 @@ impl FileKind for Configuration {
 
     fn key(typed: &str, names: &[&str]) -> String {
         elsewhere::help_for_misplaced_key(typed, names)
+    }
+
+    fn shown(text: String) -> String {
+        masked(&text)
     }
 
     fn table(path: &[&str]) -> Option<&'static str> {

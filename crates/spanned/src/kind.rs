@@ -21,6 +21,12 @@ pub trait FileKind {
         Self::known(typed, names)
     }
 
+    /// The text of such a file as its errors show it: of the same length, without secrets.
+    #[must_use]
+    fn shown(text: String) -> String {
+        text
+    }
+
     /// How the key to which these keys lead, from the top of the file on, may be written as a
     /// table; none where that is not known.
     #[must_use]

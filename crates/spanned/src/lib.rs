@@ -26,7 +26,7 @@ pub use keyword::Keyword;
 pub use kind::FileKind;
 pub use place::{At, Key, NAME_PATTERN, Named, Span};
 pub use problem::{FileError, FileErrors, Problems, SHOWN_MAX, Source};
-pub use read::{load, read, read_parts, texts_of};
+pub use read::{decoded, load, read, read_parts, texts_of};
 pub use suggest::{expected, known, nearest};
 pub use text::{Complaint, Text, Textual, VARIABLES_HELP, has_variable, read_text};
 pub use variables::LookUp;

@@ -65,13 +65,6 @@ pub struct FileErrors {
 }
 
 impl FileErrors {
-    /// An error that has no place in the text of the file.
-    pub(crate) fn unplaced(file: Source, message: String, help: String) -> Self {
-        let label = String::new();
-        let problem = Problem { span: None, message, label, help, warning: false };
-        Self { errors: vec![FileError::new(problem, &file, &[], None)], file }
-    }
-
     /// The errors, in the order of the file; at least one.
     #[must_use]
     pub fn errors(&self) -> &[FileError] {

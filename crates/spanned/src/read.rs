@@ -26,16 +26,29 @@ use crate::{
 /// Why it cannot be read; `help` says what to name instead.
 pub fn load<K: FileKind>(path: &Path, help: &str) -> Result<String, FileErrors> {
     let name = path.display().to_string();
-    let (message, help) = match fs::read(path).map(String::from_utf8) {
-        Ok(Ok(text)) => return Ok(text),
-        Ok(Err(error)) => {
-            let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-            (format!("line {line} of `{name}` is not UTF-8"), "save the file as UTF-8")
+    let mut problems = Problems::default();
+    let text = match fs::read(path) {
+        Ok(bytes) => decoded(bytes, 0, &mut problems),
+        Err(error) => {
+            problems.unplaced(format!("cannot read `{name}`: {error}"), help);
+            String::new()
         }
-        Err(error) => (format!("cannot read `{name}`: {error}"), help),
     };
-    Err(FileErrors::unplaced(Source::new::<K>(&name, String::new()), message, help.to_owned()))
+    if problems.failed() {
+        return Err(problems.into_errors(&Source::new::<K>(&name, K::shown(text))));
+    }
+    Ok(text)
+}
+
+/// The text of a file of these bytes, which begins at `begin` of the whole. What is not UTF-8 is an
+/// error, and stands in the text as a sign for it.
+pub fn decoded(bytes: Vec<u8>, begin: usize, problems: &mut Problems) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| {
+        let start = begin + error.utf8_error().valid_up_to();
+        let place = start..start + char::REPLACEMENT_CHARACTER.len_utf8();
+        problems.error(&place, "this is not UTF-8", "here", "save the file as UTF-8");
+        String::from_utf8_lossy(error.as_bytes()).into_owned()
+    })
 }
 
 /// Reads what can be read; everything else is in `problems`. None where the text is not TOML.

@@ -79,6 +79,20 @@ fn a_file_that_cannot_be_read_is_not_left_out_of_a_folder() {
 }
 
 #[test]
+fn of_an_included_file_that_is_not_utf_8_the_place_is_told() {
+    let folder = folder(MAIN, WEB, API);
+    let text = format!("# Z\u{fc}rich\n{API}# Z");
+    let bytes = [text.as_bytes(), b"\xfcrich\n"].concat();
+    fs::write(folder.path().join("conf.d/b-api.toml"), bytes).expect("a file");
+    for path in ["main.toml", "conf.d"] {
+        let errors = load(&folder.path().join(path)).expect_err(path).errors().to_vec();
+        let [error] = errors.as_slice() else { panic!("{errors:?}") };
+        assert_eq!((error.line(), error.column()), (7, 4), "{error}");
+        assert!(error.file().ends_with("conf.d/b-api.toml"), "{}", error.file());
+    }
+}
+
+#[test]
 fn folders_and_special_files_in_a_folder_are_no_configuration() {
     let folder = folder(MAIN, WEB, API);
     fs::create_dir(folder.path().join("conf.d/old.toml")).expect("a folder");

@@ -779,5 +779,7 @@ fn a_file_that_cannot_be_read_says_why() {
     let path = folder.path().join("latin1.toml");
     fs::write(&path, b"[edge]\nregion = \"Z\xfcrich\"\n").unwrap();
     let errors = load(&path).unwrap_err();
-    assert!(errors.errors()[0].message().contains("line 2"), "{errors:?}");
+    let error = &errors.errors()[0];
+    assert_eq!((error.line(), error.column()), (2, 12), "{error}");
+    assert!(error.message().contains("not UTF-8"), "{error}");
 }
