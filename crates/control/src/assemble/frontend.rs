@@ -13,7 +13,10 @@ use loadline_core::fleet::{
 use loadline_spanned::{At, Key, Problems, Span};
 
 use super::unused;
-use crate::file::{self, Spoken};
+use crate::{
+    file::{self, Spoken},
+    value::address::canonical,
+};
 
 /// What a frontend is read in.
 pub(super) struct Context<'a> {
@@ -64,9 +67,11 @@ pub(super) fn check_taken(
     (bound, frontends): (&BTreeSet<SocketAddr>, &[Frontend]),
     problems: &mut Problems,
 ) {
-    let same =
-        |other: &Frontend| (other.address, other.protocol) == (frontend.address, frontend.protocol);
-    let proxied = bound.contains(&frontend.address);
+    let address = canonical(frontend.address);
+    let same = |other: &Frontend| {
+        (canonical(other.address), other.protocol) == (address, frontend.protocol)
+    };
+    let proxied = bound.contains(&address);
     if frontends.iter().any(same) || proxied && frontend.protocol == Protocol::Tcp {
         let message = format!("`{}` is taken by a listener above", frontend.address);
         let help = "give each listener its own address or port".to_owned();

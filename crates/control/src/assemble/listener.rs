@@ -21,7 +21,10 @@ use super::{
 use crate::{
     file::{self, File, Forward, Spoken},
     suggest,
-    value::{address::overlap, label::Name},
+    value::{
+        address::{canonical, overlap},
+        label::Name,
+    },
 };
 
 /// The services that listeners and routes may name, the maps of which routes have variables, the
@@ -113,6 +116,7 @@ pub(super) fn listeners(
 /// What the listeners above are bound to.
 #[derive(Default)]
 struct Above {
+    /// As they are the same in both versions of IP.
     binds: BTreeSet<SocketAddr>,
     /// Those with HTTP/3, by port.
     of_http3: BTreeMap<u16, Vec<SocketAddr>>,
@@ -120,7 +124,7 @@ struct Above {
 
 impl Above {
     fn add(&mut self, bind: SocketAddr, listener: &Listener) {
-        self.binds.insert(bind);
+        self.binds.insert(canonical(bind));
         if listener.serves_http3() {
             self.of_http3.entry(bind.port()).or_default().push(bind);
         }
@@ -316,10 +320,12 @@ fn check_bind(
     problems: &mut Problems,
 ) {
     let address = bind.value;
-    let forwarded =
-        |other: &Frontend| other.protocol == forwarding::Protocol::Tcp && other.address == address;
+    let same = canonical(address);
+    let forwarded = |other: &Frontend| {
+        other.protocol == forwarding::Protocol::Tcp && canonical(other.address) == same
+    };
     // Port 0 asks the kernel for a free port, each time another one.
-    let taken = before.contains(&address) || frontends.iter().any(forwarded);
+    let taken = before.contains(&same) || frontends.iter().any(forwarded);
     if taken && address.port() != 0 {
         let message = format!("`{address}` is bound by a listener above");
         let help = "give each listener its own address or port".to_owned();

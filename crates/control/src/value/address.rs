@@ -55,9 +55,22 @@ pub(crate) fn port_help(text: &str) -> Option<&'static str> {
 
 const PORTS: &str = "ports are 1 to 65535";
 
+/// The address whose connections a socket at `address` gets: one of version 4 that is written in
+/// version 6 is the same.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(v6) => {
+            let mapped = v6.ip().to_ipv4_mapped();
+            mapped.map_or(address, |ip| SocketAddr::from((ip, v6.port())))
+        }
+        SocketAddr::V4(_) => address,
+    }
+}
+
 /// Whether sockets at both addresses would have an address and a port in common. `[::]` is every
 /// address of version 4 as well.
 pub(crate) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let (one, other) = (canonical(one), canonical(other));
     let covers = |all: SocketAddr, it: SocketAddr| {
         all.ip().is_unspecified() && (all.is_ipv6() || it.is_ipv4())
     };

@@ -596,6 +596,12 @@ fn an_address_that_the_administration_shares_is_found() {
             &["`[::]:8080` is bound by the listener of `127.0.0.1:8080`"],
         ),
         (
+            "[[listener]]\nbind = \":8080\"",
+            "[admin]\nbind = \"[::ffff:127.0.0.1]:8080\"\n[[listener]]\nbind = \"127.0.0.1:8080\"",
+            (9, 8),
+            &["`[::ffff:127.0.0.1]:8080` is bound by the listener of `127.0.0.1:8080`"],
+        ),
+        (
             "threads = 2",
             "control = \"/run/ll.sock\"\n[admin]\nbind = \"/run/ll.sock\"",
             (5, 8),
@@ -615,6 +621,12 @@ fn what_does_not_fit_together_is_found() {
             "[[listener]]\nbind = \"0.0.0.0:8080\"\nservice = \"web\"\n[service.web]",
             (13, 8),
             &["`0.0.0.0:8080` is bound by a listener above"],
+        ),
+        (
+            "bind = \":8080\"",
+            "bind = [\"127.0.0.1:8080\", \"[::ffff:127.0.0.1]:8080\"]",
+            (9, 27),
+            &["`[::ffff:127.0.0.1]:8080` is bound by a listener above"],
         ),
         ("[\"10.0.0.1:80\"]", "[]", (18, 11), &["no servers", "at least one"]),
         ("servers = [\"10.0.0.1:80\"]\n", "", (15, 1), &["no servers"]),
