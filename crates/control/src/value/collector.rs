@@ -17,7 +17,7 @@ impl Textual for Collector {
     const EXPECTED: &'static str = "a URL like \"http://127.0.0.1:4318\"";
     const TITLE: &'static str = "a URL";
     const PATTERN: Option<&'static str> =
-        Some("^http://([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}(/[!-\"$-~]*)?$");
+        Some("^http://([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.%]+\\]):[0-9]{1,5}(/[!-\"$->@-~]*)?$");
     const EXAMPLES: &'static [&'static str] = &["http://127.0.0.1:4318"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
@@ -33,6 +33,9 @@ impl Textual for Collector {
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         Place::read(authority).map_err(|Complaint { help, .. }| wrong(&help))?;
+        if path.contains('?') {
+            return Err(wrong("spans are sent to a path: leave the query out"));
+        }
         let base = path.trim_end_matches('/');
         let base = base.strip_suffix(TRACES).unwrap_or(base);
         let path = UrlPath::read(&format!("{base}{TRACES}"))?.0;
@@ -68,6 +71,7 @@ mod tests {
             ("http://127.0.0.1", "add the port"),
             ("http://user:secret@otel:4318", "name:80"),
             ("http://otel:4318/a b", "holds no spaces"),
+            ("http://otel:4318/a?token=b", "leave the query out"),
         ] {
             let complaint = Collector::read(text).unwrap_err();
             assert!(complaint.help.contains(words), "{text}: {}", complaint.help);
