@@ -22,7 +22,7 @@ use crate::{
         label::{HeaderName, Name, ParameterName},
         number::Whole,
         one_or_more::OneOrMore,
-        pattern::{HeaderTemplate, NEW_PATH_HELP, NewPath, ValuePattern},
+        pattern::{HeaderTemplate, NewPath, ValuePattern},
     },
 };
 
@@ -365,9 +365,10 @@ fn path_change(
 /// A map of which each value is a path.
 fn path_map(given: &At<Text<Name>>, maps: &Maps, problems: &mut Problems) -> Option<PathChange> {
     let map = maps.find(given, problems)?;
-    if let Some(value) = map.find_value(NewPath::is_not_a_path) {
+    let wrong = map.find_value(|value| NewPath::fault(value).is_some());
+    if let Some((value, help)) = wrong.and_then(|value| Some((value, NewPath::fault(value)?))) {
         let message = format!("the map `{}` has `{value}`, which is not a path", map.name());
-        problems.error(&given.span, message, "this map", NEW_PATH_HELP.to_owned());
+        problems.error(&given.span, message, "this map", help.to_owned());
     }
     Some(PathChange::Map(map))
 }

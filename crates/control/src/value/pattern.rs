@@ -2,7 +2,7 @@
 
 use loadline_core::{
     compress::MediaRange,
-    rules::{self, Network, Origin, OriginError, Regex},
+    rules::{self, Network, Origin, OriginError, Regex, normal},
 };
 use loadline_spanned::{Complaint, Textual};
 use schemars::{Schema, json_schema};
@@ -158,29 +158,35 @@ impl Textual for PathPrefix {
 pub(crate) struct NewPath(pub(crate) String);
 
 impl NewPath {
-    /// Whether a text that begins like one says anything but a path.
-    pub(crate) fn is_not_a_path(text: &str) -> bool {
-        text.contains(|c: char| matches!(c, '?' | '#') || c.is_control())
+    /// What to write instead of a text that has a slash at its beginning and yet is no path, or one
+    /// that clients and servers read as another.
+    pub(crate) fn fault(text: &str) -> Option<&'static str> {
+        if text.contains(|c: char| matches!(c, '?' | '#') || c.is_control()) {
+            return Some(NEW_PATH_HELP);
+        }
+        let is_another = text.starts_with("//") || normal::has_dots(text.as_bytes());
+        is_another.then_some("begin it with one slash, and leave `/./` and `/../` out")
     }
 }
 
 impl Textual for NewPath {
     const EXPECTED: &'static str = "a path like \"/new/\"";
     const TITLE: &'static str = "a path, decoded or percent-encoded";
-    const PATTERN: Option<&'static str> = Some("^/[^?#\\x00-\\x1f\\x7f-\\x9f]*$");
+    const PATTERN: Option<&'static str> =
+        Some("^/([^/?#\\x00-\\x1f\\x7f-\\x9f][^?#\\x00-\\x1f\\x7f-\\x9f]*)?$");
     const EXAMPLES: &'static [&'static str] = &["/new/", "/caf%C3%A9"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        if text.starts_with('/') && !Self::is_not_a_path(text) {
-            return Ok(Self(text.to_owned()));
+        let is_relative = !text.starts_with('/');
+        match Self::fault(text).or(is_relative.then_some("begin it with a slash")) {
+            None => Ok(Self(text.to_owned())),
+            Some(help) => Err(Complaint::new(format!("`{text}` is not a path"), help)),
         }
-        let help = if text.contains(['?', '#']) { NEW_PATH_HELP } else { "begin it with a slash" };
-        Err(Complaint::new(format!("`{text}` is not a path"), help))
     }
 }
 
 /// What to write where a path has a query.
-pub(crate) const NEW_PATH_HELP: &str = "leave `?` and `#` out: the query stays as it came; \
+const NEW_PATH_HELP: &str = "leave `?` and `#` out: the query stays as it came; \
     `%3F` is a question mark in a path, and the `location` of a redirect has a query of its own";
 
 /// A method of HTTP.

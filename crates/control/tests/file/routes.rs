@@ -375,6 +375,26 @@ fn a_new_path_is_decoded_or_encoded_and_has_no_query() {
 }
 
 #[test]
+fn a_new_path_that_clients_read_as_another_is_refused() {
+    for rewrite in [
+        "path = \"//a.test/b\"",
+        "path = \"/a/../b\"",
+        "path = \"/%2e%2e/b\"",
+        "prefix = \"/a\", to = \"/./b\"",
+        "regex = \"^/a\", to = \"/$0/..\"",
+    ] {
+        let route = format!("{{ redirect = {{ rewrite = {{ {rewrite} }} }} }}");
+        let errors = parse("routes.toml", &file(&route)).expect_err(rewrite);
+        let [error] = errors.errors() else { panic!("{rewrite}: {errors:?}") };
+        assert!(error.message().contains("is not a path"), "{error}");
+        assert!(error.help_text().contains("with one slash"), "{error}");
+    }
+    assert_told("{ service = \"api\", rewrite = { path = \"//a\" } }", "`//a` is not a path");
+    let inner = "{ service = \"api\", rewrite = { path = \"/fetch/http://a.test/b.png\" } }";
+    assert!(parse("routes.toml", &file(inner)).is_ok());
+}
+
+#[test]
 fn a_path_with_a_query_is_told_the_condition_for_it() {
     let text = file("{ path = \"/api?x=1\", service = \"api\" }");
     let errors = parse("routes.toml", &text).unwrap_err();

@@ -107,7 +107,8 @@ impl Iterator for Decoded<'_> {
 }
 
 /// Whether a path has a segment `.` or `..`, however it is written.
-pub(super) fn has_dots(path: &[u8]) -> bool {
+#[must_use]
+pub fn has_dots(path: &[u8]) -> bool {
     let mut decoded = Vec::new();
     let mut path = path;
     if path.contains(&b'%') {

@@ -157,9 +157,8 @@ impl PathChange {
         if self.has_moved(path) {
             return false;
         }
-        let (mut to, mut from) = (Vec::new(), Vec::new());
-        normal::encode(path, &mut from);
-        self.write(path, &mut to) && to != from
+        let (mut to, mut scratch) = (Vec::new(), Vec::new());
+        self.write(path, &mut to) && normal::path(&to, &mut scratch) != path
     }
 
     /// The normal form of the new prefix, where that is below the old one.

@@ -437,6 +437,33 @@ fn a_redirect_that_does_not_change_the_path_leads_nobody_to_where_he_is() {
 }
 
 #[test]
+fn a_redirect_to_a_path_that_clients_ask_for_in_another_form_is_not_for_who_is_there() {
+    for (to, there) in [
+        ("/lang/c%2B%2B", "/lang/c++"),
+        ("/n%2Fw", "/n/w"),
+        ("/%41", "/A"),
+        ("//", "/"),
+        ("/../x", "/x"),
+        ("/a//b", "/a/b"),
+        ("/./a", "/a"),
+        ("/%2e%2e/x", "/x"),
+        ("/100%25", "/100%"),
+    ] {
+        let redirect = Redirect {
+            status: 301,
+            scheme: None,
+            host: None,
+            path: Some(PathChange::Whole(to.into())),
+            location: None,
+        };
+        let to_redirect = Rule::new(Conditions::default(), Action::Redirect(redirect));
+        let rules = [to_redirect, rule(Conditions::default())];
+        assert_eq!(found(&rules, &get("a.test", there)), Some(1), "{to}");
+        assert_eq!(found(&rules, &get("a.test", "/elsewhere")), Some(0), "{to}");
+    }
+}
+
+#[test]
 fn a_redirect_to_a_directory_below_is_not_for_who_is_in_it() {
     for (from, to, asked, first) in [
         ("", "/docs", "/x", true),
