@@ -16,6 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         let (host, path) = (choices.host(), choices.path());
         let headers: &[(&str, &str)] = &[("x-a", "1")];
         let request = Request {
+            authority: host.as_bytes(),
             host: host.as_bytes(),
             path: path.as_bytes(),
             query: if choices.below(2) == 0 { b"" } else { b"a=1" },

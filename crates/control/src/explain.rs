@@ -178,6 +178,7 @@ pub fn explain(fleet: &Fleet, question: &Question) -> Result<Explanation, NoList
     let (mut host, mut path) = (Vec::new(), Vec::new());
     let authority = question.authority.as_bytes();
     let request = rules::Request {
+        authority,
         host: normal::host(authority, &mut host),
         path: normal::path(raw_path.as_bytes(), &mut path),
         query: query.as_bytes(),

@@ -100,6 +100,7 @@ fn measure(case: &Case, count: usize) {
     let find = |[host, path, tenant]: &[String; 3]| {
         let headers = [("accept", "*/*"), ("x-tenant", tenant.as_str())];
         let request = Request {
+            authority: host.as_bytes(),
             host: host.as_bytes(),
             path: path.as_bytes(),
             query: b"",

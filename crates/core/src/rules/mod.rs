@@ -123,6 +123,8 @@ pub struct Conditions {
 /// What rules can see of a request, borrowed from its head.
 #[derive(Debug)]
 pub struct Request<'a, H: ?Sized> {
+    /// Host and port as they came: those of the target where it has them, not of the field.
+    pub authority: &'a [u8],
     /// As [`normal::host`] gives it.
     pub host: &'a [u8],
     /// As [`normal::path`] gives it.

@@ -33,7 +33,7 @@ impl Redirect {
             return location.maps().all(|map| !map.value(request).is_empty());
         }
         self.scheme.as_deref().is_some_and(|it| it != request.scheme)
-            || self.host.as_deref().is_some_and(|host| !asks_for(request, host))
+            || self.host.as_deref().is_some_and(|host| !asks_for(request, host.as_bytes()))
             || self.path.as_ref().is_some_and(|path| {
                 path.filled_in(request).as_ref().unwrap_or(path).changes(request.path)
             })
@@ -125,23 +125,15 @@ pub struct Asked<'a> {
 }
 
 /// Whether a request came to this host, with this port where it has one.
-fn asks_for<H: Headers + ?Sized>(request: &Request<'_, H>, host: &str) -> bool {
-    let port = if request.scheme == "https" { ":443" } else { ":80" };
-    let plain = |authority: &[u8]| {
-        let authority = authority.to_ascii_lowercase();
-        authority.strip_suffix(port.as_bytes()).map(Vec::from).unwrap_or(authority)
-    };
-    // The target may name another host than the field does, and is what counts then.
-    let mut scratch = Vec::new();
-    let mut asked = request.host.to_vec();
-    request.headers.any("host", &mut |value| {
-        let is_same = normal::host(value, &mut scratch) == request.host;
-        if is_same {
-            asked = value.to_vec();
-        }
-        is_same
-    });
-    plain(&asked) == plain(host.as_bytes())
+fn asks_for<H: ?Sized>(request: &Request<'_, H>, authority: &[u8]) -> bool {
+    let asked = without_default_port(request.authority, request.scheme);
+    asked.eq_ignore_ascii_case(without_default_port(authority, request.scheme))
+}
+
+fn without_default_port<'a>(authority: &'a [u8], scheme: &str) -> &'a [u8] {
+    let port: &[u8] = if scheme == "https" { b":443" } else { b":80" };
+    let shorter = authority.strip_suffix(port).or_else(|| authority.strip_suffix(b":"));
+    shorter.unwrap_or(authority)
 }
 
 impl PathChange {

@@ -9,6 +9,7 @@ use super::*;
 /// A request that can be made up and printed.
 #[derive(Clone, Debug)]
 struct Made {
+    authority: &'static str,
     host: &'static str,
     path: String,
     query: &'static str,
@@ -20,6 +21,7 @@ struct Made {
 impl Made {
     fn request(&self) -> Request<'_, [(&'static str, &'static str)]> {
         Request {
+            authority: self.authority.as_bytes(),
             host: self.host.as_bytes(),
             path: self.path.as_bytes(),
             query: self.query.as_bytes(),
@@ -33,7 +35,8 @@ impl Made {
 
 fn get(host: &'static str, path: &str) -> Made {
     let (path, source) = (path.to_string(), "10.1.2.3");
-    Made { host, path, query: "", method: "GET", source, headers: vec![] }
+    let authority = host;
+    Made { authority, host, path, query: "", method: "GET", source, headers: vec![] }
 }
 
 fn rule(when: Conditions) -> Rule {
@@ -357,6 +360,7 @@ fn any_request() -> impl Strategy<Value = Made> {
         prop::collection::vec(prop::sample::select(fields.collect::<Vec<_>>()), 0..4),
     );
     made.prop_map(|(host, path, query, method, source, headers)| Made {
+        authority: host,
         host,
         path,
         query,
@@ -503,12 +507,15 @@ fn a_redirect_to_a_host_is_for_its_other_ports_and_hides_no_route_from_it() {
         [Rule::new(when, Action::Redirect(redirect.clone())), rule(Conditions::default())]
     };
     let rules = on(&[]);
-    let at = |authority| Made { headers: vec![("Host", authority)], ..get("a.test", "/") };
+    let at = |authority| Made { authority, ..get("a.test", "/") };
     assert_eq!(found(&rules, &at("a.test:8080")), Some(0));
-    for authority in ["a.test", "A.test:80"] {
+    for authority in ["a.test", "A.test:80", "a.test:"] {
         assert_eq!(found(&rules, &at(authority)), Some(1), "{authority}");
+        for field in ["b.test:8080", "a.test:8080", "a.test."] {
+            let to_target = Made { headers: vec![("Host", field)], ..at(authority) };
+            assert_eq!(found(&rules, &to_target), Some(1), "the target names {authority}");
+        }
     }
-    assert_eq!(found(&rules, &at("b.test:8080")), Some(1), "the target names a.test");
     let of_one = |names: &[&str]| {
         let when = Conditions { hosts: hosts(names), ..Conditions::default() };
         let [to_a, _] = on(names);

@@ -270,6 +270,7 @@ impl Routed {
 impl Seen<'_> {
     fn request(&self) -> rules::Request<'_, Self> {
         rules::Request {
+            authority: self.authority(),
             host: self.host,
             path: self.path,
             query: self.query,
@@ -280,10 +281,15 @@ impl Seen<'_> {
         }
     }
 
+    /// Host and port as they came.
+    fn authority(&self) -> &[u8] {
+        self.head.host(self.bytes).unwrap_or_default()
+    }
+
     fn asked(&self) -> Asked<'_> {
         Asked {
             scheme: self.from.scheme,
-            authority: self.head.host(self.bytes).unwrap_or_default(),
+            authority: self.authority(),
             host: self.host,
             raw_path: self.raw_path,
             path: self.path,

@@ -168,6 +168,27 @@ fn a_request_that_has_no_url_is_led_nowhere() {
 }
 
 #[test]
+fn a_redirect_to_a_host_goes_by_the_target_where_that_names_one() {
+    let redirect = Redirect {
+        status: 301,
+        scheme: None,
+        host: Some("a.test".into()),
+        path: None,
+        location: None,
+    };
+    let proxy = Proxy::of(vec![rule(Conditions::default(), Action::Redirect(redirect))]);
+    let asked = |target: &str, host: &str| {
+        proxy.ask(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+    };
+    for host in ["a.test", "a.test.", "a.test:8080", "b.test"] {
+        let told = asked("http://a.test/x", host);
+        assert!(told.ends_with("zero"), "{host}: {told}");
+    }
+    let told = asked("http://a.test:8080/x", "a.test");
+    assert!(told.contains("Location: http://a.test/x\r\n"), "{told}");
+}
+
+#[test]
 fn a_redirect_behind_a_trusted_proxy_keeps_the_scheme_the_client_came_by() {
     let elsewhere = Redirect {
         status: 302,
