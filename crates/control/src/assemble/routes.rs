@@ -299,6 +299,10 @@ fn location(
         let help = "leave out `scheme`, `host` and `rewrite`, or `location`".to_owned();
         problems.error(&given.span, message, "beside parts of it", help);
     }
+    if given.value.0.0.is_empty() {
+        let help = "write a URL: \"https://www.example.com/\"".to_owned();
+        problems.error(&given.span, "an empty `location`".to_owned(), "leads nowhere", help);
+    }
     let template = maps.template(given, problems);
     template.maps().for_each(|map| check_known(map, &given.span, problems));
     template

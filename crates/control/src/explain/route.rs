@@ -38,7 +38,10 @@ fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
     }
     match &rule.action {
         Action::Redirect(Redirect { location: Some(location), .. }) => {
-            format!("there is no value for {location}")
+            if location.maps().any(|map| map.value(request).is_empty()) {
+                return format!("there is no value for {location}");
+            }
+            LEADS_BACK.to_owned()
         }
         Action::Redirect(Redirect { path: Some(PathChange::Map(map)), .. }) => {
             format!("there is no value for ${}", map.name())
@@ -61,9 +64,11 @@ fn fails<H: Headers + ?Sized>(rule: &Rule, request: &Request<'_, H>) -> String {
         Action::Redirect(Redirect { host: None, path: None, .. }) => {
             format!("it leads to {}, by which the request came", request.scheme)
         }
-        _ => "it leads to where the request came".to_owned(),
+        _ => LEADS_BACK.to_owned(),
     }
 }
+
+const LEADS_BACK: &str = "it leads to where the request came";
 
 /// Each condition by itself, in the order of the file's keys.
 fn each(when: &Conditions) -> Vec<Conditions> {

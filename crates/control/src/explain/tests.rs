@@ -106,6 +106,23 @@ fn a_redirect_that_would_lead_to_where_the_request_came_is_passed_and_says_so() 
 }
 
 #[test]
+fn a_location_that_leads_to_where_the_request_came_is_passed_and_says_so() {
+    let redirect = "redirect = { location = \"http://example.com/old/new\", status = 301 }";
+    let parts = "redirect = { rewrite = { prefix = \"/old\", to = \"/new\" }, status = 301 }";
+    let shop = SHOP.replacen(parts, redirect, 1);
+    let shop = parse_with("shop.toml", &shop, &LocalOnly).expect("a right file").fleet;
+    let told = |path| {
+        let question = asked("GET", "example.com", path, "192.0.2.1");
+        explain(&shop, &question).expect("a listener takes it")
+    };
+    let location = "http://example.com/old/new".to_owned();
+    assert_eq!(told("/old/a").answer, Answer::Redirect { status: 301, location });
+    let there = told("/old/new");
+    assert_eq!(there.passed[2].fails, "it leads to where the request came");
+    assert!(matches!(there.answer, Answer::Services(_)), "{:?}", there.answer);
+}
+
+#[test]
 fn what_no_route_is_for_goes_to_the_service_of_the_listener_nearest_group_first() {
     let told = explained(&asked("GET", "api.example.com", "/v1/users", "192.0.2.1"));
     assert_eq!(told.passed.len(), 4);

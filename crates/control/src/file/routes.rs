@@ -112,8 +112,9 @@ pub(crate) struct Mirror {
 }
 
 /// A redirect. A request that is already at the target does not match the route, so there is no
-/// loop, except where a `regex` or a `map` changes a path again and again. With `prefix = "/"` and
-/// `to = "/docs/"` requests below `/docs` are not redirected, unless the host changes.
+/// loop, except where a `regex`, a `map` or a `location` with `$path` or `$query` changes a URL
+/// again and again. With `prefix = "/"` and `to = "/docs/"` requests below `/docs` are not
+/// redirected, unless the host changes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {
@@ -129,7 +130,7 @@ pub(crate) struct Redirect {
     pub(crate) rewrite: Key<PathChange>,
     /// The whole URL to redirect to, with variables, instead of `scheme`, `host` and `rewrite`. If
     /// a map in it has no value, the route does not match.
-    #[schemars(extend("examples" = ["https://example.com$path"]))]
+    #[schemars(extend("examples" = ["https://example.com$path"], "minLength" = 1))]
     pub(crate) location: Key<Text<HeaderTemplate>>,
 }
 

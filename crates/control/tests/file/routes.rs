@@ -395,6 +395,11 @@ fn a_new_path_that_clients_read_as_another_is_refused() {
 }
 
 #[test]
+fn a_location_that_is_empty_is_refused() {
+    assert_told("{ redirect = { location = \"\" } }", "an empty `location`");
+}
+
+#[test]
 fn a_path_with_a_query_is_told_the_condition_for_it() {
     let text = file("{ path = \"/api?x=1\", service = \"api\" }");
     let errors = parse("routes.toml", &text).unwrap_err();

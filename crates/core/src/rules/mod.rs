@@ -32,6 +32,7 @@ mod networks;
 pub mod normal;
 mod pattern;
 mod redirect;
+mod reference;
 mod replacement;
 mod routes;
 mod table;

@@ -3,7 +3,9 @@
 use alloc::{string::String, vec::Vec};
 
 use super::{
-    Conditions, Headers, Path, PathChange, Request, Template, Variables, normal, pattern::is_under,
+    Conditions, Headers, Path, PathChange, Request, Template, Variables, normal,
+    pattern::is_under,
+    reference::{leads_back, never_leads_back},
 };
 
 /// A response that sends the client elsewhere. What is not given stays as it was asked for.
@@ -17,8 +19,8 @@ pub struct Redirect {
     pub host: Option<String>,
     /// What becomes of the path.
     pub path: Option<PathChange>,
-    /// All of where to, instead of the parts. It decides as well: where a map in it has no value,
-    /// the redirect is for nobody.
+    /// All of where to, instead of the parts. It decides as well: the redirect is for nobody for
+    /// whom a map in it has no value.
     pub location: Option<Template>,
 }
 
@@ -30,7 +32,8 @@ impl Redirect {
             return false;
         }
         if let Some(location) = &self.location {
-            return location.maps().all(|map| !map.value(request).is_empty());
+            return location.maps().all(|map| !map.value(request).is_empty())
+                && !leads_back(location, request);
         }
         self.scheme.as_deref().is_some_and(|it| it != request.scheme)
             || self.host.as_deref().is_some_and(|host| !asks_for(request, host.as_bytes()))
@@ -42,7 +45,7 @@ impl Redirect {
     /// Whether it leads elsewhere for all requests that meet `conditions`. Only true is certain.
     pub(super) fn always_leads_elsewhere(&self, conditions: &Conditions) -> bool {
         if let Some(location) = &self.location {
-            return location.maps().next().is_none();
+            return location.maps().next().is_none() && never_leads_back(location, conditions);
         }
         let Conditions { hosts, paths, .. } = conditions;
         let is_elsewhere = match &self.path {
@@ -125,7 +128,7 @@ pub struct Asked<'a> {
 }
 
 /// Whether a request came to this host, with this port where it has one.
-fn asks_for<H: ?Sized>(request: &Request<'_, H>, authority: &[u8]) -> bool {
+pub(super) fn asks_for<H: ?Sized>(request: &Request<'_, H>, authority: &[u8]) -> bool {
     let asked = without_default_port(request.authority, request.scheme);
     asked.eq_ignore_ascii_case(without_default_port(authority, request.scheme))
 }

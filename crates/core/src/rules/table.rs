@@ -71,7 +71,7 @@ impl Table {
     }
 
     /// The first rule of which all conditions hold. Allocates nothing, unless an expression is to
-    /// be matched with a query parameter that is percent-encoded, or a map decides.
+    /// be matched with a query parameter that is percent-encoded, or a map or a redirect decides.
     #[must_use]
     pub fn find<H: Headers + ?Sized>(&self, request: &Request<'_, H>) -> Option<Matched<'_>> {
         let mut best = self.rules.len();
