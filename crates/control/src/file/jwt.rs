@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::value::{
     label::{FilePath, HeaderName},
     one_or_more::OneOrMore,
-    quantity::Within,
+    quantity::WholeSeconds,
     secret::Realm,
     token::{ClaimText, KeyPlace},
     word::Word,
@@ -39,9 +39,9 @@ pub(crate) struct Jwt {
     /// HS256, HS384 and HS512 are for secrets (`kty` `oct`) in a file.
     #[schemars(extend("examples" = [["RS256", "ES256"]]))]
     pub(crate) algorithms: Key<OneOrMore<Word<Algorithm>>>,
-    /// Clock skew that is tolerated in `exp`, `nbf` and `iat`.
+    /// Clock skew that is tolerated in `exp`, `nbf` and `iat`, in whole seconds.
     #[schemars(extend("default" = "60s"))]
-    pub(crate) leeway: Key<Text<Within<loadline_core::time::Duration, 0, HOUR>>>,
+    pub(crate) leeway: Key<Text<WholeSeconds<0, HOUR>>>,
     /// Whether a token has to have an expiration time (`exp`).
     #[schemars(extend("default" = true))]
     pub(crate) require_exp: Key<bool>,

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::value::{
-    label::FilePath, one_or_more::OneOrMore, pattern::NetworkRange, quantity::Time,
+    label::FilePath, one_or_more::OneOrMore, pattern::NetworkRange, quantity::Seconds,
 };
 
 /// What clients get while a service is in maintenance: 503 over HTTP, a closed connection
@@ -21,9 +21,9 @@ pub(crate) struct Maintenance {
     /// for 503.
     #[schemars(extend("examples" = ["maintenance.html"]))]
     pub(crate) page: Key<OneOrMore<FilePath>>,
-    /// Value of the `Retry-After` header. No header if omitted.
+    /// Value of the `Retry-After` header, in whole seconds. No header if omitted.
     #[schemars(extend("examples" = ["10m"]))]
-    pub(crate) retry_after: Key<Time>,
+    pub(crate) retry_after: Key<Seconds>,
     /// Addresses of clients that are served during maintenance, to test whether all is well again.
     pub(crate) allow: Key<OneOrMore<NetworkRange>>,
 }

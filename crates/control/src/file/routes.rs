@@ -15,7 +15,7 @@ use crate::value::{
         Body, Expression, HeaderTemplate, HostPattern, MethodName, NetworkRange, NewPath,
         OriginPattern, PathPattern, PathPrefix, ValuePattern,
     },
-    quantity::{PERCENT, PositiveRate, Share, Size, Time},
+    quantity::{PERCENT, PositiveRate, Seconds, Share, Size},
     word::Word,
 };
 
@@ -178,7 +178,7 @@ pub(crate) struct Cors {
     /// How long browsers remember the response to a preflight (`Access-Control-Max-Age`), in whole
     /// seconds.
     #[schemars(extend("default" = "5s"))]
-    pub(crate) max_age: Key<Time>,
+    pub(crate) max_age: Key<Seconds>,
 }
 
 /// A rate limit for each client address, or for each value of a header or a cookie.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::value::{
     label::{HeaderName, UrlPath},
-    quantity::Time,
+    quantity::{Seconds, Time},
     secret::SessionKey,
     word::Word,
 };
@@ -25,8 +25,9 @@ pub(crate) struct Sticky {
     /// Secret from which the values of the cookie are derived, at least 16 characters, the same on
     /// all edges. A value does not reveal the server. Only with `cookie`.
     pub(crate) key: Key<Text<SessionKey>>,
-    /// Lifetime of the cookie. Default: until the browser is closed. Only with `cookie`.
-    pub(crate) ttl: Key<Time>,
+    /// Lifetime of the cookie, in whole seconds. Default: until the browser is closed. Only with
+    /// `cookie`.
+    pub(crate) ttl: Key<Seconds>,
     /// `Path` of the cookie. Only with `cookie`.
     #[schemars(extend("default" = "/"))]
     pub(crate) path: Key<Text<UrlPath>>,

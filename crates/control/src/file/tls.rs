@@ -10,7 +10,7 @@ use crate::value::{
     acme::Email,
     either::TextOr,
     label::{FilePath, HeaderName, HostName, SuiteName},
-    quantity::{AnyTime, TimeOrOff},
+    quantity::AnySeconds,
     word::Word,
 };
 
@@ -50,10 +50,11 @@ pub(crate) struct ListenerTls {
     /// with `client_authorities`.
     #[schemars(extend("default" = false))]
     pub(crate) early_data: Key<bool>,
-    /// HSTS (RFC 6797), for `https`: how long browsers use only TLS after a response, or a table.
-    /// All responses have the header, those of loadline itself too; it replaces that of a server.
+    /// HSTS (RFC 6797), for `https`: how long browsers use only TLS after a response, in whole
+    /// seconds, or a table. All responses have the header, those of loadline itself too; it
+    /// replaces that of a server.
     #[schemars(extend("examples" = ["365d"]))]
-    pub(crate) hsts: Key<TextOr<AnyTime, Hsts>>,
+    pub(crate) hsts: Key<TextOr<AnySeconds, Hsts>>,
     /// Minimum TLS version.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
@@ -68,7 +69,7 @@ pub(crate) struct ListenerTls {
 #[schemars(extend("required" = ["max_age"]))]
 pub(crate) struct Hsts {
     /// How long browsers use only TLS, from each response on, in whole seconds; "0s" revokes it.
-    pub(crate) max_age: Key<TimeOrOff>,
+    pub(crate) max_age: Key<Text<AnySeconds>>,
     /// Whether HSTS applies to all subdomains of the host too.
     #[schemars(extend("default" = false))]
     pub(crate) include_subdomains: Key<bool>,

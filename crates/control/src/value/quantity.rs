@@ -14,6 +14,10 @@ pub(crate) type AnyTime = Within<Duration, 0, { u64::MAX }>;
 pub(crate) type TimeOrOff = Text<AnyTime>;
 /// A time above zero.
 pub(crate) type Time = Text<Within<Duration, 1, { u64::MAX }>>;
+/// A time of whole seconds.
+pub(crate) type AnySeconds = WholeSeconds<0, { u64::MAX }>;
+/// A time of whole seconds above zero.
+pub(crate) type Seconds = Text<WholeSeconds<1, { u64::MAX }>>;
 /// A rate above zero.
 pub(crate) type PositiveRate = Text<Within<Rate, 1, { u64::MAX }>>;
 /// A rate, which may be zero.
@@ -138,6 +142,49 @@ impl<Q: Quantity, const MIN: u64, const MAX: u64> Textual for Within<Q, MIN, MAX
             "type": "string",
             "title": Self::described(),
             "pattern": Q::PATTERN,
+            "examples": Self::examples(),
+        })
+    }
+}
+
+/// A time from `MIN` to `MAX` nanoseconds that headers and tokens count in whole seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WholeSeconds<const MIN: u64, const MAX: u64>(pub(crate) Duration);
+
+impl<const MIN: u64, const MAX: u64> WholeSeconds<MIN, MAX> {
+    fn examples() -> Vec<&'static str> {
+        let all = <Duration as Quantity>::EXAMPLES.iter();
+        all.filter(|text| Self::read(text).is_ok()).copied().collect()
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> Textual for WholeSeconds<MIN, MAX> {
+    fn expected() -> String {
+        let example = Self::examples().first().copied().unwrap_or_default();
+        format!("{}, in quotes: \"{example}\"", Within::<Duration, MIN, MAX>::described())
+    }
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let time = Within::<Duration, MIN, MAX>::read(text)?.0;
+        let seconds = time.as_nanos() / Duration::from_secs(1).as_nanos();
+        if Duration::from_secs(seconds) == time {
+            return Ok(Self(time));
+        }
+        // Zero is mostly another thing than a short time.
+        let help = match seconds {
+            0 => "write `1s`".to_owned(),
+            _ => format!("write `{seconds}s` or `{}s`", seconds + 1),
+        };
+        Err(Complaint::new(format!("`{text}` is not in whole seconds"), help))
+    }
+
+    fn schema() -> Schema {
+        let title = Within::<Duration, MIN, MAX>::described();
+        let pattern = <Duration as Quantity>::PATTERN;
+        json_schema!({
+            "type": "string",
+            "title": title,
+            "pattern": pattern,
             "examples": Self::examples(),
         })
     }
@@ -315,6 +362,26 @@ mod tests {
         for (complaint, help) in cases {
             assert!(complaint.help.contains(help), "{}: {}", complaint.message, complaint.help);
         }
+    }
+
+    #[test]
+    fn a_time_that_headers_count_in_seconds_has_no_part_of_one() {
+        for (text, help) in [
+            ("1ms", "write `1s`"),
+            ("999ms", "write `1s`"),
+            ("1999ms", "write `1s` or `2s`"),
+            ("1m500ms", "write `60s` or `61s`"),
+        ] {
+            let complaint = AnySeconds::read(text).unwrap_err();
+            assert_eq!(complaint.message, format!("`{text}` is not in whole seconds"));
+            assert_eq!(complaint.help, help, "{text}");
+        }
+        for text in ["0s", "1000ms", "1m30s", "365d"] {
+            assert!(AnySeconds::read(text).is_ok(), "{text}");
+        }
+        let none = WholeSeconds::<1, { u64::MAX }>::read("0s").unwrap_err();
+        assert_eq!(none.help, "write a duration above zero");
+        assert_eq!(AnySeconds::expected(), "a duration, in quotes: \"10s\"");
     }
 
     #[test]

@@ -37,6 +37,8 @@ fn what_it_cannot_be_is_said_at_its_place() {
         ("https", "{ preload = true }", "", 5, "without `max_age`"),
         ("https", "{ max_age = \"365d\", preload = true }", "", 5, "not for all names below"),
         ("https", "\"forever\"", "", 5, "`forever` is not a duration"),
+        ("https", "\"500ms\"", "", 5, "`500ms` is not in whole seconds"),
+        ("https", "{ max_age = \"999ms\" }", "", 5, "`999ms` is not in whole seconds"),
         ("tls", year, "", 5, "does not read HTTP"),
         ("https", year, set, 6, "says this already"),
         ("https", year, own, 6, "says this already"),

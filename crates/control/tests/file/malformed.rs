@@ -496,6 +496,31 @@ fn a_key_that_is_refused_is_not_repeated() {
 }
 
 #[test]
+fn a_time_that_a_header_has_in_seconds_is_no_part_of_one() {
+    check(&[
+        (
+            "policy",
+            "maintenance = { retry_after = \"1ms\" }\npolicy",
+            (13, 31),
+            &["`1ms` is not in whole seconds; write `1s`"],
+        ),
+        (
+            "policy",
+            "sticky = { cookie = \"lb\", key = \"0123456789abcdef\", ttl = \"1500ms\" }\npolicy",
+            (13, 59),
+            &["`1500ms` is not in whole seconds", "`1s` or `2s`"],
+        ),
+        (
+            "service = \"web\"",
+            "service = \"web\"\n\
+             routes = [{ service = \"web\", cors = { origins = \"*\", max_age = \"1999ms\" } }]",
+            (11, 64),
+            &["`1999ms` is not in whole seconds"],
+        ),
+    ]);
+}
+
+#[test]
 fn a_class_that_is_none_is_told_the_classes() {
     let route = |class: &str, action: &str| {
         format!("service = \"web\"\n[[listener.routes]]\npath = \"/\"\nclass = {class}\n{action}")

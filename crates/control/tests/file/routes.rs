@@ -317,6 +317,7 @@ fn what_is_wrong_with_the_tokens_of_a_route_is_said_at_its_place() {
         ("{ service = \"api\", jwt = { keys = \"a\", ca = \"b\" } }", "`ca` is for keys at a URL"),
         ("{ service = \"api\", jwt = { keys = \"ftp://a\" } }", "is no URL of keys"),
         ("{ service = \"api\", jwt = { keys = \"a\", leeway = \"2h\" } }", "out of range"),
+        ("{ service = \"api\", jwt = { keys = \"a\", leeway = \"1ms\" } }", "in whole seconds"),
         ("{ service = \"api\", jwt = { keys = \"a\", audience = \"\" } }", "is in no token"),
         (
             "{ service = \"api\", cache = true, jwt = { keys = \"a\" }, \
