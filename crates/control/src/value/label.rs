@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use loadline_core::fleet::LogTarget;
+use loadline_core::{fleet::LogTarget, rules};
 use loadline_spanned::NAME_PATTERN;
 use loadline_spanned::{Complaint, Textual, VARIABLES_HELP, has_variable};
 
@@ -79,15 +79,34 @@ pub(crate) struct Host(pub(crate) String);
 impl Textual for Host {
     const EXPECTED: &'static str = "a host name like \"www.example.com\"";
     const TITLE: &'static str = "a host";
-    const PATTERN: Option<&'static str> = Some("^[A-Za-z0-9\\-_:\\[\\]][A-Za-z0-9.\\-_:\\[\\]]*$");
+    const PATTERN: Option<&'static str> =
+        Some("^([A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?|\\[[0-9A-Fa-f:.]+\\])(:[1-9][0-9]{0,4})?$");
     const EXAMPLES: &'static [&'static str] = &["www.example.com"];
 
     fn read(text: &str) -> Result<Self, Complaint> {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
-        if !text.is_empty() && !text.starts_with('.') && text.bytes().all(fits) {
+        let (name, port) = match text.rfind([':', ']']) {
+            Some(at) if text[at..].starts_with(':') => (&text[..at], Some(&text[at + 1..])),
+            _ => (text, None),
+        };
+        let is_port = |port: &str| {
+            port.starts_with(|c: char| matches!(c, '1'..='9')) && port.parse::<u16>().is_ok()
+        };
+        let is_host = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => {
+                let labels = name.strip_suffix('.').unwrap_or(name);
+                matches!(rules::Host::parse(labels), Ok(rules::Host::Exact(_)))
+            }
+        };
+        if is_host && port.is_none_or(is_port) {
             return Ok(Self(text.to_owned()));
         }
-        let help = "write a host name, with a port if need be: \"www.example.com:8080\"";
+        let help = if text.parse::<Ipv6Addr>().is_ok() {
+            format!("an address of IPv6 stands in brackets: \"[{text}]\"")
+        } else {
+            let help = "write a host name, with a port if need be: \"www.example.com:8080\"";
+            port_help(text).unwrap_or(help).to_owned()
+        };
         Err(Complaint::new(format!("`{text}` is not a host"), help))
     }
 }
@@ -298,6 +317,35 @@ mod tests {
         }
         for (right, read) in [("a.test", "a.test"), ("[::1]", "::1"), ("::1", "::1")] {
             assert_eq!(HostName::read(right).unwrap().0, read);
+        }
+    }
+
+    #[test]
+    fn a_host_has_no_empty_part_and_a_port_that_there_can_be() {
+        for right in ["a.test", "a.test.", "a_b:80", "A.test:65535", "127.0.0.1:1", "[::1]:8080"] {
+            assert_eq!(Host::read(right).unwrap().0, right);
+        }
+        for (wrong, help) in [
+            (":80", "write a host name"),
+            (":65536", "ports are 1 to 65535"),
+            ("a.test:x", "with a port if need be"),
+            ("a.test:", "with a port if need be"),
+            ("a.test:0", "with a port if need be"),
+            ("a.test:080", "with a port if need be"),
+            ("a.test:+80", "with a port if need be"),
+            ("a.test:65536", "ports are 1 to 65535"),
+            ("::1", "\"[::1]\""),
+            ("[a.test]", "write a host name"),
+            ("[::1", "write a host name"),
+            ("[::1]x", "write a host name"),
+            ("a..b", "write a host name"),
+            ("*.a.test", "write a host name"),
+            (".", "write a host name"),
+            ("", "write a host name"),
+        ] {
+            let complaint = Host::read(wrong).unwrap_err();
+            assert_eq!(complaint.message, format!("`{wrong}` is not a host"));
+            assert!(complaint.help.contains(help), "{wrong}: {}", complaint.help);
         }
     }
 
