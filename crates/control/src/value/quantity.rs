@@ -115,6 +115,12 @@ impl<Q: Quantity, const MIN: u64, const MAX: u64> Textual for Within<Q, MIN, MAX
     }
 
     fn read(text: &str) -> Result<Self, Complaint> {
+        // The type itself reads what stands between spaces, as in lists.
+        let padded = Some(text).filter(|text| text.trim() != *text);
+        if let Some(meant) = padded.and_then(likely::<Q>) {
+            let message = format!("`{text}` is not {}", Q::WHAT);
+            return Err(Complaint::new(message, format!("write `{meant}`")));
+        }
         let quantity: Q = text.parse().map_err(|error: UnitError| {
             if is_too_large::<Q>(text) {
                 let help = format!("write a smaller one, like {}", error.example());
@@ -358,6 +364,11 @@ mod tests {
             (Positive::read("100 rps").unwrap_err(), "write `100/s`"),
             (Positive::read("60/minute").unwrap_err(), "write `60/m`"),
             (Percent::read("80 %").unwrap_err(), "write `80%`"),
+            (Percent::read(" 80%").unwrap_err(), "write `80%`"),
+            (AnyTime::read("1m30s ").unwrap_err(), "write `1m30s`"),
+            (Large::read("\t1MiB\n").unwrap_err(), "write `1MiB`"),
+            (Positive::read("1/s ").unwrap_err(), "write `1/s`"),
+            (Within::<BitRate, 0, 9>::read(" 1b/s").unwrap_err(), "write `1b/s`"),
         ];
         for (complaint, help) in cases {
             assert!(complaint.help.contains(help), "{}: {}", complaint.message, complaint.help);

@@ -382,6 +382,29 @@ fn what_is_wrong_with_a_check_or_a_manager_is_told() {
             (13, 22),
             &["not an advisor", "`dns`"],
         ),
+        ("policy", "health = { tcp = false }\npolicy", (13, 18), &["`false` says nothing"]),
+        ("policy", "health = { grpc = false }\npolicy", (13, 19), &["`false` says nothing"]),
+        ("policy", "health = { grpc = \"a/B\" }\npolicy", (13, 19), &["not the name", "true"]),
+        ("policy", "health = { grpc = true }\npolicy", (13, 19), &["http_version = \"2\""]),
+        (
+            "policy",
+            "http_version = \"2\"\nhealth = { http = \"/\", grpc = true }\npolicy",
+            (14, 31),
+            &["either `http` or `grpc`"],
+        ),
+        (
+            "policy",
+            "health = { tcp = true, interval = \"1s\", fast_interval = \"2s\" }\npolicy",
+            (13, 57),
+            &["longer than `interval` (1s)"],
+        ),
+        ("policy", "health = { tcp = true, timeout = \"0s\" }\npolicy", (13, 34), &["above zero"]),
+    ]);
+}
+
+#[test]
+fn what_is_wrong_with_a_scripted_check_is_told() {
+    check(&[
         ("policy", "health = { script = [] }\npolicy", (13, 21), &["without a step"]),
         ("policy", "health = { script = [{}] }\npolicy", (13, 22), &["does nothing", "one key"]),
         (
@@ -402,24 +425,13 @@ fn what_is_wrong_with_a_check_or_a_manager_is_told() {
             (13, 37),
             &["`g` is no hexadecimal digit"],
         ),
+        (
+            "policy",
+            "health = { script = [{ contains_hex = \"0a\\n01\" }] }\npolicy",
+            (13, 39),
+            &["`\\n` is no hexadecimal digit"],
+        ),
         ("policy", "health = { script = [{ reply = \"\" }] }\npolicy", (13, 32), &["no text"]),
-        ("policy", "health = { tcp = false }\npolicy", (13, 18), &["`false` says nothing"]),
-        ("policy", "health = { grpc = false }\npolicy", (13, 19), &["`false` says nothing"]),
-        ("policy", "health = { grpc = \"a/B\" }\npolicy", (13, 19), &["not the name", "true"]),
-        ("policy", "health = { grpc = true }\npolicy", (13, 19), &["http_version = \"2\""]),
-        (
-            "policy",
-            "http_version = \"2\"\nhealth = { http = \"/\", grpc = true }\npolicy",
-            (14, 31),
-            &["either `http` or `grpc`"],
-        ),
-        (
-            "policy",
-            "health = { tcp = true, interval = \"1s\", fast_interval = \"2s\" }\npolicy",
-            (13, 57),
-            &["longer than `interval` (1s)"],
-        ),
-        ("policy", "health = { tcp = true, timeout = \"0s\" }\npolicy", (13, 34), &["above zero"]),
     ]);
 }
 

@@ -62,7 +62,7 @@ struct Bits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HexError {
     /// Neither a digit nor `?`.
-    #[error("`{0}` is no hexadecimal digit")]
+    #[error("`{}` is no hexadecimal digit", .0.escape_debug())]
     Digit(char),
     /// A digit is missing at the end.
     #[error("the last byte has one digit")]
@@ -195,7 +195,7 @@ impl Pattern {
     /// # Errors
     /// [`HexError`] for anything else, and for no byte at all.
     pub fn from_hex(text: &str) -> Result<Self, HexError> {
-        let digits: Vec<_> = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        let digits: Vec<_> = text.chars().filter(|c| *c != ' ').collect();
         let nibble = |digit: char| match digit.to_digit(16) {
             _ if digit == '?' => Ok((0, 0)),
             Some(value) => u8::try_from(value).map(|value| (value, 0xf)).or(Ok((0, 0))),

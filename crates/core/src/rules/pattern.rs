@@ -297,8 +297,9 @@ impl FromStr for Network {
             text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
         let address: IpAddr = address.parse().map_err(|_| PatternError::Network)?;
         let most = if address.is_ipv4() { 32 } else { 128 };
+        let digits = length.is_none_or(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
         let length = length.map_or(Ok(most), str::parse).map_err(|_| PatternError::Network)?;
-        if length > most {
+        if !digits || length > most {
             return Err(PatternError::Network);
         }
         // Clients at such addresses are known by those of IPv4.

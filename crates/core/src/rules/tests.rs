@@ -186,6 +186,8 @@ fn patterns_that_cannot_be_say_what_would_be_right() {
         (Regex::whole("(?:a{1000}){1000}").unwrap_err(), "size limit"),
         ("10.0.0.1/8".parse::<Network>().unwrap_err(), "the network is 10.0.0.0/8"),
         ("10.0.0.0/33".parse::<Network>().unwrap_err(), "10.0.0.0/8"),
+        ("10.0.0.0/+8".parse::<Network>().unwrap_err(), "10.0.0.0/8"),
+        ("10.0.0.0/".parse::<Network>().unwrap_err(), "10.0.0.0/8"),
         ("2001:db8::/129".parse::<Network>().unwrap_err(), "a network is"),
     ] {
         assert!(error.to_string().contains(part), "{error} has no {part:?}");
