@@ -7,11 +7,16 @@
 //! changes it; then it is the normal form, changed and encoded again, or the path as it came behind
 //! another prefix.
 
-use alloc::vec::Vec;
+use alloc::{format, vec::Vec};
+use core::{
+    fmt::{self, Write as _},
+    net::Ipv6Addr,
+};
 
 /// The host of an authority in lower case, without its port and without a dot at its end.
 ///
-/// `scratch` is used where it has to be changed. An IPv6 address keeps its brackets.
+/// `scratch` is used where it has to be changed. An IPv6 address keeps its brackets, and is written
+/// as RFC 5952 has it.
 #[must_use]
 pub fn host<'a>(authority: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
     let name = match authority.iter().rposition(|byte| matches!(byte, b':' | b']')) {
@@ -19,12 +24,36 @@ pub fn host<'a>(authority: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
         _ => authority,
     };
     let name = name.strip_suffix(b".").unwrap_or(name);
+    if let Some(address) = bracketed(name) {
+        let mut rest = Rest(name);
+        if write!(rest, "[{address}]").is_ok() && rest.0.is_empty() {
+            return name;
+        }
+        *scratch = format!("[{address}]").into_bytes();
+        return scratch;
+    }
     if !name.iter().any(u8::is_ascii_uppercase) {
         return name;
     }
     scratch.clear();
     scratch.extend(name.iter().map(u8::to_ascii_lowercase));
     scratch
+}
+
+/// An IPv6 address in brackets.
+fn bracketed(name: &[u8]) -> Option<Ipv6Addr> {
+    let inner = name.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    str::from_utf8(inner).ok()?.parse().ok()
+}
+
+/// What is left of a text that is compared with what is written.
+struct Rest<'a>(&'a [u8]);
+
+impl fmt::Write for Rest<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = self.0.strip_prefix(text.as_bytes()).ok_or(fmt::Error)?;
+        Ok(())
+    }
 }
 
 /// The normal form of a path without its query; `scratch` is used where it has to be changed.
@@ -196,6 +225,10 @@ mod tests {
             ("example.com.:80", "example.com"),
             ("[2001:db8::1]:80", "[2001:db8::1]"),
             ("[::1]", "[::1]"),
+            ("[0:0:0:0:0:0:0:1]:80", "[::1]"),
+            ("[2001:DB8::0:1]", "[2001:db8::1]"),
+            ("[::ffff:7f00:1]", "[::ffff:127.0.0.1]"),
+            ("[zz:1]", "[zz:1]"),
             ("", ""),
         ] {
             assert_eq!(host(written.as_bytes(), &mut vec![]), expected.as_bytes(), "{written}");

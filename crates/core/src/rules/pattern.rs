@@ -5,7 +5,12 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use core::{cmp::Ordering, fmt, net::IpAddr, str::FromStr};
+use core::{
+    cmp::Ordering,
+    fmt,
+    net::{IpAddr, Ipv6Addr},
+    str::FromStr,
+};
 
 use regex::bytes::{Captures, RegexBuilder};
 use regex_syntax::{
@@ -109,12 +114,15 @@ impl Host {
         let domain = lower.strip_prefix("*.");
         let name = domain.unwrap_or(&lower);
         let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-        let is_address = domain.is_none() && address.is_some_and(|it| it.contains(':'));
+        let address = address.filter(|_| domain.is_none());
+        if let Some(address) = address.and_then(|it| it.parse::<Ipv6Addr>().ok()) {
+            return Ok(Self::Exact(format!("[{address}]")));
+        }
         let is_label = |label: &str| {
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
             (1..=63).contains(&label.len()) && label.bytes().all(allowed)
         };
-        if !(is_address || name.len() <= 253 && name.split('.').all(is_label)) {
+        if name.len() > 253 || !name.split('.').all(is_label) {
             return Err(PatternError::Host);
         }
         let name = name.to_string();

@@ -130,6 +130,22 @@ fn a_wildcard_is_for_all_below_a_domain_but_not_for_the_domain() {
 }
 
 #[test]
+fn an_address_is_the_same_host_however_it_is_written() {
+    for written in ["[::1]", "[0:0:0:0:0:0:0:1]", "[0::0001]"] {
+        let when = Conditions { hosts: hosts(&[written]), ..Conditions::default() };
+        let rules = [rule(when)];
+        for authority in ["[::1]", "[::1]:8080", "[0:0:0:0:0:0:0:1]", "[::0:1]:80"] {
+            let mut scratch = vec![];
+            let host = normal::host(authority.as_bytes(), &mut scratch);
+            let host = str::from_utf8(host).expect("ASCII").to_string().leak();
+            let request = get(host, "/");
+            assert_eq!(found(&rules, &request), Some(0), "{written} {authority}");
+        }
+        assert_eq!(found(&rules, &get("[::2]", "/")), None);
+    }
+}
+
+#[test]
 fn all_conditions_must_hold_and_one_item_of_each_list_is_enough() {
     let when = Conditions {
         methods: vec!["POST".into(), "PUT".into()],
@@ -178,6 +194,8 @@ fn patterns_that_cannot_be_say_what_would_be_right() {
         (Host::parse("http://a").unwrap_err(), "a host is a name"),
         (Host::parse("*").unwrap_err(), "*.example.com"),
         (Host::parse("a:80").unwrap_err(), "a host is a name"),
+        (Host::parse("[zz:1]").unwrap_err(), "a host is a name"),
+        (Host::parse("*.[::1]").unwrap_err(), "a host is a name"),
         (Path::exact("api").unwrap_err(), "begins with \"/\""),
         (Path::prefix("/a/../b").unwrap_err(), "/../"),
         (Path::exact("/%61").unwrap_err(), "decoded"),
