@@ -116,7 +116,7 @@ fn step(given: &At<Step>, problems: &mut Problems) -> Option<script::Step> {
         hex(expect_hex).map(script::Step::Expect),
         text(contains).map(script::Step::Contains),
         hex(contains_hex).map(script::Step::Contains),
-        text(reply).map(script::Step::Reply),
+        reply.get().map(|code| script::Step::Reply(Pattern::exact(code.0.0.as_bytes()))),
     ]
     .into_iter()
     .flatten();

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::value::{
-    advisor::{Advisor, Hex, Said},
+    advisor::{Advisor, Hex, ReplyCode, Said},
     either::{TextOrTrue, True},
     label::{GrpcService, Host, UrlPath},
     number::Whole,
@@ -81,5 +81,5 @@ pub(crate) struct Step {
     pub(crate) contains_hex: Key<Text<Hex>>,
     /// The response has to be a reply as in SMTP and FTP, of one line or many, whose code begins
     /// with these digits.
-    pub(crate) reply: Key<Text<Said>>,
+    pub(crate) reply: Key<Text<ReplyCode>>,
 }

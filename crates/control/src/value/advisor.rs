@@ -78,6 +78,25 @@ impl Textual for Said {
     }
 }
 
+/// The code of a reply as in SMTP and FTP, or the beginning of one.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplyCode(pub(crate) String);
+
+impl Textual for ReplyCode {
+    const EXPECTED: &'static str = "the digits of a code like \"220\"";
+    const TITLE: &'static str = "one to three digits";
+    const PATTERN: Option<&'static str> = Some("^[0-9]{1,3}$");
+    const EXAMPLES: &'static [&'static str] = &["220", "2"];
+
+    fn read(text: &str) -> Result<Self, Complaint> {
+        if (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Self(text.to_owned()));
+        }
+        let help = "write one to three digits: \"220\", or \"2\" for all that begin with it";
+        Err(Complaint::new(format!("`{text}` is not the beginning of a code"), help))
+    }
+}
+
 /// Bytes as pairs of hexadecimal digits, in which `?` may stand for any digit.
 #[derive(Clone, Debug)]
 pub(crate) struct Hex(pub(crate) Pattern);

@@ -431,7 +431,20 @@ fn what_is_wrong_with_a_scripted_check_is_told() {
             (13, 39),
             &["`\\n` is no hexadecimal digit"],
         ),
-        ("policy", "health = { script = [{ reply = \"\" }] }\npolicy", (13, 32), &["no text"]),
+        ("policy", "health = { script = [{ expect = \"\" }] }\npolicy", (13, 33), &["no text"]),
+        ("policy", "health = { script = [{ reply = \"\" }] }\npolicy", (13, 32), &["one to three"]),
+        (
+            "policy",
+            "health = { script = [{ reply = \"abc\" }] }\npolicy",
+            (13, 32),
+            &["`abc` is not"],
+        ),
+        (
+            "policy",
+            "health = { script = [{ reply = \"2200\" }] }\npolicy",
+            (13, 32),
+            &["`2200` is not the beginning of a code", "\"220\""],
+        ),
     ]);
 }
 
