@@ -19,7 +19,7 @@ use super::{
 use crate::{
     file::{self, ListenerRoutes, Scheme},
     value::{
-        label::{HeaderName, Name, ParameterName},
+        label::{CookieName, HeaderName, Name, ParameterName},
         number::Whole,
         one_or_more::OneOrMore,
         pattern::{HeaderTemplate, NewPath, ValuePattern},
@@ -42,7 +42,9 @@ pub(super) fn routes(
     let list = given.value.list();
     for route in list {
         warn_of_headers(&route.value, listener, problems);
+        warn_of_cookies(&route.value, problems);
     }
+    warn_of_cors(list, problems);
     services.shared_routes.of(list, listener, || {
         let rules = list.iter().map(|route| rule(route, listener, services, problems));
         let not_found = listener.routes_only.then(|| not_found(listener));
@@ -91,6 +93,39 @@ fn warn_of_headers(route: &file::Route, listener: &Listener, problems: &mut Prob
             let message = format!("`{}` with a space around its value", name.value);
             let help = "leave the space out: no header has one there".to_owned();
             problems.warning(&values.span, message, "never there", help);
+        }
+    }
+}
+
+/// Warns of cookies that no request has, since what ends a cookie is in the value.
+fn warn_of_cookies(route: &file::Route, problems: &mut Problems) {
+    let has_end = |value: &rules::Text| match value {
+        rules::Text::Exact(text) => text.contains(';') || text.trim_ascii_end() != text,
+        rules::Text::Prefix(text) => text.contains(';'),
+        rules::Text::Regex(_) => false,
+    };
+    for (name, values) in route.cookie.get().into_iter().flat_map(Named::iter) {
+        let mut given = values.value.iter().filter_map(|value| value.0.as_ref());
+        if given.any(has_end) {
+            let message = format!("`{}` with a value that no cookie has", name.value);
+            let help = "leave `;` and spaces at its end out: they end a cookie".to_owned();
+            problems.warning(&values.span, message, "never there", help);
+        }
+    }
+}
+
+/// Warns of CORS to which no preflight comes, neither to the route nor to another one for it.
+fn warn_of_cors(list: &[At<file::Route>], problems: &mut Problems) {
+    let with_cors = || list.iter().map(|route| &route.value).filter(|route| route.cors.given());
+    let has_preflights = with_cors().any(|route| {
+        let methods = route.method.get();
+        methods.is_none_or(|all| all.iter().any(|method| method.0 == "OPTIONS"))
+    });
+    for route in with_cors().filter(|_| !has_preflights) {
+        if let Some(methods) = route.method.at() {
+            let message = "a route with `cors` that does not match OPTIONS".to_owned();
+            let help = "add \"OPTIONS\" to `method`: browsers ask so first".to_owned();
+            problems.warning(&methods.span, message, "no preflight", help);
         }
     }
 }
@@ -178,6 +213,9 @@ fn conditions(route: &file::Route, sources: &Sources, problems: &mut Problems) -
     }
     for (name, _) in route.query.get().into_iter().flat_map(Named::iter) {
         check_name::<ParameterName>(name, problems);
+    }
+    for (name, _) in route.cookie.get().into_iter().flat_map(Named::iter) {
+        check_name::<CookieName>(name, problems);
     }
     Conditions {
         hosts: hosts.unwrap_or_default(),

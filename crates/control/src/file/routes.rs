@@ -40,6 +40,7 @@ pub(crate) struct Route {
     #[schemars(extend("propertyNames" = {}))]
     pub(crate) query: Key<Named<OneOrMore<ValuePattern>>>,
     /// Condition: cookies by name, all of which have to be present and match.
+    #[schemars(extend("propertyNames" = { "pattern": "^[^=;\\x00-\\x20\\x7f]+$" }))]
     pub(crate) cookie: Key<Named<OneOrMore<ValuePattern>>>,
     /// Condition: the address of the client.
     pub(crate) source: Key<OneOrMore<NetworkRange>>,

@@ -226,6 +226,21 @@ impl Textual for ParameterName {
     }
 }
 
+/// The name of a cookie.
+#[derive(Clone, Debug)]
+pub(crate) struct CookieName;
+
+impl Textual for CookieName {
+    fn read(text: &str) -> Result<Self, Complaint> {
+        let ends_it = |c: char| matches!(c, '=' | ';' | '\0'..=' ' | '\x7f');
+        if !text.is_empty() && !text.contains(ends_it) {
+            return Ok(Self);
+        }
+        let help = "write the name alone, without `=`, `;` and spaces: \"session\"";
+        Err(Complaint::new(format!("`{text}` is not the name of a cookie"), help))
+    }
+}
+
 /// Whether a byte of `text` is written as in a URL, with `%` and two digits.
 fn is_encoded(text: &str) -> bool {
     let is_byte = |it: &[u8]| it[0] == b'%' && it[1..].iter().all(u8::is_ascii_hexdigit);

@@ -549,6 +549,9 @@ fn a_route_that_no_request_can_match_is_a_warning() {
         ("{ header = { X-A = \"1 \" }, service = \"api\" }", Some("a space around its value")),
         ("{ header = { X-A = [\"1\", \" 2*\"] }, service = \"api\" }", Some("a space around")),
         ("{ header = { X-A = \"1 *\" }, service = \"api\" }", None),
+        ("{ cookie = { a = \"x;y\" }, service = \"api\" }", Some("a value that no cookie has")),
+        ("{ cookie = { a = [\"x\", \"y \"] }, service = \"api\" }", Some("that no cookie has")),
+        ("{ cookie = { a = \" x *\" }, service = \"api\" }", None),
         (
             "{ source = [\"0.0.0.0/0\", \"::/0\"], service = \"api\" }, { deny = 403 }",
             Some("never taken"),
@@ -563,6 +566,33 @@ fn a_route_that_no_request_can_match_is_a_warning() {
     let kept = file("{ header = { X_A = \"1\" }, service = \"api\" }");
     let kept = kept.replacen("routes =", "underscore_headers = \"keep\"\nroutes =", 1);
     assert!(parse("routes.toml", &kept).unwrap().warnings.is_empty());
+}
+
+#[test]
+fn cors_without_preflights_is_a_warning() {
+    let route = |method: &str| {
+        format!("{{ {method}cors = {{ origins = \"https://a.test\" }}, service = \"api\" }},\n")
+    };
+    let (get, options) = (route("method = \"GET\", "), route("method = \"OPTIONS\", "));
+    let both = route("method = [\"GET\", \"OPTIONS\"], ");
+    let warnings = |routes: &str| parse("routes.toml", &file(routes)).unwrap().warnings;
+    let told = warnings(&get);
+    let [warning] = &told[..] else { panic!("{told:?}") };
+    assert!(warning.message().contains("does not match OPTIONS"), "{warning}");
+    assert_eq!(warning.line(), 5);
+    for routes in [both, route(""), get + &options] {
+        assert!(warnings(&routes).is_empty(), "{routes}");
+    }
+}
+
+#[test]
+fn a_cookie_whose_name_no_request_has_is_an_error() {
+    for name in ["a;b", "a=b", " a", "a b", ""] {
+        let route = format!("{{ cookie = {{ \"{name}\" = \"x\" }}, service = \"api\" }}");
+        assert_told(&route, &format!("`{name}` is not the name of a cookie"));
+    }
+    let named = "{ cookie = { \"user[id]\" = \"x\" }, service = \"api\" }";
+    assert!(parse("routes.toml", &file(named)).is_ok());
 }
 
 #[test]
