@@ -272,6 +272,7 @@ fn action(entry: &At<file::Route>, services: &Services<'_>, problems: &mut Probl
     if let Some(given) = route.answer.get() {
         let status = given.status.get().map_or(200, |status| status_of(status.0));
         let body = given.body.get().map_or("", |body| body.0.0.as_str());
+        warn_of_twice(&given.headers, problems);
         let headers = header_fields(&given.headers, &services.maps, problems);
         return Action::Respond(DirectResponse { headers, ..answer(status, body) });
     }

@@ -536,10 +536,14 @@ fn a_wrong_address_or_name_is_told_once_at_its_place() {
 
 #[test]
 fn a_header_that_is_set_twice_in_different_case_is_a_warning() {
-    let route = "{ service = \"api\", request_headers = { set = { X-A = \"1\", x-a = \"2\" } } }";
-    let warnings = parse("routes.toml", &file(route)).unwrap().warnings;
-    let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    assert_eq!(warning.message(), "`x-a` is set above, in another case");
+    for route in [
+        "{ service = \"api\", request_headers = { set = { X-A = \"1\", x-a = \"2\" } } }",
+        "{ answer = { headers = { X-A = \"1\", x-a = \"2\" } } }",
+    ] {
+        let warnings = parse("routes.toml", &file(route)).unwrap().warnings;
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert_eq!(warning.message(), "`x-a` is set above, in another case");
+    }
 }
 
 #[test]
