@@ -135,10 +135,15 @@ impl Host {
         match self {
             Self::Exact(name) => host == name.as_bytes(),
             Self::Under(domain) => {
-                host.strip_suffix(domain.as_bytes()).is_some_and(|rest| rest.ends_with(b"."))
+                host.strip_suffix(domain.as_bytes()).is_some_and(ends_with_label)
             }
         }
     }
+}
+
+/// Whether what is before a domain ends with a label and its dot.
+pub(super) fn ends_with_label(text: &[u8]) -> bool {
+    matches!(text, [.., last, b'.'] if *last != b'.')
 }
 
 impl Path {

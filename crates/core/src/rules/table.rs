@@ -6,7 +6,7 @@
 
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 
-use super::{Action, Headers, Host, Path, Request, Rule};
+use super::{Action, Headers, Host, Path, Request, Rule, pattern::ends_with_label};
 
 /// Rules that can be found fast.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +98,9 @@ impl Table {
         }
         let dots = host.iter().enumerate().rev().filter(|(_, byte)| **byte == b'.');
         for (dot, _) in dots.take(self.labels) {
+            if !ends_with_label(&host[..=dot]) {
+                continue;
+            }
             if let Some(node) = self.domains.get(&host[dot + 1..]) {
                 node.walk(path, see);
             }

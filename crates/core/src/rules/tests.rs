@@ -123,6 +123,9 @@ fn a_wildcard_is_for_all_below_a_domain_but_not_for_the_domain() {
         ("a.b.example.com", true),
         ("example.com", false),
         ("notexample.com", false),
+        (".example.com", false),
+        ("a..example.com", false),
+        (".", false),
         ("", false),
     ] {
         assert_eq!(found(&rules, &get(host, "/")).is_some(), matches, "{host}");
