@@ -36,13 +36,14 @@ static __always_inline int send_direct(void *ctx, struct packet *packet,
 				       const int tc)
 {
 	struct choice choice = {};
+	int verdict;
 
 	choose(packet, service, &choice, v6);
 	if (!choice.server)
 		return DROP_NO_SERVER;
-	count_server(packet, choice.number);
-	return service->method == METHOD_MAC ? send_mac(packet, &choice)
-					     : send_ipip(ctx, packet, &choice, v6, tc);
+	verdict = service->method == METHOD_MAC ? send_mac(packet, &choice)
+						: send_ipip(ctx, packet, &choice, v6, tc);
+	return count_sent(packet, choice.number, verdict);
 }
 
 /* An error must be about something that its receiver sent; else it is none of ours. */

@@ -170,3 +170,11 @@ static __always_inline void count_server(const struct packet *packet, __u32 numb
 	if (packet->closing)
 		count->closed++;
 }
+
+/* Counts what leaves for a server; its verdict. */
+static __always_inline int count_sent(const struct packet *packet, __u32 number, int verdict)
+{
+	if (verdict <= SEND_LAST)
+		count_server(packet, number);
+	return verdict;
+}

@@ -450,17 +450,21 @@ static __always_inline int send_nat(void *ctx, struct packet *packet,
 	struct server *server;
 	struct nat *nat;
 
+	int verdict;
+
 	if (change) {
-		count_server(packet, change->server);
-		return rewrite(ctx, packet, change, SEND_NAT, v6, tc);
+		verdict = rewrite(ctx, packet, change, SEND_NAT, v6, tc);
+		return count_sent(packet, change->server, verdict);
 	}
 	nat = find_nat_forward(&packet->tuple, v6);
 	if (!nat && packet->tuple.protocol == IPPROTO_TCP && !packet->opens)
 		return DROP_NAT_UNKNOWN;
 	server = nat ? server_of(nat) : NULL;
 	if (!server || !server->up || opens_again(packet, nat, v6)) {
-		int verdict = open_nat(packet, service, &nat, v6);
-
+		/* Before it takes a port. */
+		if (!may_hop(packet->link.ip, v6))
+			return DROP_TTL;
+		verdict = open_nat(packet, service, &nat, v6);
 		if (verdict != GO_ON)
 			return verdict;
 	} else {
@@ -469,8 +473,8 @@ static __always_inline int send_nat(void *ctx, struct packet *packet,
 	}
 	touch(packet, nat, 0, v6);
 	remember(recent, packet, nat, SEND_NAT, v6);
-	count_server(packet, nat->change.server);
-	return rewrite(ctx, packet, &nat->change, SEND_NAT, v6, tc);
+	verdict = rewrite(ctx, packet, &nat->change, SEND_NAT, v6, tc);
+	return count_sent(packet, nat->change.server, verdict);
 }
 
 /* An answer of a server, if it is one, after `recall`. */

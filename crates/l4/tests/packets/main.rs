@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 mod changes;
+mod counts;
 mod frame;
 mod fuzz;
 mod nat;
