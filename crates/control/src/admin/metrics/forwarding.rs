@@ -1,7 +1,5 @@
 //! Metrics of packet forwarding. There are no samples of them where nothing is forwarded.
 
-use std::collections::BTreeMap;
-
 use loadline_core::state::{FlowTable, ForwardedServer, Forwarding, Traffic};
 
 use super::family::{Family, Subject};
@@ -42,26 +40,16 @@ const FLOW_TABLE: Subject<FlowTable> = Subject {
     },
 };
 
-/// Of a server that a service reaches by several methods, or over both families.
-#[derive(Default)]
-struct Sum {
-    packets: u64,
-    bytes: u64,
-    opened: u64,
-}
-
-const FORWARDED: Subject<Sum> = Subject {
-    labels: &["server", "service"],
+/// One number in the tables each, so that no counter falls when another number is let go. A server
+/// of a service that was removed has none: several would be alike.
+const FORWARDED: Subject<ForwardedServer> = Subject {
+    labels: &["server", "service", "method"],
     each: |state, to| {
-        let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
         for server in state.forwarding.iter().flat_map(|it| &it.servers) {
-            let key = (&*server.address, server.service.as_deref().unwrap_or_default());
-            let sum = sums.entry(key).or_default();
-            sum.packets += server.packets;
-            sum.bytes += server.bytes;
-            sum.opened += server.opened;
+            let service = server.service.as_deref().unwrap_or_default();
+            let method = server.method.as_deref();
+            method.into_iter().for_each(|it| to(&[&server.address, service, it], server));
         }
-        sums.iter().for_each(|((server, service), sum)| to(&[server, service], sum));
     },
 };
 
@@ -149,23 +137,38 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_two_services_has_a_sample_for_each_and_one_of_two_methods_their_sum() {
-        let server = |service: Option<&str>, packets| ForwardedServer {
+    fn a_counter_of_a_server_does_not_fall_when_another_method_of_its_service_lets_it_go() {
+        let server = |service: Option<&str>, method: Option<&str>, packets| ForwardedServer {
             address: "10.0.0.1".to_owned(),
             service: service.map(str::to_owned),
+            method: method.map(str::to_owned),
             packets,
             ..ForwardedServer::default()
         };
-        let servers = vec![server(Some("mail"), 1), server(Some("web"), 2), server(Some("web"), 4)];
-        let forwarding = Some(Forwarding { servers, ..Forwarding::default() });
-        let state = State { forwarding, ..State::default() };
-        let text = text(state, Detail::Servers, Format::Prometheus);
-        let of = |service: &str| {
-            let name = "loadline_forwarding_server_packets_total";
-            let head = format!("{name}{{server=\"10.0.0.1\",service=\"{service}\"}} ");
-            text.lines().find_map(|line| line.strip_prefix(&head).map(str::to_owned))
+        let mut servers = vec![
+            server(Some("mail"), Some("mac"), 1),
+            server(Some("web"), Some("mac"), 2),
+            server(Some("web"), Some("ipip"), 4),
+            server(None, Some("nat"), 8),
+            server(None, None, 16),
+        ];
+        let samples = |servers: &[ForwardedServer]| {
+            let forwarding = Some(Forwarding { servers: servers.into(), ..Forwarding::default() });
+            let state = State { forwarding, ..State::default() };
+            let text = text(state, Detail::Servers, Format::Prometheus);
+            let head = "loadline_forwarding_server_packets_total{server=\"10.0.0.1\",";
+            let lines = text.lines().filter_map(|line| line.strip_prefix(head));
+            lines.map(str::to_owned).collect::<Vec<_>>()
         };
-        assert_eq!(of("mail").as_deref(), Some("1"), "{text}");
-        assert_eq!(of("web").as_deref(), Some("6"), "{text}");
+        let mut expected = vec![
+            "service=\"mail\",method=\"mac\"} 1",
+            "service=\"web\",method=\"mac\"} 2",
+            "service=\"web\",method=\"ipip\"} 4",
+            "service=\"\",method=\"nat\"} 8",
+        ];
+        assert_eq!(samples(&servers), expected);
+        servers.remove(1);
+        expected.remove(1);
+        assert_eq!(samples(&servers), expected, "what the others have stays");
     }
 }
