@@ -17,6 +17,15 @@ pub(crate) enum Side {
     Standby = 2,
 }
 
+impl Side {
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Active => Self::Standby,
+            Self::Standby => Self::Active,
+        }
+    }
+}
+
 /// Seals datagrams, and tells which were sealed by a peer.
 pub(crate) struct Seal {
     key: hmac::Key,

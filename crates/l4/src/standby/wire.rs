@@ -57,9 +57,13 @@ impl Wire {
             let (length, from) = self.socket.recv_from(&mut *self.buffer).ok()?;
             let sealed = &self.buffer[..length];
             let peer = self.peers.iter_mut().enumerate().find(|(_, peer)| peer.is(&from));
-            let opened = self.seal.open(side, sealed).map(<[u8]>::len);
-            let (Some((at, peer)), Some(opened)) = (peer, opened) else {
+            let Some((at, peer)) = peer else {
                 self.refused += 1;
+                continue;
+            };
+            let Some(opened) = self.seal.open(side, sealed).map(<[u8]>::len) else {
+                // A peer in the same role, as after a partition, is no stranger.
+                self.refused += u64::from(self.seal.open(side.other(), sealed).is_none());
                 continue;
             };
             peer.received += on_the_wire(&from, length);
@@ -102,3 +106,39 @@ const REFUSED_AT_ONCE: usize = 1_024;
 /// Bytes for what has come and was not read, as the kernel counts them: a burst of each of a few
 /// peers.
 const ROOM: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, time::Duration};
+
+    use super::*;
+
+    /// Two balancers that know each other, and wait for what the other says.
+    fn wires() -> [Wire; 2] {
+        let key = tempfile::NamedTempFile::new().unwrap();
+        fs::write(key.path(), "0123456789abcdef").unwrap();
+        let sockets = [0; 2].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let [one, other] = sockets.each_ref().map(|socket| socket.local_addr().unwrap());
+        let mut peers = [other, one].into_iter();
+        sockets.map(|socket| {
+            socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            let seal = Seal::read(key.path(), 51).unwrap();
+            let peers = peers.next().map(|address| Peer { address, sent: 0, received: 0 });
+            let peers = peers.into_iter().collect();
+            Wire { socket, seal, peers, refused: 0, buffer: Box::new([0; DATAGRAM_MAX]) }
+        })
+    }
+
+    #[test]
+    fn a_peer_that_is_active_as_well_after_a_partition_is_not_counted_as_refused() {
+        let [mut one, mut other] = wires();
+        one.send(Side::Active, 0, b"facts".to_vec());
+        one.send(Side::Standby, 0, b"answer".to_vec());
+        assert_eq!(other.receive(Side::Standby), Some((0, &b"answer"[..])));
+        assert_eq!(other.refused, 0);
+        one.socket.send_to(&[7; 64], one.peers[0].address).unwrap();
+        one.send(Side::Standby, 0, b"more".to_vec());
+        assert_eq!(other.receive(Side::Standby), Some((0, &b"more"[..])));
+        assert_eq!(other.refused, 1, "what bears no seal is");
+    }
+}
