@@ -25,6 +25,8 @@ pub(crate) enum Neighbour {
     Known([u8; 6]),
     /// Nothing yet, or there is no route.
     Unknown,
+    /// It was asked for, and nobody answered.
+    Silent,
     /// It is at the interface of this index, to which our packets do not go.
     Elsewhere(u32),
 }
@@ -67,7 +69,7 @@ impl Neighbours {
                 }
             });
         }
-        Ok(found.map_or(Neighbour::Unknown, Neighbour::Known))
+        Ok(found)
     }
 
     /// Whether packets that leave by an interface come to this hop: it is that one, or the bridge
@@ -88,8 +90,8 @@ impl Neighbours {
         Ok(route.and_then(|route| next_hop(host, &route)))
     }
 
-    /// The link address, and whether the kernel still counts on it.
-    fn link(&mut self, hop: Hop) -> io::Result<(Option<[u8; 6]>, bool)> {
+    /// What is known of a hop at its interface, and whether the kernel still counts on it.
+    fn link(&mut self, hop: Hop) -> io::Result<(Neighbour, bool)> {
         let mut message = NeighbourMessage::default();
         message.header.family = family(hop.address);
         message.header.ifindex = hop.interface;
@@ -98,7 +100,7 @@ impl Neighbours {
             IpAddr::V6(v6) => NeighbourAddress::Inet6(v6),
         }));
         let found: Option<NeighbourMessage> = known(self.0.ask(Request::GetNeighbour, &message))?;
-        Ok(found.map_or((None, false), |found| link_address(&found)))
+        Ok(found.map_or((Neighbour::Unknown, false), |found| link_address(&found)))
     }
 }
 
@@ -110,15 +112,18 @@ fn known<T>(answered: io::Result<Option<T>>) -> io::Result<Option<T>> {
     }
 }
 
-fn link_address(known: &NeighbourMessage) -> (Option<[u8; 6]>, bool) {
-    if matches!(known.header.state, NeighbourState::Incomplete | NeighbourState::Failed) {
-        return (None, false);
+fn link_address(known: &NeighbourMessage) -> (Neighbour, bool) {
+    match known.header.state {
+        NeighbourState::Incomplete => return (Neighbour::Unknown, false),
+        NeighbourState::Failed => return (Neighbour::Silent, false),
+        _ => {}
     }
-    let address = known.attributes.iter().find_map(|attribute| match attribute {
+    let address: Option<[u8; 6]> = known.attributes.iter().find_map(|attribute| match attribute {
         NeighbourAttribute::LinkLayerAddress(bytes) => bytes.as_slice().try_into().ok(),
         _ => None,
     });
-    (address, address.is_some() && known.header.state != NeighbourState::Stale)
+    let is_fresh = address.is_some() && known.header.state != NeighbourState::Stale;
+    (address.map_or(Neighbour::Unknown, Neighbour::Known), is_fresh)
 }
 
 fn next_hop(host: IpAddr, route: &RouteMessage) -> Option<Hop> {
@@ -185,10 +190,11 @@ mod tests {
             message.attributes.push(NeighbourAttribute::LinkLayerAddress(vec![2; 6]));
             link_address(&message)
         };
-        let address = Some([2; 6]);
+        let address = Neighbour::Known([2; 6]);
         assert_eq!(known(NeighbourState::Reachable), (address, true));
         assert_eq!(known(NeighbourState::Permanent), (address, true));
         assert_eq!(known(NeighbourState::Stale), (address, false));
-        assert_eq!(known(NeighbourState::Failed), (None, false));
+        assert_eq!(known(NeighbourState::Incomplete), (Neighbour::Unknown, false));
+        assert_eq!(known(NeighbourState::Failed), (Neighbour::Silent, false));
     }
 }

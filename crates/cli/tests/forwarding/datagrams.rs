@@ -1,5 +1,5 @@
-//! Datagrams that a client hands to its kernel as one (UDP GSO) are forwarded as one, and arrive as
-//! many.
+//! Datagrams: those that a client hands to its kernel as one (UDP GSO) are forwarded as one, and
+//! arrive as many; and no flow of them waits for a server that is off.
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -8,6 +8,7 @@ use std::{
 };
 
 use nix::sys::socket::{setsockopt, sockopt};
+use serde_json::Value;
 
 use crate::{
     METHODS,
@@ -89,4 +90,49 @@ fn traffic_control_takes_datagrams_that_leave_as_one() {
     }
     assert_eq!(edge.packets("send-nat-return"), 2 * COUNT as u64);
     edge.end();
+}
+
+/// New flows in the test of a server that is off.
+const NEW: usize = 20;
+
+/// A service by `mac` with these servers.
+fn file_of_mac(servers: &[u16]) -> String {
+    format!(
+        "[l4]\ninterface = \"eth0\"\nxdp_mode = \"generic\"\n\
+         {}[service.web]\n[[service.web.group]]\nservers = [{}]\n",
+        listener(SocketAddr::new(at(0, MAC, false), 80), "udp", "mac", "web"),
+        listed(servers, false),
+    )
+}
+
+/// How many new flows to a service get a response, of [`NEW`].
+fn responses(service: SocketAddr) -> usize {
+    let open = |_| {
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        socket.connect(service).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        socket.send(b"a").unwrap();
+        socket
+    };
+    let sockets: Vec<UdpSocket> = (0..NEW).map(open).collect();
+    sockets.iter().filter(|socket| socket.recv(&mut [0; 8]).is_ok()).count()
+}
+
+#[test]
+fn new_datagrams_do_not_go_to_a_removed_server_that_is_switched_off() {
+    let Some(network) = Network::new(2) else { return };
+    // What the kernel takes a minute for it does in seconds here.
+    for setting in ["base_reachable_time_ms=1000", "delay_first_probe_time=1"] {
+        network.balancer.run(&format!("sysctl -q net.ipv4.neigh.eth0.{setting}"));
+    }
+    network.servers.iter().for_each(|server| echo(server, at(0, MAC, false)));
+    let edge = Edge::start(&network, &file_of_mac(&[1, 2]));
+    let service = SocketAddr::new(at(0, MAC, false), 80);
+    let are_all_answered = |_: &Value| network.client.enter(move || responses(service)) == NEW;
+    edge.until(are_all_answered);
+    edge.reload(&file_of_mac(&[2]));
+    network.servers[0].run("ip link set eth0 down");
+    edge.until(are_all_answered);
+    let log = edge.end();
+    assert!(log.contains("was removed and does not answer any more"), "{log}");
 }

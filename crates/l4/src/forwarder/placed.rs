@@ -19,6 +19,8 @@ pub(super) struct Placed {
     /// Whether the file says the link address.
     pub(super) is_fixed: bool,
     is_up: bool,
+    /// Whether nobody answers for it any more, which counts once it is no longer checked.
+    pub(super) is_silent: bool,
     /// Whether a service has it, be it without new connections.
     pub(super) is_wanted: bool,
     /// Since when it is given no new connections for good.
@@ -52,7 +54,7 @@ impl Placed {
             self.link = target.link;
         }
         self.is_fixed = target.link.is_some();
-        self.is_up = target.is_up;
+        (self.is_up, self.is_silent) = (target.is_up, false);
         self.is_wanted = true;
         self.drain = target.drain;
         self.leaving = target.is_drained.then(|| self.leaving.unwrap_or(now));
@@ -62,8 +64,13 @@ impl Placed {
     pub(super) fn meet(&mut self, found: Neighbour) {
         (self.link, self.elsewhere) = match found {
             Neighbour::Known(link) => (Some(link), None),
-            Neighbour::Unknown => (self.link, None),
+            Neighbour::Unknown | Neighbour::Silent => (self.link, None),
             Neighbour::Elsewhere(interface) => (None, Some(interface)),
+        };
+        self.is_silent = match found {
+            Neighbour::Silent => !self.is_wanted,
+            Neighbour::Unknown => self.is_silent,
+            Neighbour::Known(_) | Neighbour::Elsewhere(_) => false,
         };
     }
 
@@ -83,7 +90,7 @@ impl Placed {
             port,
             service,
             mac: self.link.unwrap_or_default(),
-            is_up: self.is_up && !is_cut && self.link.is_some(),
+            is_up: self.is_up && !self.is_silent && !is_cut && self.link.is_some(),
         }
     }
 
@@ -217,6 +224,27 @@ mod tests {
         placed.meet(Neighbour::Elsewhere(7));
         assert!(!placed.server(at(3), NAME).is_up);
         assert_eq!(placed.elsewhere, Some(7));
+    }
+
+    /// With UDP new flows go to it, too, for as long as its entries of the ring are recorded.
+    #[test]
+    fn a_server_that_was_removed_and_is_switched_off_keeps_no_flows() {
+        let mut placed = Placed::default();
+        placed.follow(at(1), &Target { link: None, ..target() });
+        placed.meet(Neighbour::Known([2; 6]));
+        placed.meet(Neighbour::Silent);
+        assert!(placed.server(at(2), NAME).is_up, "its checks say whether it is");
+        placed.leave(at(3));
+        assert!(placed.server(at(3), NAME).is_up);
+        for found in [Neighbour::Silent, Neighbour::Unknown] {
+            placed.meet(found);
+            assert!(!placed.server(at(4), NAME).is_up, "{found:?}: while it is asked for again");
+        }
+        placed.meet(Neighbour::Known([2; 6]));
+        assert!(placed.server(at(5), NAME).is_up);
+        placed.meet(Neighbour::Silent);
+        placed.follow(at(6), &Target { link: None, ..target() });
+        assert!(placed.server(at(6), NAME).is_up, "checked again");
     }
 
     #[test]

@@ -113,7 +113,9 @@ impl Tables {
         let mut links = Links { changed: false, whole: true };
         for (number, placed) in &mut self.servers {
             let Some(name) = self.numbers.name(*number) else { continue };
-            if placed.is_fixed || !placed.is_wanted || placed.link.is_some() && !all {
+            // One that was removed is looked for as well: nothing else tells that it is off.
+            let is_missing = placed.is_wanted && placed.link.is_none();
+            if placed.is_fixed || !is_missing && !all {
                 continue;
             }
             let interface = self.attachment.interface();
@@ -121,9 +123,13 @@ impl Tables {
                 tracing::warn!(server = %name.address, %error, "cannot read the neighbour table");
                 Neighbour::Unknown
             });
-            let before = placed.link;
+            let (before, was_silent) = (placed.link, placed.is_silent);
             placed.meet(found);
             links.changed |= placed.link != before;
+            if placed.is_silent && !was_silent {
+                tracing::warn!(server = %name.address, "was removed and does not answer any more: \
+                    what it still has goes to other servers");
+            }
             links.whole &= placed.link.is_some();
         }
         links
