@@ -34,6 +34,7 @@ use loadline_core::{
     decide::plan::Plan,
     state::{self, Flow},
 };
+use loadline_linux::thread::spawn_essential;
 use thiserror::Error;
 
 use crate::{
@@ -105,7 +106,7 @@ impl Forwarder {
                 }
             }
         };
-        thread::Builder::new().name("forwarder".into()).spawn(work)?;
+        spawn_essential("forwarder", work)?;
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(stop);
         Ok(())
     }

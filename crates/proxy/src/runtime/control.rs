@@ -4,7 +4,7 @@ use std::{
     io, iter,
     net::{IpAddr, SocketAddr},
     sync::Arc,
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
 };
 
 use loadline_core::{
@@ -14,6 +14,7 @@ use loadline_core::{
     },
     fleet::{HealthCheck, ServerAddress},
 };
+use loadline_linux::thread::spawn_essential;
 use tokio::{sync::oneshot, task::JoinSet, time::sleep};
 
 use crate::{
@@ -49,8 +50,7 @@ impl Control {
     pub(super) fn spawn(self) -> io::Result<ControlThread> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
-        let thread = thread::Builder::new().name("control".into());
-        let thread = thread.spawn(move || runtime.block_on(self.run(stopped)))?;
+        let thread = spawn_essential("control", move || runtime.block_on(self.run(stopped)))?;
         Ok(ControlThread { stop: Some(stop), thread: Some(thread) })
     }
 
@@ -141,7 +141,7 @@ pub(super) struct ControlThread {
 impl Drop for ControlThread {
     fn drop(&mut self) {
         self.stop = None;
-        // A thread that panicked has said so on its own.
+        // One that panics ends the process itself.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

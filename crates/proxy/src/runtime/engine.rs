@@ -11,6 +11,7 @@ use loadline_core::{
     fleet::{Edge, LogTarget},
     time::Duration,
 };
+use loadline_linux::thread::spawn_essential;
 use thiserror::Error;
 
 use crate::{
@@ -84,7 +85,7 @@ impl Engine {
             thread::sleep(POLL);
         }
         for worker in self.workers {
-            // A worker that panicked has said so on its own.
+            // One that panics ends the process itself.
             let _ = worker.join();
         }
         disk.into_iter().for_each(|disk| disk.join(DISK_PATIENCE));
@@ -95,8 +96,7 @@ impl Engine {
 
 fn spawn(index: usize, shared: Arc<Shared>, inbox: Arc<Inbox>) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let thread = thread::Builder::new().name(format!("worker-{index}"));
-    thread.spawn(move || Worker::run(&runtime, shared, inbox))
+    spawn_essential(&format!("worker-{index}"), move || Worker::run(&runtime, shared, inbox))
 }
 
 /// How many workers `edge` asks for.
