@@ -396,7 +396,7 @@ impl Edge {
             Err(error) => {
                 let why = chain(&error);
                 tracing::error!("not upgraded, this process goes on: {why}");
-                upgrade.answer(&format!("error {why}\n"));
+                upgrade.fail(&why);
                 self.site.take_back();
                 self.proxy.handle().reclaim();
                 self.write_pid();
@@ -447,7 +447,7 @@ impl Edge {
                 tokio::task::spawn_blocking(move || proxy.stop(drain))
             }
             Outcome::Succeeded(process) => {
-                notify(&format!("MAINPID={process}\nREADY=1"));
+                notify(&format!("MAINPID={process}\nREADY=1\nSTATUS="));
                 control.into_iter().for_each(control::leave);
                 if let Some((_, admin)) = admin.take() {
                     admin.leave().await;

@@ -4,7 +4,10 @@ use std::{
     fs,
     io::{BufRead as _, BufReader},
     net::{TcpListener, TcpStream, UdpSocket},
-    os::unix::fs::{MetadataExt as _, chown, symlink},
+    os::unix::{
+        fs::{MetadataExt as _, chown, symlink},
+        net::UnixDatagram,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -35,8 +38,14 @@ impl Edge {
 
     /// With the file that is in the directory.
     fn started(directory: tempfile::TempDir, log: Stdio) -> Self {
+        Self::started_with(&[], directory, log)
+    }
+
+    /// The same, with these variables of the environment.
+    fn started_with(variables: &[(&str, &Path)], directory: tempfile::TempDir, log: Stdio) -> Self {
         let file = directory.path().join("loadline.toml");
         let mut first = loadline(&["serve", file.to_str().unwrap()]);
+        first.envs(variables.iter().copied());
         let mut first = first.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -329,6 +338,29 @@ fn a_new_process_that_cannot_start_is_told_with_its_reason_and_the_old_one_goes_
     assert!(answered.status.success(), "the old one serves");
     edge.write(&worker.address, "");
     assert_eq!(edge.upgrade().0, Some(0), "and can be upgraded later");
+}
+
+#[test]
+fn an_upgrade_that_is_refused_is_told_to_the_process_manager_at_once() {
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("notify");
+    let manager = UnixDatagram::bind(&place).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let told = || {
+        let mut text = [0; 4_096];
+        let length = manager.recv(&mut text).unwrap();
+        String::from_utf8(text[..length].to_vec()).unwrap()
+    };
+    write(directory.path(), &worker.address, "");
+    let variables = [("NOTIFY_SOCKET", place.as_path())];
+    let edge = Edge::started_with(&variables, directory, Stdio::inherit());
+    assert_eq!(told(), "READY=1");
+    fs::write(edge.file(), "[service.web]\npolicy = \"least-request\"\n").unwrap();
+    edge.signal("USR2");
+    let status = told();
+    assert!(status.starts_with("STATUS=not upgraded: "), "{status}");
+    assert!(status.contains("least-request") && !status.contains('\n'), "{status}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use anyhow::ensure;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 
-use super::handover::Successor;
+use super::{handover::Successor, notify::notify};
 
 /// It waits to begin, or for the new process to serve. Dropping it ends that process.
 pub(super) struct Upgrade {
@@ -72,6 +72,12 @@ impl Upgrade {
             Some(under_way) => under_way.await,
             None => pending().await,
         }
+    }
+
+    /// Tells whoever asked, and the process manager, that this process goes on, and why.
+    pub(super) fn fail(self, why: &str) {
+        notify(&format!("STATUS=not upgraded: {}", why.replace('\n', " ")));
+        self.answer(&format!("error {why}\n"));
     }
 
     /// Tells whoever asked.
