@@ -276,11 +276,17 @@ impl Permit {
         }
     }
 
+    /// Counts a failure of the server that is none in a row, since it says nothing of the next
+    /// request.
+    pub(crate) fn count_failure(&self) {
+        self.server.failures.fetch_add(1, Relaxed);
+    }
+
     /// Records a failure of the server and gives how many it has had in a row.
     #[must_use = "the controller ejects a server after a number of failures"]
     pub fn fail(self) -> u32 {
         self.server.errs.store(true, Relaxed);
-        self.server.failures.fetch_add(1, Relaxed);
+        self.count_failure();
         self.server.errors_in_a_row.fetch_add(1, Relaxed) + 1
     }
 

@@ -238,3 +238,27 @@ fn a_request_is_sent_again_for_nothing_only_where_its_connection_was_closed_befo
         assert_eq!(state.in_flight(), u32::from(is_stale));
     }
 }
+
+#[test]
+fn a_post_lost_on_a_kept_connection_is_a_failure_of_its_server_but_ejects_it_not() {
+    let plan = quick();
+    let failures = || State::of(&plan, at(2_000)).services[0].groups[0].servers[0].failures;
+    for lost in 1..=10 {
+        let subject = Subject {
+            kind: Kind::Message,
+            key: 0,
+            class: Class::Normal,
+            stick: None,
+            idempotent: false,
+        };
+        let mut post = Machine::new(subject);
+        assert!(matches!(tell(&mut post, &plan, 1_000, Event::Arrived), Action::Send));
+        assert!(matches!(tell(&mut post, &plan, 1_005, reset(true)), Action::End));
+        assert_eq!(failures(), lost);
+        assert!(post.poll_report().is_none(), "it may close what is idle, many at a time");
+    }
+    let mut get = machine(Kind::Message);
+    assert!(matches!(tell(&mut get, &plan, 1_000, Event::Arrived), Action::Send));
+    assert!(matches!(tell(&mut get, &plan, 1_005, reset(true)), Action::Resend));
+    assert_eq!(failures(), 10, "what is sent again has not failed");
+}

@@ -102,6 +102,7 @@ fn a_502_over_a_kept_connection_that_its_server_closes_is_counted_and_told_of() 
         until(&proxy, |state| state.services[0].counts.reasons.get(reason).copied() == Some(5));
     let server = &state.services[0].groups[0].servers[0];
     assert_eq!(server.last_failure.as_ref().unwrap().reason, reason);
+    assert_eq!(server.failures, 5);
     assert_eq!(server.condition, Condition::Unchecked, "it may close what it keeps");
 }
 

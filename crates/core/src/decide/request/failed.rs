@@ -40,6 +40,9 @@ impl Machine {
         }
         let crowded = if failed.progress.crowded { permit.crowded() } else { None };
         if is_stale {
+            // A server may close what is idle, and many connections at a time: requests that meet
+            // them are lost in a row, though it takes the next.
+            permit.count_failure();
             drop(permit);
         } else {
             self.blame(at, failure, permit);
