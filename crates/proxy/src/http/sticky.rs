@@ -49,6 +49,15 @@ impl Session {
             Self::New | Self::Lost => None,
         }
     }
+
+    /// Counts a request of this session whose client gets the response of `server`.
+    pub(crate) fn count(self, server: ServerId, cells: &Cells) {
+        match self {
+            Self::New => {}
+            Self::With(home) if home == server => cells.add(ServiceCounter::SessionsKept, 1),
+            Self::With(_) | Self::Lost => cells.add(ServiceCounter::SessionsMoved, 1),
+        }
+    }
 }
 
 impl Sessions {
@@ -78,21 +87,19 @@ impl Sessions {
         session
     }
 
-    /// Counts that `server` has answered a request of this session, and adds its cookie to the head
-    /// of the response where the client has another or none: `head` as the server wrote it, `text`
-    /// as it is to be sent, if that is not the same.
+    /// Adds the cookie of `server` to the head of its response to a request of this session, where
+    /// the client has another or none: `head` as the server wrote it, `text` as it is to be sent,
+    /// if that is not the same.
     pub(crate) fn keep(
         &self,
         server: ServerId,
-        (session, cells): (Session, &Cells),
+        session: Session,
         (forwarded, head): (Forwarded, &[u8]),
         text: &mut Vec<u8>,
     ) -> Forwarded {
         if session == Session::With(server) {
-            cells.add(ServiceCounter::SessionsKept, 1);
             return forwarded;
         }
-        cells.add(ServiceCounter::SessionsMoved, u64::from(session != Session::New));
         let Some(line) = self.lines.get(&server) else { return forwarded };
         if forwarded == Forwarded::Unchanged {
             text.extend_from_slice(head);

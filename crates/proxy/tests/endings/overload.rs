@@ -143,6 +143,36 @@ fn a_cookie_keeps_a_session_on_its_server_and_another_takes_it_over_when_that_is
 }
 
 #[test]
+fn a_request_that_is_retried_counts_once_among_those_of_its_session() {
+    const BAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n";
+    let breaks = Arc::new(AtomicBool::new(false));
+    let is_broken = breaks.clone();
+    let one = Scripted::new(move |mut stream, _| {
+        while head(&mut stream).is_some() {
+            stream.write_all(if is_broken.load(Relaxed) { BAD } else { ONE }).unwrap();
+        }
+    });
+    let two = Scripted::answering(TWO);
+    let of = |servers: &[_]| {
+        let mut fleet = fleet(servers);
+        fleet.services[0].sticky = Some(cookie());
+        Proxy::of(fleet)
+    };
+    let first = of(&[one.address]).get();
+    let (_, cookie) = first.split_once("Set-Cookie: ").unwrap();
+    let (cookie, _) = cookie.split_once(';').unwrap();
+
+    breaks.store(true, Relaxed);
+    let proxy = of(&[one.address, two.address]);
+    let answer = with_cookie(&proxy, cookie);
+    assert!(answer.ends_with("two") && answer.contains("Set-Cookie: lb="), "{answer}");
+    let tallies = proxy.runtime.tallies();
+    let counters = &tallies.services["web"].counters;
+    let [kept, moved] = [ServiceCounter::SessionsKept, ServiceCounter::SessionsMoved];
+    assert_eq!((counters[kept], counters[moved]), (0, 1));
+}
+
+#[test]
 fn a_websocket_begins_a_session_as_any_other_request_does() {
     let server = Scripted::answering_once(
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",

@@ -163,10 +163,21 @@ impl Attempt<'_, '_> {
             // What asks on behalf of a client has no session.
             && !self.exchange.client.socket.is_taking()
         {
-            let kept = (request.session, &*service_context.cells);
-            forwarded = sessions.keep(place.server, kept, (forwarded, bytes), text);
+            forwarded = sessions.keep(place.server, request.session, (forwarded, bytes), text);
         }
         forwarded
+    }
+
+    /// Counts the request among those of its session, now that its client gets this response.
+    pub(super) fn count_session(&self) {
+        let Exchange { request, driver, client, .. } = &*self.exchange;
+        let service_context = driver.route.service_context();
+        if service_context.sessions.is_some()
+            && !client.socket.is_taking()
+            && let Some(place) = driver.place()
+        {
+            request.session.count(place.server, &service_context.cells);
+        }
     }
 
     /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:

@@ -228,6 +228,7 @@ impl Attempt<'_, '_> {
         let keep_alive = self.may_keep_alive();
         let text = self.write_instead((status, of_store, &*lines), keep_alive);
         self.committed = Some(Next::Close);
+        self.count_session();
         let exchange = &mut *self.exchange;
         exchange.record.status = status;
         exchange.timer.arm(exchange.listener_context.timeouts.idle);

@@ -44,6 +44,7 @@ impl Attempt<'_, '_> {
         buffer.consume(head.head_len());
         self.connection.peer.keep(buffer, &self.exchange.worker.buffers);
         self.committed = Some(Next::Close);
+        self.count_session();
         let Exchange { worker, client, timer, record, driver, .. } = &mut *self.exchange;
         record.status = head.status();
         client.send(&text, timer).await.map_err(client_gone)?;

@@ -284,8 +284,9 @@ impl Exchange<'_> {
         }
         let service = self.driver.route.service_context();
         if let (Some(sessions), Some(server)) = (&service.sessions, server) {
-            let kept = (self.request.session, &*service.cells);
-            let _ = sessions.keep(server, kept, (Forwarded::Rewritten, b""), text);
+            let session = self.request.session;
+            let _ = sessions.keep(server, session, (Forwarded::Rewritten, b""), text);
+            session.count(server, &service.cells);
         }
     }
 
