@@ -214,6 +214,47 @@ fn who_finds_no_connection_near_is_overflow_and_was_not_sent_there() {
 }
 
 #[test]
+fn a_server_without_a_connection_to_spare_is_told_of_only_where_the_request_ends_so() {
+    let progress = Progress { crowded: true, ..Progress::NOTHING };
+    let crowded = || Event::Failed(Failed { reason: Reason::NoConnection, progress });
+    let untold = |request: &mut Machine| request.take_untold().map(|failure| failure.reason);
+    let plan = two_servers(1, WhenFull::Shed);
+    let mut request = machine(Kind::Message);
+    let _ = tell(&mut request, &plan, 0, Event::Arrived);
+    assert!(matches!(tell(&mut request, &plan, 0, crowded()), Action::Send));
+    assert_eq!(untold(&mut request), None, "it goes on");
+    assert!(matches!(tell(&mut request, &plan, 0, crowded()), Action::End));
+    assert_eq!(untold(&mut request), Some(Reason::NoConnection));
+    assert_eq!(untold(&mut request), None, "once");
+
+    let plan = two_servers(1, QUEUE);
+    let _other = permit(&plan, 0, &[]);
+    let mut waiting = machine(Kind::Message);
+    let _ = tell(&mut waiting, &plan, 0, Event::Arrived);
+    let Action::Join { place: _place, .. } = tell(&mut waiting, &plan, 0, crowded()) else {
+        panic!("the other is full")
+    };
+    assert_eq!(untold(&mut waiting), None, "it waits");
+    assert!(matches!(tell(&mut waiting, &plan, 1_000, Event::Overdue), Action::End));
+    assert_eq!(untold(&mut waiting), Some(Reason::NoConnection));
+}
+
+#[test]
+fn a_failure_is_told_of_once() {
+    let plan = two_servers(1, QUEUE);
+    let _other = permit(&plan, 0, &[]);
+    let mut failing = machine(Kind::Message);
+    let _ = tell(&mut failing, &plan, 0, Event::Arrived);
+    let Action::Join { place: _place, .. } = tell(&mut failing, &plan, 10, reset(false)) else {
+        panic!("the other is full")
+    };
+    let told = failing.take_untold().map(|failure| failure.reason);
+    assert_eq!(told, Some(Reason::ResetBeforeResponse));
+    assert!(matches!(tell(&mut failing, &plan, 1_010, Event::Overdue), Action::End));
+    assert!(failing.take_untold().is_none(), "it ends for the same");
+}
+
+#[test]
 fn a_copy_is_not_sent_over_capacity() {
     let plan = two_servers(1, WhenFull::Spread);
     let first = permit(&plan, 0, &[]);

@@ -217,6 +217,11 @@ impl Driver {
         self.machine.failure().unwrap_or(Failure::new(Reason::SystemError))
     }
 
+    /// The same where it is to be counted and told of, once.
+    pub(crate) fn take_untold(&mut self) -> Option<Failure> {
+        self.machine.take_untold()
+    }
+
     /// Takes in a report of load. One that makes no sense is as good as none.
     pub(crate) fn report_load(&self, now: Instant, metrics: Option<&[u8]>) {
         let text = metrics.and_then(|metrics| std::str::from_utf8(metrics).ok());

@@ -223,7 +223,7 @@ impl<'a> Exchange<'a> {
                     Box::pin(driver.wait_for_room(worker, client, &mut record.times, action)).await;
             }
             let (Action::Send, Some(place)) = (action, self.driver.place()) else {
-                self.note_unsent();
+                self.note(None);
                 return None;
             };
             self.go_to(&place);
@@ -275,8 +275,13 @@ impl<'a> Exchange<'a> {
         if let Action::Resend = action {
             return action;
         }
-        if let Some(trace) = &mut self.request.trace {
-            trace.fail(self.driver.failure().ending, now, &self.record.times);
+        let is_sent = !failure.failed.progress.crowded || matches!(action, Action::End);
+        match &mut self.request.trace {
+            Some(trace) if is_sent => {
+                trace.fail(self.driver.failure().ending, now, &self.record.times);
+            }
+            Some(trace) => trace.forget(),
+            None => {}
         }
         self.note(place.as_ref());
         action
@@ -417,10 +422,9 @@ impl<'a> Exchange<'a> {
         dial(to, slot, self.timer).await.map_err(Failure::new)
     }
 
-    /// Counts why an attempt failed, or why there was none, and warns of it.
+    /// Counts why an attempt failed, or why there was none, and warns of it: once.
     fn note(&mut self, place: Option<&Place>) {
-        let failure = self.driver.failure();
-        if failure.ending.is_failure() {
+        if let Some(failure) = self.driver.take_untold() {
             self.record.reason = Some(failure.reason);
             self.count_failure(place, failure.reason);
         }
@@ -429,13 +433,6 @@ impl<'a> Exchange<'a> {
     pub(crate) fn count_failure(&self, place: Option<&Place>, reason: Reason) {
         let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
         failures.note(shared, &route.service_context().cells, route.scene(place), reason);
-    }
-
-    /// Counts why a request has failed that was sent nowhere.
-    fn note_unsent(&mut self) {
-        if self.record.server.is_none() {
-            self.note(None);
-        }
     }
 
     /// Tells the client of a failure, if it is not too late.

@@ -261,7 +261,7 @@ impl StreamSession {
                 action = driver.wait_for_room(worker, client, times, action).await;
             }
             let (Action::Send, Some(place)) = (action, self.record.driver.place()) else {
-                self.record.note_unsent();
+                self.record.note_untold(None);
                 return None;
             };
             self.record.go_to(&place);
@@ -404,15 +404,14 @@ impl Record {
     fn failed(&mut self, failure: &Failure) -> Action {
         let (now, place) = (self.worker.shared.clock.now(), self.driver.place());
         let action = self.tell(now, Event::Failed(failure.failed));
-        self.note(failure.failed.reason, place.as_ref());
+        self.note_untold(place.as_ref());
         action
     }
 
-    /// Counts why it has failed, if it was sent nowhere.
-    fn note_unsent(&mut self) {
-        if self.server.is_none() {
-            self.note(self.driver.failure().reason, None);
-        }
+    /// Counts why an attempt to reach a server failed, or why there is none, and warns of it.
+    fn note_untold(&mut self, place: Option<&Place>) {
+        let untold = self.driver.take_untold();
+        untold.into_iter().for_each(|failure| self.note(failure.reason, place));
     }
 
     /// Counts why it, or an attempt to reach a server, failed, and warns of it.

@@ -205,6 +205,35 @@ fn a_client_that_leaves_the_queue_makes_room() {
 }
 
 #[test]
+fn what_overflows_for_want_of_a_connection_is_no_failure_of_the_full_server() {
+    let (near, far) = (Gate::new(), Scripted::answering(OK));
+    let (collector, log) = (Collector::answering(&[]), tempfile::NamedTempFile::new().unwrap());
+    let mut fleet = near_and_far(&near, &far);
+    fleet.services[0].groups[0].servers[0].max_connections = 1;
+    fleet.edge.tracing = collector.fleet(&[], 100).edge.tracing;
+    let target = LogTarget::File(log.path().display().to_string());
+    fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+    let proxy = Proxy::of(fleet);
+    let held = asking(&proxy);
+    near.holds(1);
+    assert!(proxy.get().starts_with("HTTP/1.1 200 "));
+    let [requests, asked] = collector.expect(2);
+    assert_eq!(asked[0].attribute("loadline.overflow_reason"), "max-connections");
+    assert_eq!((asked[0].is_error, asked[0].attribute("http.request.resend_count")), (false, ""));
+    assert_eq!(requests[0].attribute("loadline.retries"), "0");
+    let tallies = proxy.runtime.tallies();
+    assert_eq!(tallies.services["web"].reasons.iter().sum::<u64>(), 0);
+    near.open();
+    assert!(held.join().unwrap().starts_with("HTTP/1.1 200 "));
+    proxy.runtime.stop(SHORT);
+    let log = std::fs::read_to_string(log.path()).unwrap();
+    assert_eq!(log.lines().count(), 2, "{log}");
+    for line in log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        assert!(line["ending"] == "complete" && line["reason"].is_null(), "{line}");
+    }
+}
+
+#[test]
 fn the_excess_goes_to_the_next_group_and_comes_back() {
     let (near, far) = (Gate::new(), Scripted::answering(OK));
     let proxy = Proxy::of(near_and_far(&near, &far));

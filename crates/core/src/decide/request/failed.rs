@@ -48,6 +48,7 @@ impl Machine {
             self.blame(at, failure, permit);
         }
         self.failure = Some(failure);
+        self.untold = !failed.progress.crowded && failure.ending.is_failure();
         let is_charged = self.charge != Charge::Nothing && failure.ending.fault() != Fault::Client;
         let is_free = failed.progress.crowded || is_charged;
         if is_free || self.may_repeat(at, failure, repeatable) {

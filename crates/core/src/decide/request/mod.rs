@@ -23,6 +23,7 @@ mod failed;
 mod waiting;
 
 use alloc::{boxed::Box, vec::Vec};
+use core::mem;
 
 pub use event::{Action, At, Event, Failed, Failure, Kind, Progress, Subject, Unanswered};
 
@@ -56,6 +57,8 @@ pub struct Machine {
     suspects: bool,
     /// Why the last attempt failed, or why there is none.
     failure: Option<Failure>,
+    /// Whether that is yet to be counted and told of.
+    untold: bool,
     /// Rare, and much larger than a request.
     report: Option<Box<Input>>,
 }
@@ -108,6 +111,7 @@ impl Machine {
             charge: Charge::Nothing,
             suspects: false,
             failure: None,
+            untold: false,
             report: None,
         }
     }
@@ -180,6 +184,14 @@ impl Machine {
         self.failure
     }
 
+    /// Why an attempt has failed, or why there is none, where that is to be counted and told of:
+    /// once for each. That a server had no connection to spare is no failure of a request that goes
+    /// on.
+    pub fn take_untold(&mut self) -> Option<Failure> {
+        let is_untold = mem::take(&mut self.untold);
+        self.failure.filter(|_| is_untold)
+    }
+
     /// Gives up its permits and its place in the queue, as a drop does.
     pub fn abandon(&mut self) {
         self.state = State::Over;
@@ -232,7 +244,9 @@ impl Machine {
     fn end(&mut self, at: &At<'_>, reason: Reason) -> Action {
         self.state = State::Over;
         self.take_back_charge(at);
-        self.failure.get_or_insert(Failure::new(reason));
+        let is_new = self.failure.is_none() || self.found_no_connection();
+        let failure = self.failure.get_or_insert(Failure::new(reason));
+        self.untold |= is_new && failure.ending.is_failure();
         Action::End
     }
 
@@ -272,7 +286,7 @@ impl Machine {
             return Action::Forward;
         };
         self.charge(Charge::Paid);
-        if let State::Sent(from) = core::mem::replace(&mut self.state, State::Over) {
+        if let State::Sent(from) = mem::replace(&mut self.state, State::Over) {
             self.state = State::Moving { from, to: Box::new(to) };
         }
         Action::Discard
@@ -280,7 +294,7 @@ impl Machine {
 
     /// The attempt has ended without a failure.
     fn ended(&mut self, at: &At<'_>, ending: Ending) -> Action {
-        match core::mem::replace(&mut self.state, State::Over) {
+        match mem::replace(&mut self.state, State::Over) {
             State::Moving { to, .. } => self.send(at, *to),
             State::Sent(permit) => {
                 // How long a tunnel stays open says nothing about how long requests take.

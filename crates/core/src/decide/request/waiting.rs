@@ -73,7 +73,7 @@ impl Machine {
 
     /// Whether the last server that it was given has all its connections: those behind it would be
     /// turned away there as well.
-    fn found_no_connection(&self) -> bool {
+    pub(super) fn found_no_connection(&self) -> bool {
         self.failure.is_some_and(|failure| failure.reason == Reason::NoConnection)
     }
 

@@ -155,6 +155,13 @@ impl Trace {
         last.failed = Some(ending);
     }
 
+    /// Takes back the span of a server to which nothing was sent.
+    pub(crate) fn forget(&mut self) {
+        if let Some(told) = &mut self.told {
+            told.tries.pop();
+        }
+    }
+
     /// Ends the span of a server whose response of this status the client is not given.
     pub(crate) fn pass_over(&mut self, status: u16, now: Instant, times: &Times) {
         let Some(last) = self.told.as_mut().and_then(|told| told.tries.last_mut()) else { return };
