@@ -14,6 +14,7 @@ use loadline_core::{
         request::{Action, At, Event, Failed, Kind, Machine, Progress, Subject, Unanswered},
     },
     fleet::{Capacity, Class, Fleet, PolicyKind, Retry, Service, Then, WhenFull},
+    state::State,
     time::{Duration, Instant},
     units::{Rate, Ratio},
 };
@@ -320,6 +321,34 @@ fn a_5xx_that_may_not_be_retried_costs_its_group_nothing() {
         sent
     };
     assert_eq!((0..10).filter(send).count(), 4);
+}
+
+#[test]
+fn a_5xx_that_is_retried_is_a_failure_of_its_server_and_has_a_reason() {
+    let groups = vec![group("near", 0, 2, Capacity::default())];
+    let retry = Retry { on_5xx: true, ..Retry::default() };
+    let (_, plan) = started(Service { groups, retry, ..Service::named("web") });
+    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
+    let head = |status| Event::Head { status, untouched: true };
+    let cases = [
+        (500, Reason::Answered500),
+        (503, Reason::Answered503),
+        (501, Reason::Answered5xx),
+        (599, Reason::Answered5xx),
+    ];
+    for (status, reason) in cases {
+        let mut request = request(Kind::Message);
+        assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));
+        assert!(matches!(request.handle(&at, head(status)), Action::Discard));
+        assert_eq!(request.take_untold().map(|failure| failure.reason), Some(reason));
+        let sent = request.handle(&at, Event::Ended(Ending::Complete));
+        assert!(matches!(sent, Action::Send), "{sent:?}");
+        assert!(matches!(request.handle(&at, head(200)), Action::Forward));
+        assert!(request.take_untold().is_none(), "once");
+    }
+    let state = State::of(&plan, at.now);
+    let servers = &state.services[0].groups[0].servers;
+    assert_eq!(servers.iter().map(|server| server.failures).sum::<u64>(), 4);
 }
 
 /// A request that may be sent again.

@@ -359,6 +359,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Gives up a response; its connection is good for another request if it has come whole.
     fn discard(&mut self, head: Box<ResponseHead>, mut buffer: Buffer) -> Done {
+        self.exchange.note_given_up();
         let mut body = head.body();
         let taken = self.take_early(&mut body, &head, &mut buffer, None);
         let is_over = taken.is_ok() && body.is_finished() && self.connection.peer.rest.is_empty();

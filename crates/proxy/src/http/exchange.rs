@@ -430,6 +430,12 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Counts why the response of the server is given up, if that is a failure.
+    pub(crate) fn note_given_up(&mut self) {
+        let place = self.driver.place();
+        self.note(place.as_ref());
+    }
+
     pub(crate) fn count_failure(&self, place: Option<&Place>, reason: Reason) {
         let (Worker { shared, failures, .. }, route) = (&**self.worker, &self.driver.route);
         failures.note(shared, &route.service_context().cells, route.scene(place), reason);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use loadline_core::{
-    decide::{census::Condition, ending::Ending},
+    decide::{census::Condition, ending::Ending, reason::Reason},
     fleet::{Ejection, Fleet, PolicyKind, Retry},
     state::{Server, ServiceCounter},
     time::Duration,
@@ -161,7 +161,13 @@ fn a_request_that_met_a_5xx_is_answered_by_another_server_where_that_is_safe() {
         assert!(!fails(&proxy));
     }
     // Each takes the turns of both.
-    assert_eq!(proxy.runtime.tallies().services["web"].counters[ServiceCounter::Retries], 10);
+    let tallies = proxy.runtime.tallies();
+    assert_eq!(tallies.services["web"].counters[ServiceCounter::Retries], 10);
+    assert_eq!(tallies.services["web"].reasons[Reason::Answered500 as usize], 10);
+    let known = servers(&proxy);
+    assert_eq!((known[0].failures, known[1].failures), (10, 0));
+    let last = known[0].last_failure.as_ref().unwrap();
+    assert_eq!(last.reason, "answered 500 Internal Server Error");
     assert_eq!(broken.connections(), 1, "an answer that came whole leaves its connection usable");
     let post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
     let answers: Vec<String> = (0..2).map(|_| proxy.ask(post)).collect();

@@ -43,7 +43,11 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
         "Requests for which the server was chosen, retries included",
         |it| it.requests,
     ),
-    &SERVER.counter("server_failures", "Failed requests", |it| it.failures),
+    &SERVER.counter(
+        "server_failures",
+        "Failed requests, and 5xx after which another server was asked",
+        |it| it.failures,
+    ),
     &SERVER.counter("server_ejections", "Ejections", |it| u64::from(it.ejections)),
     &SERVER.gauge("server_connections", "Open connections to the server", |it| {
         f64::from(it.connections)

@@ -56,7 +56,7 @@ pub struct ServerState {
     pub(crate) peak: PeakLatency,
     /// Requests from other edges in its latest report, and the millisecond of that report.
     others: AtomicU64,
-    /// Failed requests.
+    /// Failed requests, and 5xx after which another server was asked.
     pub(crate) failures: AtomicU64,
     /// Connections that were forwarded to it, and how many are open, as bits of an `f64`.
     pub(crate) forwarded: (AtomicU64, AtomicU64),

@@ -149,6 +149,12 @@ reasons! {
     Malformed: ServerBad = "malformed response",
     TooManyInterims: ServerBad = "too many 1xx interim responses",
     UnaskedSwitch: ServerBad = "101 Switching Protocols without an Upgrade in the request",
+    // A response that is given up for that of another server.
+    Answered500: Complete = "answered 500 Internal Server Error",
+    Answered502: Complete = "answered 502 Bad Gateway",
+    Answered503: Complete = "answered 503 Service Unavailable",
+    Answered504: Complete = "answered 504 Gateway Timeout",
+    Answered5xx: Complete = "answered 5xx",
     // The body of the response.
     BadChunkSize: ServerBodyBad = "invalid chunk size",
     ChunkSizeOverflow: ServerBodyBad = "chunk size overflows",

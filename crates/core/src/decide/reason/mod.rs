@@ -128,6 +128,18 @@ impl Reason {
         })
     }
 
+    /// The server answered with this status, of 500 and above, and another is asked.
+    #[must_use]
+    pub const fn answered(status: u16) -> Self {
+        match status {
+            500 => Self::Answered500,
+            502 => Self::Answered502,
+            503 => Self::Answered503,
+            504 => Self::Answered504,
+            _ => Self::Answered5xx,
+        }
+    }
+
     /// The server reset a stream of HTTP/2 with this code (RFC 9113, 7).
     #[must_use]
     pub fn http2_reset(code: u32) -> Self {

@@ -190,7 +190,9 @@ pub enum Action {
     GiveUp(Reason),
     /// The response goes to the client.
     Forward,
-    /// The response is thrown away: [`Event::Ended`], then it is sent elsewhere.
+    /// The response is thrown away, which is a failure of its server
+    /// ([`Machine::take_untold`](super::Machine::take_untold)): [`Event::Ended`], then it is sent
+    /// elsewhere.
     Discard,
     /// It has failed: [`Machine::failure`](super::Machine::failure).
     End,

@@ -272,11 +272,16 @@ impl Machine {
         if permit.answered_5xx(at.now) {
             self.report = Some(Box::new(Input::Errs { server: permit.server() }));
         }
-        if untouched && self.subject.idempotent { self.go_elsewhere(at) } else { Action::Forward }
+        if untouched && self.subject.idempotent {
+            self.go_elsewhere(at, status)
+        } else {
+            Action::Forward
+        }
     }
 
-    /// Moves to a server other than the one that answered with 5xx, if one has room.
-    fn go_elsewhere(&mut self, at: &At<'_>) -> Action {
+    /// Moves to a server other than the one that answered with this 5xx, if one has room. That is a
+    /// failure of the server, but none in a row: 5xx are compared with those of other servers.
+    fn go_elsewhere(&mut self, at: &At<'_>, status: u16) -> Action {
         let State::Sent(from) = &self.state else { return Action::None };
         self.tried.push(from.server());
         let ask = PickContext { stick: None, ..self.ask(at) };
@@ -286,7 +291,9 @@ impl Machine {
             return Action::Forward;
         };
         self.charge(Charge::Paid);
+        (self.failure, self.untold) = (Some(Failure::new(Reason::answered(status))), true);
         if let State::Sent(from) = mem::replace(&mut self.state, State::Over) {
+            from.count_failure();
             self.state = State::Moving { from, to: Box::new(to) };
         }
         Action::Discard
