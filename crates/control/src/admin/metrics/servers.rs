@@ -40,7 +40,8 @@ pub(super) const FAMILIES: &[&dyn Family] = &[
     &SERVER.gauge("in_flight", "Requests in flight", |it| f64::from(it.load.in_flight)),
     &SERVER.counter(
         "server_requests",
-        "Requests for which the server was chosen, retries included",
+        "Requests for which the server was chosen, retries included. One that went on since the \
+         server had `max_connections` counts in place of the next",
         |it| it.requests,
     ),
     &SERVER.counter(
