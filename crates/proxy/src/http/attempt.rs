@@ -102,6 +102,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let upload = Relay::new(exchange.request.body.clone()).copied(copy);
         let timeouts = exchange.driver.route.settings().timeouts;
         Self {
+            pace: BodyPace::of_silent(exchange.silent),
             exchange,
             connection,
             signed,
@@ -114,7 +115,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
             committed: None,
             is_probed: false,
             refused: None,
-            pace: BodyPace::default(),
             asked_at: Instant::ZERO,
         }
     }

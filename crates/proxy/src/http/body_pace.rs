@@ -4,6 +4,8 @@
 //! that whoever sends a byte a second is cut although each byte restarts `idle`. Counted is only
 //! the time in which the client was waited for: that a server reads slowly is no fault of its own.
 
+use std::mem;
+
 use loadline_core::{
     decide::request::shorter,
     fleet::ClientTimeouts,
@@ -17,9 +19,16 @@ pub(crate) struct BodyPace {
     waited: Duration,
     /// Since when the client is waited for; none while it is the server.
     since: Option<Instant>,
+    /// For how long it had sent nothing before it was waited for here.
+    silent: Duration,
 }
 
 impl BodyPace {
+    /// What a client has taken that has been waited for already, and sent nothing, for so long.
+    pub(crate) const fn of_silent(silent: Duration) -> Self {
+        Self { waited: silent, since: None, silent }
+    }
+
     /// How long the client may be waited for from `now` on, `bytes` of its body having come. None
     /// where its time is over: the deadline set before holds. Zero is for ever.
     pub(crate) fn wait(
@@ -28,8 +37,12 @@ impl BodyPace {
         limits: &ClientTimeouts,
         bytes: u64,
     ) -> Option<Duration> {
+        let idle = match limits.idle {
+            Duration::ZERO => Duration::ZERO,
+            idle => idle.saturating_sub(mem::take(&mut self.silent)).max(Duration::from_nanos(1)),
+        };
         if limits.body_rate == BitRate::default() {
-            return Some(limits.idle);
+            return Some(idle);
         }
         let went_on = self.since.is_some();
         self.pause(now);
@@ -38,7 +51,7 @@ impl BodyPace {
         let allowed = grace.as_nanos().saturating_add(nanos(bytes, limits.body_rate));
         match allowed.saturating_sub(self.waited.as_nanos()) {
             0 if went_on => None,
-            left => Some(shorter(limits.idle, Duration::from_nanos(left.max(1)))),
+            left => Some(shorter(idle, Duration::from_nanos(left.max(1)))),
         }
     }
 
@@ -91,6 +104,20 @@ mod tests {
         assert_eq!(flows.wait(at(9), &limits(), 9_000), Some(SECOND * 10));
         assert_eq!(drips.wait(at(11), &limits(), 11), None, "and no byte restarts it");
         assert_eq!(flows.wait(at(18), &limits(), 80_000), Some(SECOND * 60), "but idle holds");
+    }
+
+    #[test]
+    fn silence_before_a_server_was_asked_is_part_of_the_time_once() {
+        let second_of_silence = || BodyPace::of_silent(SECOND);
+        let idle = |idle| ClientTimeouts { idle, ..ClientTimeouts::default() };
+        let mut pace = second_of_silence();
+        assert_eq!(pace.wait(at(1), &idle(SECOND * 3), 0), Some(SECOND * 2));
+        assert_eq!(pace.wait(at(2), &idle(SECOND * 3), 1), Some(SECOND * 3), "it goes on");
+        let over = Some(Duration::from_nanos(1));
+        assert_eq!(second_of_silence().wait(at(1), &idle(SECOND), 0), over);
+        let for_ever = idle(Duration::ZERO);
+        assert_eq!(second_of_silence().wait(at(1), &for_ever, 0), Some(Duration::ZERO));
+        assert_eq!(second_of_silence().wait(at(1), &limits(), 0), Some(SECOND * 9), "by its rate");
     }
 
     #[test]

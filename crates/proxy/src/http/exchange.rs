@@ -28,7 +28,7 @@ use loadline_core::{
     },
     fleet::{HttpVersion, ProxyVersion},
     state::ServiceCounter,
-    time::Instant,
+    time::{Duration, Instant},
 };
 use loadline_http1::ParseError;
 
@@ -79,6 +79,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) request: Box<Request>,
     pub(crate) driver: Driver,
     pub(crate) record: Record,
+    /// For how long the client had sent nothing of its body when that was no longer waited for.
+    pub(crate) silent: Duration,
     /// How the client's connection has to go, where it has seen part of a response that broke off.
     committed: Option<Next>,
 }
@@ -164,6 +166,7 @@ impl<'a> Exchange<'a> {
             request,
             driver,
             record,
+            silent: Duration::ZERO,
             committed: None,
         }
     }

@@ -4,6 +4,7 @@ use std::{
     io::{Read as _, Write as _},
     sync::mpsc::channel,
     thread,
+    time::Instant,
 };
 
 use loadline_core::{
@@ -148,6 +149,32 @@ fn a_client_that_stops_in_its_body_gives_408() {
     let answer = proxy.ask(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nonly this");
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     proxy.expect(Ending::ClientTimeout, 1);
+}
+
+#[test]
+fn a_put_that_stops_in_its_body_has_no_more_time_than_a_post() {
+    let idle = Duration::from_secs(1);
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream);
+        until_closed(&mut stream);
+    });
+    let mut fleet = fleet(&[server.address]);
+    fleet.listeners[0].timeouts.idle = idle;
+    let proxy = Proxy::of(fleet);
+    let time_of = |method: &str| {
+        let begun = Instant::now();
+        let answer = proxy.ask(
+            format!("{method} / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf").as_bytes(),
+        );
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+        begun.elapsed()
+    };
+    let [put, post] = thread::scope(|scope| {
+        let asking = ["PUT", "POST"].map(|method| scope.spawn(move || time_of(method)));
+        asking.map(|it| it.join().unwrap())
+    });
+    assert!(put < post + idle.to_std() / 2, "{put:?} and {post:?}");
+    proxy.expect(Ending::ClientTimeout, 2);
 }
 
 #[test]

@@ -9,16 +9,20 @@ use super::Exchange;
 use crate::{http::request::Request, io::buffer::Buffer};
 
 impl Exchange<'_> {
-    /// Waits for what is missing of the body. If that is late it is passed on as it comes.
+    /// Waits for what is missing of the body. If that is late it is passed on as it comes: within
+    /// what is left of the client's time.
     pub(super) async fn await_body(&mut self) {
-        let Self { worker, client, timer, request, listener_context, .. } = self;
+        let Self { worker, client, timer, request, listener_context, silent, .. } = self;
         timer.arm(shorter(listener_context.timeouts.idle, WAIT));
+        let mut heard_at = worker.timers.coarse_now();
         while !request.body.is_finished() {
             let Ok(mut buffer) = client.fill(&worker.buffers, timer).await else { break };
+            heard_at = worker.timers.coarse_now();
             request.take_body(&mut buffer);
             client.keep(buffer, &worker.buffers);
         }
         request.is_whole = request.body.is_finished();
+        *silent = worker.timers.coarse_now().since(heard_at);
         self.has_waited();
     }
 }
