@@ -254,8 +254,9 @@ fn take_in(worker: &Rc<Worker>, stream: TcpStream, client: SocketAddr, pass: Con
     let limit = listener.timeouts.head;
     let worker = worker.clone();
     spawn_local(async move {
-        let (stream, ends) = match read_proxy_header((&worker, &pass.listener), stream, limit).await
-        {
+        let of_client = (stream, &meter);
+        let read = read_proxy_header((&worker, &pass.listener), of_client, limit).await;
+        let (stream, ends) = match read {
             Ok(read) => read,
             Err(error) => return reject_proxy_header(&worker, &pass.listener, client, &error),
         };

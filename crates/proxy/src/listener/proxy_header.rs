@@ -23,6 +23,7 @@ use crate::{
         proxy_protocol::{Ends, HEADER_MAX, Header, HeaderError, read},
     },
     runtime::{timer::Timer, worker::Worker},
+    telemetry::meter::Meter,
 };
 
 /// Why a connection is not taken in.
@@ -70,21 +71,21 @@ impl ProxyHeaderError {
     }
 }
 
-/// Takes the header off a connection to `listener`, within `limit` unless that is zero: the
-/// connection, and whose it is where the header tells.
+/// Takes the header off a connection to `listener`, within `limit` unless that is zero, and counts
+/// its bytes: the connection, and whose it is where the header tells.
 ///
 /// # Errors
 /// See [`ProxyHeaderError`].
 pub(crate) async fn read_proxy_header(
     (worker, listener): (&Worker, &ListenerHandle),
-    stream: net::TcpStream,
+    (stream, meter): (net::TcpStream, &Meter),
     limit: Duration,
 ) -> Result<(net::TcpStream, Option<Ends>), ProxyHeaderError> {
     let stream = TcpStream::from_std(stream)?;
     let timer = Timer::here(&worker.timers).await;
     timer.arm(limit);
     let mut is_hurried = false;
-    let mut header = Box::pin(take_header(&stream));
+    let mut header = Box::pin(take_header(&stream, meter));
     let ends = poll_fn(|cx| match header.as_mut().poll(cx) {
         Poll::Pending => {
             worker.hurry(&timer, listener, &mut is_hurried);
@@ -101,7 +102,7 @@ pub(crate) async fn read_proxy_header(
     Ok((stream.into_std()?, ends))
 }
 
-async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, ProxyHeaderError> {
+async fn take_header(stream: &TcpStream, meter: &Meter) -> Result<Option<Ends>, ProxyHeaderError> {
     let mut bytes = vec![0; HEADER_MAX];
     let mut has_begun = false;
     loop {
@@ -119,7 +120,7 @@ async fn take_header(stream: &TcpStream) -> Result<Option<Ends>, ProxyHeaderErro
         });
         match (looked, header) {
             (Ok(()), Header::Whole { ends, length }) => {
-                stream.try_read(&mut bytes[..length])?;
+                meter.received(stream.try_read(&mut bytes[..length])?);
                 return Ok(ends);
             }
             (Err(error), _) if error.kind() != io::ErrorKind::WouldBlock && has_begun => {

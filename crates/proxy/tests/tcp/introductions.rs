@@ -94,6 +94,8 @@ fn a_header_may_drip_in_and_what_follows_it_is_not_lost() {
     client.write_all(b"and then").unwrap();
     drop(client);
     assert_eq!(heard.recv_timeout(PATIENCE).unwrap().unwrap(), "and then");
+    let received = proxy.runtime.handle().state().listeners[0].received_bytes;
+    assert_eq!(received, BINARY.len() as u64 + 8, "the header is counted too");
 }
 
 #[test]
