@@ -2,7 +2,7 @@
 //!
 //! A server that fails every request is worth a line in the log, not one for each request.
 
-use alloc::collections::BTreeMap;
+use alloc::{collections::BTreeMap, vec::Vec};
 use core::mem;
 
 use crate::time::{Duration, Instant};
@@ -76,6 +76,23 @@ impl<K: Ord + Clone> Coalesced<K> {
         Some(mem::take(&mut self.others))
     }
 
+    /// Takes note of `count` events of which nothing is told before the end.
+    pub fn keep(&mut self, key: &K, count: u64) {
+        match self.kinds.get_mut(key).or_else(|| self.older.get_mut(key)) {
+            Some(kind) => kind.untold += count,
+            None => self.others += count,
+        }
+    }
+
+    /// At the end: the kinds of which something is yet to be told with how many events, and how
+    /// many others.
+    #[must_use]
+    pub fn take_untold(&mut self) -> (Vec<(K, u64)>, u64) {
+        let kinds = mem::take(&mut self.older).into_iter().chain(mem::take(&mut self.kinds));
+        let untold = kinds.map(|(key, kind)| (key, kind.untold)).filter(|(_, count)| *count > 0);
+        (untold.collect(), mem::take(&mut self.others))
+    }
+
     /// Makes room, once in a period: forgets the kinds of the older generation, whose untold events
     /// are others from now on.
     fn change(&mut self, now: Instant) -> bool {
@@ -113,6 +130,18 @@ mod tests {
         assert_eq!(events.note(at(59_999), &"refused", 1), None);
         assert_eq!(events.note(at(60_000), &"refused", 1), Some(4));
         assert_eq!(events.note(at(60_001), &"refused", 1), None);
+    }
+
+    #[test]
+    fn what_is_untold_at_the_end_is_told_then() {
+        let mut events = Coalesced::new(Duration::from_secs(60));
+        for (kind, count) in [("refused", 1), ("refused", 2), ("expired", 1), ("refused", 3)] {
+            let _ = events.note(at(1), &kind, count);
+        }
+        events.keep(&"refused", 4);
+        events.keep(&"unknown", 5);
+        assert_eq!(events.take_untold(), (vec![("refused", 9)], 5));
+        assert_eq!(events.take_untold(), (vec![], 0));
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl Engine {
             // One that panics ends the process itself.
             let _ = worker.join();
         }
+        self.shared.failures.tell_rest();
         disk.into_iter().for_each(|disk| disk.join(DISK_PATIENCE));
         self.shared.log.iter().for_each(Log::flush);
         self.shared.spans.iter().for_each(Spans::flush);

@@ -329,9 +329,11 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// The sessions are gone; the lines of those that were cut are not to be lost.
+    /// The sessions are gone; the lines of those that were cut are not to be lost, nor how many
+    /// have failed.
     fn drop(&mut self) {
         self.shared.log.iter().for_each(|log| self.log.flush(log, self.shared.clock));
+        self.failures.leave_rest(&self.shared, &self.counters.get_mut().services);
     }
 }
 

@@ -1,13 +1,14 @@
 //! Counts failures by reason, keeps the last one of each server, and warns of them.
 //!
-//! A warning is one line for each server and reason at once, and then one a minute. Workers count
-//! on their own and tell the others once a second: what fails by the thousand takes no lock.
+//! A warning is one line for each server and reason at once, then one a minute, and one at the end
+//! of the process for what has come since. Workers count on their own and tell the others once a
+//! second: what fails by the thousand takes no lock.
 
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use loadline_core::{
@@ -40,7 +41,16 @@ pub(crate) struct FailuresOfAll(Mutex<LastFailures>);
 struct LastFailures {
     warned: Coalesced<(String, Option<ServerId>, Reason)>,
     /// By server.
-    last: BTreeMap<ServerId, (Reason, Instant)>,
+    last: BTreeMap<ServerId, LastFailure>,
+}
+
+/// The last failure of a server, which is in this group.
+#[derive(Debug)]
+struct LastFailure {
+    reason: Reason,
+    at: Instant,
+    group: String,
+    address: SocketAddr,
 }
 
 impl Default for Failures {
@@ -63,6 +73,18 @@ impl Failures {
         failures.into_iter().for_each(|count| shared.failures.note(now, scene, reason, count));
         others.into_iter().for_each(|count| shared.failures.note_others(now, count));
     }
+
+    /// Leaves to the others what they have not been told of, now that the worker ends; `services`
+    /// are its cells by name.
+    pub(crate) fn leave_rest(&mut self, shared: &Shared, services: &BTreeMap<String, Arc<Cells>>) {
+        let (untold, others) = self.seen.get_mut().take_untold();
+        for ((cells, server, reason), count) in untold {
+            let named = services.iter().find(|(_, it)| Arc::as_ptr(it) as usize == cells);
+            let Some((service, _)) = named else { continue };
+            shared.failures.lock().warned.keep(&(service.clone(), server, reason), count);
+        }
+        shared.failures.note_others(shared.clock.now(), others);
+    }
 }
 
 impl Default for FailuresOfAll {
@@ -76,20 +98,36 @@ impl FailuresOfAll {
         let Scene { service, server } = scene;
         let id = server.map(|(id, ..)| id);
         let mut failures = self.lock();
-        failures.last.extend(id.map(|id| (id, (reason, now))));
+        if let Some((id, group, address)) = server {
+            let group = group.to_owned();
+            failures.last.insert(id, LastFailure { reason, at: now, group, address });
+        }
         let requests = failures.warned.note(now, &(service.to_owned(), id, reason), count);
         let others = failures.warned.note_others(now, 0);
         drop(failures);
         warn_of_others(others);
-        let Some(requests) = requests else { return };
-        let ending = reason.ending().name();
-        match server {
-            Some((_, group, server)) => {
-                let server = ServerAddress(server);
-                tracing::warn!(service, group, %server, ending, requests, "server fails: {reason}");
-            }
-            None => tracing::warn!(service, ending, requests, "requests fail: {reason}"),
+        if let Some(requests) = requests {
+            let server = server.map(|(_, group, address)| (group, address));
+            warn(service, server, reason, requests);
         }
+    }
+
+    /// Warns of what is yet to be told, at the end of the process.
+    pub(crate) fn tell_rest(&self) {
+        let mut failures = self.lock();
+        let (untold, mut others) = failures.warned.take_untold();
+        for ((service, server, reason), requests) in untold {
+            match server.map(|server| failures.last.get(&server)) {
+                None => warn(&service, None, reason, requests),
+                Some(Some(LastFailure { group, address, .. })) => {
+                    warn(&service, Some((group.as_str(), *address)), reason, requests);
+                }
+                // The server has left.
+                Some(None) => others += requests,
+            }
+        }
+        drop(failures);
+        warn_of_others((others > 0).then_some(others));
     }
 
     /// Takes note of failures of which a worker has no room to tell more.
@@ -100,7 +138,7 @@ impl FailuresOfAll {
 
     /// The last failure of a server that workers have failures of, and when it was.
     pub(crate) fn last(&self, server: ServerId) -> Option<(Reason, Instant)> {
-        self.lock().last.get(&server).copied()
+        self.lock().last.get(&server).map(|last| (last.reason, last.at))
     }
 
     /// Forgets these servers, whose numbers may soon be given to others.
@@ -113,6 +151,18 @@ impl FailuresOfAll {
 
     fn lock(&self) -> MutexGuard<'_, LastFailures> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Warns of failures of a service; of a server, if one was chosen.
+fn warn(service: &str, server: Option<(&str, SocketAddr)>, reason: Reason, requests: u64) {
+    let ending = reason.ending().name();
+    match server {
+        Some((group, server)) => {
+            let server = ServerAddress(server);
+            tracing::warn!(service, group, %server, ending, requests, "server fails: {reason}");
+        }
+        None => tracing::warn!(service, ending, requests, "requests fail: {reason}"),
     }
 }
 

@@ -17,7 +17,7 @@ use loadline_proxy::runtime::Runtime;
 
 use crate::{
     connecting::nobody,
-    support::{GET, fleet, head, say, scripted},
+    support::{GET, SHORT, fleet, head, say, scripted},
 };
 
 /// The log of this process.
@@ -61,7 +61,7 @@ fn until(proxy: &Runtime, condition: impl Fn(&State) -> bool) -> State {
 }
 
 #[test]
-fn a_hundred_requests_that_fail_alike_are_one_warning() {
+fn a_hundred_requests_that_fail_alike_are_one_warning_and_another_at_the_end() {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
@@ -76,11 +76,21 @@ fn a_hundred_requests_that_fail_alike_are_one_warning() {
         until(&proxy, |state| state.services[0].counts.reasons.get(reason).copied() == Some(all));
     let told = state.services[0].groups[0].servers[0].last_failure.as_ref().unwrap();
     assert_eq!(told.reason, reason);
-    let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    let of_server = log.lines().filter(|line| line.contains(&server.to_string()));
-    let warnings: Vec<&str> = of_server.filter(|line| line.contains("server fails")).collect();
-    assert_eq!(warnings.len(), 1, "{log}");
-    assert!(warnings[0].contains("WARN") && warnings[0].contains(reason), "{log}");
+    // The requests of each warning.
+    let warned = || {
+        let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let of_server = log.lines().filter(|line| line.contains(&server.to_string()));
+        let warnings = of_server.filter(|line| line.contains("server fails"));
+        let requests = warnings.map(|line| {
+            assert!(line.contains("WARN") && line.contains(reason), "{log}");
+            let (_, requests) = line.split_once("requests=").unwrap();
+            requests.split(' ').next().unwrap().parse::<u64>().unwrap()
+        });
+        requests.collect::<Vec<_>>()
+    };
+    assert_eq!(warned(), [1]);
+    proxy.stop(SHORT);
+    assert_eq!(warned(), [1, all - 1], "the rest is told at the end");
 }
 
 #[test]
