@@ -126,13 +126,18 @@ fn of_kinds(scenario: &Scenario, of: (&Service, &Group)) -> Vec<Loss> {
 }
 
 /// The scenario as it is, and with each loss before its beginning. It begins when health checks
-/// have long noticed: what a loss costs until then, no capacity prevents.
+/// have long noticed: what a loss costs until then, no capacity prevents. Where nothing is checked,
+/// requests are answered before the loss: of silence nobody can say that it is too long where
+/// nothing is known of a server and its group.
 pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
     let settled = scenario.edges.first().map_or(Duration::ZERO, |it| settled(it));
     let are_checked = scenario.edges.iter().flat_map(|fleet| &fleet.services).all(is_checked);
+    let (at, settled) = match are_checked {
+        true => (FIRST, settled),
+        false => (Instant::ZERO + HEALTHY, settled + HEALTHY),
+    };
     let lost = losses.iter().map(|loss| {
         let mut scenario = scenario.clone();
-        let at = FIRST;
         let what = Trouble::Outage(OutageKind::Unreachable);
         let (name, lost) = lost(&scenario, loss);
         let faults = lost.into_iter().map(|whom| Fault { at, lasts: None, what, whom });
@@ -145,12 +150,17 @@ pub(super) fn cases(scenario: &Scenario, losses: &[Loss]) -> Vec<Case> {
 }
 
 /// Delays listed arrivals, stages and faults by this time. Until then faults that hold from the
-/// beginning hold already, and open sources ask nothing if the services `are_checked`: a request
+/// beginning hold already, and such sources ask nothing if the services `are_checked`: a request
 /// that a lost server leaves unanswered would come again in the middle of what is counted.
 fn delay(scenario: &mut Scenario, by: Duration, are_checked: bool) {
+    let lasts = scenario.lasts;
     for source in &mut scenario.sources {
         match &mut source.arrivals {
-            Arrivals::Listed(times) => *times = times.iter().map(|time| *time + by).collect(),
+            Arrivals::Listed(times) => {
+                let until = if are_checked { Duration::ZERO } else { by };
+                let before = evenly(lasts / times.len().max(1) as u64, until);
+                *times = before.chain(times.iter().map(|time| *time + by)).collect();
+            }
             Arrivals::Open { stages, .. } => {
                 let rate = if are_checked { Rate::default() } else { settling(stages) };
                 let first = Stage { from: rate, to: rate, lasts: by };
@@ -167,6 +177,12 @@ fn delay(scenario: &mut Scenario, by: Duration, are_checked: bool) {
     }
     scenario.warm_up = scenario.warm_up + by;
     scenario.lasts = scenario.lasts + by;
+}
+
+/// From the beginning to this end, one each interval.
+fn evenly(interval: Duration, end: Duration) -> impl Iterator<Item = Duration> {
+    let interval = interval.max(Duration::from_nanos(1));
+    (0_u64..).map(move |n| interval * n).take_while(move |at| *at < end)
 }
 
 /// The first rate above 0: without health checks it takes requests to notice a loss.
@@ -217,7 +233,10 @@ fn settled(fleet: &Fleet) -> Duration {
 /// What goes wrong from the beginning begins then at the latest.
 const FIRST: Instant = Instant::from_nanos(1);
 
-/// Where nothing is checked, silence and errors are noticed by requests.
+/// Where nothing is checked, requests are answered for so long before a loss, ...
+const HEALTHY: Duration = Duration::from_secs(5);
+
+/// ... and notice silence and errors after it.
 const UNCHECKED: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

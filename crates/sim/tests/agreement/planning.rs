@@ -3,7 +3,7 @@
 use std::{num::NonZero, ops::Range, sync::Arc};
 
 use loadline_core::{
-    fleet::{Capacity, Edge, Fleet, Group, HealthCheck, Probe, Server},
+    fleet::{Capacity, Edge, Ejection, Fleet, Group, HealthCheck, Probe, Server},
     time::{Duration, Instant},
     units::Rate,
 };
@@ -299,4 +299,29 @@ fn a_list_that_ends_before_a_loss_is_noticed_is_planned_for_it() {
     assert!(found.met, "{found:?}");
     let counted = found.cases.iter().map(|case| case.outcomes.total());
     assert_eq!(counted.collect::<Vec<_>>(), [40; 4]);
+}
+
+/// Requests alone notice that a group is silent, and only one that has answered before.
+#[test]
+fn a_group_without_health_checks_that_is_lost_is_not_waited_for() {
+    let stages = [Stage::constant(Rate::per_sec(10))].into();
+    let listed = (0..300).map(|n| Duration::from_millis(100 * n));
+    for arrivals in
+        [Arrivals::Open { spacing: Spacing::Poisson, stages }, Arrivals::Listed(listed.collect())]
+    {
+        let mut scenario = three_regions();
+        let mut fleet = Fleet::clone(&scenario.edges[0]);
+        let service = &mut fleet.services[0];
+        (service.health, service.ejection) = (None, Some(Ejection::default()));
+        scenario.edges = vec![Arc::new(fleet)];
+        scenario.warm_up = Duration::ZERO;
+        scenario.sources[0].arrivals = arrivals;
+        let losses = Loss::of_groups(&scenario.edges[0]);
+        let objective = "p99<5s, errors<1%".parse().unwrap();
+        let question = Question { scenario, losses, objective };
+        let found = plan(&question, NonZero::<u16>::MIN, &mut |_| {}).record;
+        assert!(found.met, "{found:?}");
+        let counted: Vec<u64> = found.cases.iter().map(|case| case.outcomes.total()).collect();
+        assert!(counted.iter().all(|count| (230..370).contains(count)), "{counted:?}");
+    }
 }
