@@ -123,6 +123,18 @@ servers = [\"127.0.0.1:8081\"]
     assert!((270.0..330.0).contains(&max_rate.as_per_sec_f64()), "{max_rate}");
 }
 
+/// One user would send hundreds a second.
+#[test]
+fn the_users_of_the_closed_loop_keep_to_the_highest_rate_as_the_trials_do() {
+    let worker = worker(4, "1ms");
+    let ceiling = ["--slo", "p95<500ms", "--max-rate", "50/s", "--within", "60s"];
+    let Some((record, said)) = search(&worker.address, SHORT, &ceiling) else { return };
+    assert_eq!(record.verdict, Verdict::AtLeast, "{said}");
+    let most = record.rungs.iter().map(|rung| rung.throughput.as_per_sec_f64()).fold(0.0, f64::max);
+    assert!((1.0..=50.5).contains(&most), "{most}/s\n{said}");
+    assert!(record.notes.iter().any(|note| note.contains("--max-rate")), "{:?}", record.notes);
+}
+
 #[test]
 fn a_service_that_is_too_slow_at_any_load_exits_with_99() {
     let worker = worker(1, "20ms");

@@ -21,6 +21,8 @@ pub struct LoadPlan {
     pub transport: Transport,
     /// When they go.
     pub pattern: Pattern,
+    /// What the users of a closed loop send together at most; no limit.
+    pub max_rate: Option<Rate>,
     /// How long one request may take from its send to the end of its response; 30 s, as siege has
     /// it (httperf waits for ever). Counted by the millisecond.
     pub timeout: Duration,
@@ -185,6 +187,7 @@ impl LoadPlan {
             targets: vec![(target, 1)],
             transport: Transport::default(),
             pattern,
+            max_rate: None,
             timeout: DEFAULT_TIMEOUT,
             keepalive: true,
             method: "GET".to_owned(),

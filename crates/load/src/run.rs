@@ -202,7 +202,9 @@ async fn drive(
     match &plan.pattern {
         Pattern::Closed { users, think, until } => {
             let users = share.dealt(*users);
-            closed::drive(client, Rc::clone(&tally), users, *think, *until).await?;
+            let interval = plan.max_rate.map(|rate| rate.interval() * u64::from(share.of));
+            let tally = Rc::clone(&tally);
+            closed::drive(client, tally, (users, interval), *think, *until).await?;
         }
         Pattern::Open { timetable, until, max_in_flight } => {
             let instants = share.of_all(timetable.instants(*until));

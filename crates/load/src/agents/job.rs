@@ -21,6 +21,7 @@ pub(super) struct Job {
     tls_version: Option<TlsVersion>,
     connections: Option<u32>,
     pattern: JobPattern,
+    max_rate: Option<Rate>,
     timeout: Duration,
     keepalive: bool,
     method: String,
@@ -65,6 +66,7 @@ impl Job {
             tls_version: tls.version,
             connections: *connections,
             pattern: JobPattern::of(&plan.pattern),
+            max_rate: plan.max_rate,
             timeout: plan.timeout,
             keepalive: plan.keepalive,
             method: plan.method.clone(),
@@ -104,6 +106,7 @@ impl Job {
                 sources: own.sources.clone(),
                 connections: self.connections,
             },
+            max_rate: self.max_rate,
             timeout: self.timeout,
             keepalive: self.keepalive,
             method: self.method,
@@ -205,11 +208,13 @@ mod tests {
             plan.pattern = Pattern::Open { timetable, until, max_in_flight: Some(9) };
             plan.headers.push(("A".into(), "b".into()));
             plan.body = vec![0, 255];
+            plan.max_rate = Some(Rate::milli_per_sec(7));
             if let Ok(()) = plan.check() {
                 let got = sent(&plan, Share { number: 1, of: 3 }).unwrap();
                 prop_assert_eq!(&got.pattern, &plan.pattern);
                 prop_assert_eq!(&got.targets, &plan.targets);
                 prop_assert_eq!((&got.headers, &got.body), (&plan.headers, &plan.body));
+                prop_assert_eq!(got.max_rate, plan.max_rate);
                 prop_assert_eq!(got.share, Share { number: 1, of: 3 });
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! N users who do not think are always all at the server, so throughput times response time is N
 //! (Little 1961). Where it is not, within [`LITTLE`] and what the ends of a short run blur, the
-//! rung's figures do not belong together and nothing is derived from them.
+//! rung's figures do not belong together and nothing is derived from them. Users together send no
+//! more than the highest load that may be tried: where that holds them back, the ladder ends.
 
 use loadline_core::{time::Duration, units::Rate};
 use loadline_measure::{objective::Spent, record::Rung};
@@ -16,6 +17,8 @@ pub(super) struct Ladder {
     /// What one user spent of each criterion.
     alone: Vec<Spent>,
     end: End,
+    /// Whether the users of the last rung sent all that they may.
+    is_held: bool,
 }
 
 /// Whether more users would tell more.
@@ -41,8 +44,15 @@ impl Ladder {
         }
     }
 
-    /// Takes what was measured with so many users.
-    pub(super) fn add(&mut self, users: u32, lasts: Duration, measured: &Measured) {
+    /// Takes what was measured with so many users, who may send so much together.
+    pub(super) fn add(
+        &mut self,
+        (users, highest): (u32, Rate),
+        lasts: Duration,
+        measured: &Measured,
+    ) {
+        let sent = measured.planned as f64 / lasts.as_secs_f64();
+        self.is_held = sent >= highest.as_per_sec_f64() * HELD;
         let at_once =
             measured.achieved.as_per_sec_f64() * measured.response.mean.as_millis_f64() / 1e3;
         let little_error = at_once / f64::from(users) - 1.0;
@@ -64,7 +74,7 @@ impl Ladder {
         let grew = rung.throughput.as_per_sec_f64() >= before * (1.0 + growth);
         let far = !measured.met && measured.pressure.is_none_or(|pressure| pressure > FAR);
         self.end = match self.end {
-            _ if !measured.faults.is_empty() => End::Over,
+            _ if self.is_held || !measured.faults.is_empty() => End::Over,
             End::Level if !grew => End::Over,
             End::Open if far || (self.rungs.len() >= RUNGS && !grew) => End::Level,
             _ => End::Open,
@@ -76,6 +86,17 @@ impl Ladder {
             Some(last) => *last = rung,
             None => self.rungs.push(rung),
         }
+    }
+
+    /// The rungs whose users sent as fast as the service let them.
+    pub(super) fn free(&self) -> &[Rung] {
+        let held = usize::from(self.is_held && !self.rungs.is_empty());
+        &self.rungs[..self.rungs.len() - held]
+    }
+
+    /// The number of users who sent all that they may.
+    pub(super) fn held(&self) -> Option<u32> {
+        self.rungs.last().filter(|_| self.is_held).map(|rung| rung.users)
     }
 
     /// The highest throughput of any rung.
@@ -129,6 +150,10 @@ impl Ladder {
 
 /// How far Little's law may be off in a sound run.
 const LITTLE: f64 = 0.05;
+
+/// Who sends this part of the highest load waited for a turn more than for the service: so many
+/// are sent in turns, and the last of them may be after the end.
+const HELD: f64 = 0.9;
 
 /// Throughput that grows by less than this has stopped growing.
 const GROWTH: f64 = 0.05;

@@ -194,7 +194,7 @@ impl Search {
     }
 
     fn climb(&mut self, users: u32, duration: Duration, measured: Measured) {
-        self.ladder.add(users, duration, &measured);
+        self.ladder.add((users, self.config.highest), duration, &measured);
         for fault in measured.faults {
             self.note(format!("{users} users: {}; the ladder ends there", fault.what));
         }

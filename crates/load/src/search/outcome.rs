@@ -46,7 +46,7 @@ pub(super) fn record(search: &Search, verdict: Verdict) -> CapacityRecord {
         tried: tried(search),
         cycle: search.cycle,
         rungs: search.ladder.rungs.clone(),
-        scalability: scalability::fit(&search.ladder.rungs),
+        scalability: scalability::fit(search.ladder.free()),
         trials: search.trials.clone(),
         knee: line.and_then(|_| knee::find(&bend)),
         found,
@@ -159,18 +159,27 @@ fn curve(trials: &[Trial]) -> Vec<(Rate, Latency)> {
 
 fn notes(search: &Search) -> Vec<String> {
     let mut notes = search.notes.clone();
-    let answered = search.ladder.rungs.iter().filter(|rung| rung.response.count > 0);
+    let answered = search.ladder.free().iter().filter(|rung| rung.response.count > 0);
     for rung in answered.filter(|rung| rung.suspect) {
         let error = 100.0 * rung.little_error;
-        let users = rung.users;
-        let plural = if users == 1 { "" } else { "s" };
         let off = format!("Little's law is off by {error:.0} %, not in the fit");
-        notes.push(format!("{users} user{plural}: {off}"));
+        notes.push(format!("{}: {off}", counted(rung.users)));
+    }
+    if let Some(users) = search.ladder.held() {
+        let (users, highest) = (counted(users), search.config.highest);
+        let held = format!("all that --max-rate allows, {highest}; the ladder ends there");
+        notes.push(format!("{users}: {held}"));
     }
     notes.extend(slow_cycle(search));
     notes.extend(invalid(search));
     notes.extend(few(search));
     notes
+}
+
+/// So many users, in words.
+fn counted(users: u32) -> String {
+    let plural = if users == 1 { "" } else { "s" };
+    format!("{users} user{plural}")
 }
 
 /// What cycle the trials were made for, or were too short for.

@@ -52,6 +52,19 @@ fn a_closed_loop_ends_with_its_duration_and_its_last_answer() {
 }
 
 #[test]
+fn users_together_send_no_more_than_the_highest_rate() {
+    let server = Server::answering(EMPTY);
+    let until = Until::Elapsed(Duration::from_millis(500));
+    for users in [1, 4] {
+        let mut plan = LoadPlan::closed(&server.url(), users, until).unwrap();
+        plan.max_rate = Some(Rate::per_sec(20));
+        let record = run(&plan);
+        assert!((1..=10).contains(&record.planned), "planned {}", record.planned);
+        assert_eq!(record.outcomes.ok, record.planned);
+    }
+}
+
+#[test]
 fn a_port_that_refuses_does_not_keep_a_closed_loop_from_ending() {
     let until = Until::Elapsed(Duration::from_millis(50));
     let record = run(&LoadPlan::closed(&reserved().to_string(), 3, until).unwrap());

@@ -378,6 +378,27 @@ fn a_ceiling_below_the_load_line_is_an_answer_too() {
     assert_eq!(record.accepted.map(|bound| bound.rate), Some(Rate::per_sec(500)));
 }
 
+/// One user may send 20/s and would send a thousand.
+#[test]
+fn users_who_are_held_to_the_highest_load_end_the_ladder() {
+    let mut search = Search::new(Config { highest: Rate::per_sec(20), ..Config::default() });
+    let response = loadline_measure::record::Latency {
+        count: 30,
+        mean: Duration::from_millis(1),
+        p50: Duration::from_millis(1),
+        ..Default::default()
+    };
+    let (achieved, planned, met) = (Rate::per_sec(20), 30, true);
+    let held = Measured { achieved, planned, response, met, ..Measured::default() };
+    search.observe(Duration::from_secs(2), Observation::Run(Box::new(held)));
+    let Step::Trial { rate, .. } = search.next() else { panic!("the ladder goes on") };
+    assert!(rate <= Rate::per_sec(20), "{rate}");
+    search.observe(Duration::from_secs(2), Observation::Interrupted);
+    let Step::Done(record) = search.next() else { panic!("interrupted") };
+    let told = ["1 user: all that --max-rate allows, 20/s; the ladder ends there"];
+    assert_eq!((record.rungs.len(), &record.notes[..]), (1, &told.map(str::to_owned)[..]));
+}
+
 #[test]
 fn a_generator_that_gives_out_ends_the_search_and_breaches_nothing() {
     let fault = Fault { what: "the generator's CPU was busy".into(), advice: "use two".into() };

@@ -97,7 +97,7 @@ struct SearchArgs {
     /// Time limit of the search [10m for 2 %, 40m for 1 %; with --quick 30s]
     #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     within: Option<Duration>,
-    /// Highest rate to try
+    /// Highest rate to try; the users of the closed loop together send no more either
     #[arg(long, value_name = "RATE", default_value = "1000000/s")]
     #[arg(value_parser = rate_above_zero)]
     max_rate: Rate,
@@ -138,6 +138,7 @@ impl Args {
         plan.transport = self.transport.transport()?;
         plan.keepalive = self.transport.keepalive();
         plan.timeout = self.search.timeout;
+        plan.max_rate = Some(self.search.max_rate);
         self.request.complete(&mut plan)?;
         self.with.check(&plan)?;
         Ok(plan)
