@@ -326,6 +326,12 @@ mod tests {
                 "2:1 its first request would come at 1s: requests come for 1s",
             ),
             (
+                format!(
+                    "duration = \"1s\"\n[[source]]\nstages = [{something}, {something}, {nothing}]"
+                ),
+                "3:41 it never begins: requests come for 1s",
+            ),
+            (
                 format!("duration = \"2s\"\n[[source]]\nrate = \"30/m\"\n{even}"),
                 "2:1 its first request would come at 2s: requests come for 2s",
             ),
@@ -396,6 +402,18 @@ mod tests {
         ];
         assert_eq!(told(text), Some(wanted.map(str::to_owned).into()));
         assert_eq!(told("[[fault]]\nat = \"1s\"\nwhat = \"stall\""), None);
+    }
+
+    #[test]
+    fn all_stages_come_where_no_duration_is_given() {
+        let stages = "[{ rate = \"9/s\", for = \"1m\" }, { rate = \"500/s\", for = \"90s\" }]";
+        let others = "[[source]]\nrate = \"1/s\"\n[[source]]\ntimes = [\"9s\"]";
+        let text = format!("{others}\n[[source]]\nstages = {stages}");
+        let lasts = |text: &str| read(text, None).unwrap().scenario.lasts;
+        assert_eq!(lasts(&text), Duration::from_secs(150));
+        assert_eq!(lasts("[[source]]\nrate = \"1/s\""), Duration::from_secs(60));
+        let warnings = |lasts| read(&text, Some(Duration::from_secs(lasts))).unwrap().warnings;
+        assert_eq!((warnings(61).len(), warnings(30).len()), (0, 1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub(crate) struct File {
     /// Seed: the same number gives the same run; 1 if omitted.
     pub(crate) seed: Option<u64>,
-    /// Duration of the traffic; `1m` if omitted.
+    /// Duration of the traffic; if omitted, that of the longest stages, `times` or log, or `1m`.
     pub(crate) duration: Option<At<Duration>>,
     /// Time at the start in which requests are not counted; none if omitted.
     pub(crate) warm_up: Option<At<Duration>>,

@@ -96,7 +96,7 @@ pub(super) fn meaning(
     let asked: Vec<_> = asked.collect();
     reader.asked = Some(asked).filter(|asked| asked.len() >= source.len());
     let said = reader.positive(duration.as_ref());
-    let lasts = said.or_else(|| longest_list(&sources)).unwrap_or(DURATION);
+    let lasts = said.or_else(|| longest(&sources)).unwrap_or(DURATION);
     reader.lasts = said_elsewhere.map_or(Lasts::Here(lasts), Lasts::Elsewhere);
     let is_multiplied = fault.iter().any(|at| at.value.what.value == "traffic");
     reader.begin_in_time(source, &sources, is_multiplied);
@@ -128,15 +128,21 @@ pub(super) fn meaning(
     Traffic { scenario, regions, store, warnings: Vec::new(), without_cluster: None }
 }
 
-/// How long requests come that are listed, at least a second: a single one has no rate otherwise.
-/// None where none are.
-fn longest_list(sources: &[Source]) -> Option<Duration> {
-    let last = |source: &Source| match &source.arrivals {
-        Arrivals::Listed(times) => times.last().copied(),
-        Arrivals::Open { .. } | Arrivals::Closed { .. } => None,
+/// How long requests come that are listed, at least a second: a single one has no rate otherwise;
+/// or in stages, to the end of the last. None where all may come for ever.
+fn longest(sources: &[Source]) -> Option<Duration> {
+    let of = |source: &Source| match &source.arrivals {
+        Arrivals::Listed(times) => {
+            let last = *times.last()?;
+            Some((last + Duration::from_nanos(1)).max(Duration::from_secs(1)))
+        }
+        Arrivals::Open { stages, .. } => {
+            let lasts: Duration = stages.iter().map(|stage| stage.lasts).sum();
+            Some(lasts).filter(|lasts| *lasts > Duration::ZERO && *lasts < Duration::MAX)
+        }
+        Arrivals::Closed { .. } => None,
     };
-    let last = sources.iter().filter_map(last).max()?;
-    Some((last + Duration::from_nanos(1)).max(Duration::from_secs(1)))
+    sources.iter().filter_map(of).max()
 }
 
 impl Reader<'_> {

@@ -109,11 +109,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Sees to it that something begins while requests come.
-    pub(super) fn begins(&mut self, span: &Span, at: Duration, complaint: &str) {
+    /// Sees to it that something begins while requests come, and says whether it does.
+    pub(super) fn begins(&mut self, span: &Span, at: Duration, complaint: &str) -> bool {
         let (Lasts::Here(lasts) | Lasts::Elsewhere(lasts)) = self.lasts;
         if at < lasts {
-            return;
+            return true;
         }
         let message = format!("{complaint}: requests come for {lasts}");
         let help = "let it begin earlier, or make `duration` longer";
@@ -122,6 +122,7 @@ impl Reader<'_> {
             // Somebody who looks at the beginning alone may mean that.
             Lasts::Elsewhere(_) => self.problems.warning(span, message, "this", help),
         }
+        false
     }
 
     fn factor(&mut self, at: &At<FaultEntry>, most: f64) -> Option<f64> {

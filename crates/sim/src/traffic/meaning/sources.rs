@@ -51,8 +51,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Sees to it that the first request of each source comes before the end. Of a rate that
-    /// `is_multiplied` later it is not known when that is.
+    /// Sees to it that the first request and the last stage of each source come before the end. Of
+    /// a rate that `is_multiplied` later it is not known when the first request comes.
     pub(super) fn begin_in_time(
         &mut self,
         entries: &[At<SourceEntry>],
@@ -66,10 +66,24 @@ impl Reader<'_> {
         for (at, source) in entries.iter().zip(sources) {
             let SourceEntry { times, log, .. } = &at.value;
             let span = times.as_ref().map(|at| &at.span).or(log.as_ref().map(|at| &at.span));
-            if let Some(first) = first(&source.arrivals, is_multiplied) {
+            let begins = first(&source.arrivals, is_multiplied).is_none_or(|first| {
                 let complaint = format!("its first request would come at {first}");
-                self.begins(span.unwrap_or(&at.span), first, &complaint);
+                self.begins(span.unwrap_or(&at.span), first, &complaint)
+            });
+            if begins {
+                self.stages_begin(&at.value.stages);
             }
+        }
+    }
+
+    /// Sees to it that each stage begins before the end.
+    fn stages_begin(&mut self, stages: &[At<StageEntry>]) {
+        let mut begin = Duration::ZERO;
+        for stage in stages {
+            if !self.begins(&stage.span, begin, "it never begins") {
+                return;
+            }
+            begin = begin + stage.value.lasts;
         }
     }
 
