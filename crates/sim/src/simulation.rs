@@ -55,6 +55,8 @@ pub struct Simulation {
     groups: Vec<Vec<GroupStations>>,
     sources: Vec<Clients>,
     requests: Slab<Request>,
+    /// By request and number, attempts under way to their servers for which nobody waits any more.
+    strays: BTreeMap<(Handle, u16), Sent>,
     /// By edge; empty where none has any.
     caches: Vec<Option<EdgeCache>>,
     /// Clients that wait before they try once more.
@@ -132,6 +134,8 @@ struct Request {
     fetches: bool,
     /// Whether its client has gone, and it goes on for the cache.
     abandoned: bool,
+    /// Whether the present attempt has yet to reach its server.
+    under_way: bool,
     edge: u32,
     service: u32,
     /// When the present attempt was sent, and how many there were before.
@@ -149,6 +153,16 @@ struct Request {
     timer: Option<Instant>,
 }
 
+/// An attempt as it was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    client: Client,
+    service: u32,
+    group: u16,
+    attempt: u16,
+    station: u32,
+}
+
 /// What is still to be known of a request whose response has come.
 #[derive(Clone, Copy, Debug)]
 struct Answered {
@@ -163,6 +177,12 @@ impl Request {
     fn answered(&self) -> Answered {
         let Self { client, fetches, abandoned, edge, sent, .. } = *self;
         Answered { client, fetches, abandoned, edge, sent }
+    }
+
+    /// The present attempt.
+    fn as_sent(&self) -> Sent {
+        let Self { client, service, group, attempt, station, .. } = *self;
+        Sent { client, service, group, attempt, station }
     }
 }
 
@@ -193,6 +213,7 @@ impl Simulation {
             groups,
             sources: Vec::new(),
             requests: Slab::default(),
+            strays: BTreeMap::new(),
             caches,
             retries: Slab::default(),
             checks: Slab::default(),

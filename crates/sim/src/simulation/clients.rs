@@ -134,6 +134,7 @@ impl Simulation {
             client,
             fetches: cached == Lookup::Fetches,
             abandoned: false,
+            under_way: false,
             edge: edge as u32,
             service: source.service as u32,
             sent: self.now,
@@ -174,6 +175,7 @@ impl Simulation {
             return self.fail(client, Ended::GaveUp);
         }
         self.leave(handle);
+        self.cast_off(handle);
         if let Some(request) = self.requests.remove(handle) {
             let Request { edge, service, client, machine, .. } = request;
             drop(machine);

@@ -168,6 +168,7 @@ impl Simulation {
             request.fetches = false;
             return self.note(client, Step::Lost);
         }
+        self.cast_off(handle);
         self.requests.discard(handle);
         if !abandoned {
             self.note(client, Step::Lost);

@@ -94,6 +94,7 @@ impl Simulation {
     /// Sends a request to the server of its permit.
     fn send(&mut self, handle: Handle) {
         self.leave(handle);
+        self.cast_off(handle);
         let Some(request) = self.requests.get_mut(handle) else { return };
         let Some(permit) = request.machine.permit() else { return };
         let (edge, service) = (request.edge as usize, request.service as usize);
@@ -103,7 +104,7 @@ impl Simulation {
         request.attempt = request.attempt.wrapping_add(1);
         request.group = group as u16;
         request.station = self.groups[service][group].stations[server];
-        (request.sent, request.due) = (self.now, None);
+        (request.sent, request.due, request.under_way) = (self.now, None, true);
         let attempt = Attempt { request: handle, number: request.attempt };
         if is_first {
             self.count_fetch(edge, client);
@@ -193,9 +194,19 @@ impl Simulation {
         self.woken.extend(left.into_iter().flat_map(|left| left.wakers).flatten());
     }
 
+    /// What is under way of a request to a server comes there, though nobody waits for it any more.
+    pub(super) fn cast_off(&mut self, handle: Handle) {
+        let request = self.requests.get_mut(handle).filter(|request| request.under_way);
+        if let Some(request) = request {
+            request.under_way = false;
+            self.strays.insert((handle, request.attempt), request.as_sent());
+        }
+    }
+
     /// A request has failed at its edge, which tells its client.
     fn end(&mut self, handle: Handle) {
         self.leave(handle);
+        self.cast_off(handle);
         let Some(request) = self.requests.remove(handle) else { return };
         let client = request.client;
         let failure = request.machine.failure();

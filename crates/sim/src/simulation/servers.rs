@@ -13,28 +13,28 @@ use loadline_core::{
 use crate::{
     events::{Attempt, Event},
     random::Random,
-    simulation::{Request, Simulation, machine::is_present},
+    simulation::{Request, Sent, Simulation, machine::is_present},
+    slab::Handle,
     station::Reply,
     trace::Step,
 };
 
 impl Simulation {
-    /// An attempt reaches its server.
+    /// An attempt reaches its server, also where nobody waits for it any more.
     pub(super) fn reaches(&mut self, attempt: Attempt) {
-        let Some((place, station)) = self.place_of(attempt) else { return };
-        let Some(request) = self.requests.get(attempt.request) else { return };
-        let (mut work, mut errors) = (Random::stream(request.client.work, 0), request.errors());
-        let (_, service, group) = place;
-        let at = &self.stations[station];
-        let is_slow = at.pace(self.now) >= SLOW * self.groups[service][group].pace;
-        let state = (at.is_busy(self.now), is_slow);
-        self.observer.reached(request.client.since, (service, group), state);
-        self.busiest.iter_mut().for_each(|busiest| busiest.reached(self.now, service, group));
-        let shares = self.stations[station].sharing().is_some();
-        let reply =
-            self.stations[station].serve(self.now, (&mut work, &mut errors), attempt.request);
-        let (edge, service, group) = place;
-        match reply {
+        let request = self.requests.get_mut(attempt.request);
+        let present = request.filter(|request| request.attempt == attempt.number);
+        let Some(request) = present else {
+            if let Some(stray) = self.strays.remove(&(attempt.request, attempt.number)) {
+                self.serve(attempt.request, stray);
+                self.plan_next_departure(stray.station as usize);
+            }
+            return;
+        };
+        request.under_way = false;
+        let (edge, sent) = (request.edge as usize, request.as_sent());
+        let (service, group) = (sent.service as usize, usize::from(sent.group));
+        match self.serve(attempt.request, sent) {
             Reply::Responds(at, status) => {
                 let due = at + self.way(edge, service, group);
                 self.expect(attempt, due, Event::Responds(attempt, status));
@@ -49,7 +49,23 @@ impl Simulation {
             }
             Reply::Shares | Reply::Silent => self.wait_as_long_as_it_may(attempt),
         }
-        if shares {
+        self.plan_next_departure(sent.station as usize);
+    }
+
+    /// Has the server of an attempt take it.
+    fn serve(&mut self, request: Handle, sent: Sent) -> Reply {
+        let (service, group) = (sent.service as usize, usize::from(sent.group));
+        let station = &mut self.stations[sent.station as usize];
+        let is_slow = station.pace(self.now) >= SLOW * self.groups[service][group].pace;
+        let state = (station.is_busy(self.now), is_slow);
+        self.observer.reached(sent.client.since, (service, group), state);
+        self.busiest.iter_mut().for_each(|busiest| busiest.reached(self.now, service, group));
+        let (mut work, mut errors) = (Random::stream(sent.client.work, 0), sent.errors());
+        station.serve(self.now, (&mut work, &mut errors), request)
+    }
+
+    fn plan_next_departure(&mut self, station: usize) {
+        if self.stations[station].sharing().is_some() {
             self.plan_departure(station);
         }
     }
@@ -88,7 +104,7 @@ impl Simulation {
         watch.iter_mut().for_each(|watch| watch.depart(self.now, handle));
         let Some(request) = self.requests.get(handle) else { return };
         let attempt = Attempt { request: handle, number: request.attempt };
-        let mut errors = request.errors();
+        let mut errors = request.as_sent().errors();
         let Some(((edge, service, group), now_at)) = self.place_of(attempt) else { return };
         // It may be elsewhere by now: the server worked for nobody.
         if now_at != station || self.stations[station].outage(self.now).is_some() {
@@ -196,8 +212,8 @@ impl Simulation {
     }
 }
 
-impl Request {
-    /// Random stream for the failure of the present attempt, different for each attempt.
+impl Sent {
+    /// Random stream for the failure of the attempt, different for each attempt.
     fn errors(&self) -> Random {
         let attempt = u64::from(self.client.tries) << 16 | u64::from(self.attempt);
         Random::stream(self.client.work, ERRORS + attempt)

@@ -9,7 +9,7 @@ use loadline_core::{
 };
 use loadline_sim::{
     Arrivals, OutageKind, ServiceTime, Simulation,
-    scenario::{Discipline, Fault, Link, Selector, ServerModel, Trouble},
+    scenario::{Discipline, Fault, Link, Selector, ServerModel, Source, Trouble},
 };
 
 use crate::fleets::one_server;
@@ -212,4 +212,34 @@ fn a_client_that_gives_up_after_the_plan_makes_the_run_no_longer_and_its_rate_no
     assert_eq!((record.outcomes.ok, record.outcomes.timeout), (1, 1), "{:?}", record.outcomes);
     assert_eq!(record.elapsed, Duration::from_secs(10));
     assert_eq!(record.achieved, Rate::milli_per_sec(100));
+}
+
+/// It is 50 ms to the server, which then works 100 ms for a client that has gone; whoever comes a
+/// millisecond later waits for that.
+#[test]
+fn a_request_that_is_given_up_on_its_way_costs_its_server_as_much_as_later() {
+    let ms = Duration::from_millis;
+    for gives_up in [49, 51] {
+        for discipline in [Discipline::FirstCome, Discipline::ProcessorSharing] {
+            let time = ServiceTime::Constant(ms(100));
+            let model = ServerModel { time, discipline, ..ServerModel::default() };
+            let mut scenario = one_server(model, Rate::per_sec(1), 10, 1);
+            scenario.warm_up = Duration::ZERO;
+            let mut fleet = (*scenario.edges[0]).clone();
+            fleet.services[0].groups[0].rtt = Some(ms(100));
+            scenario.edges = vec![Arc::new(fleet)];
+            let template = scenario.sources[0].clone();
+            let source = |at, gives_up| Source {
+                arrivals: Arrivals::Listed([ms(at)].into()),
+                gives_up,
+                ..template.clone()
+            };
+            scenario.sources = vec![source(0, Some(ms(gives_up))), source(1, None)];
+            let record = Simulation::new(scenario).run();
+            assert_eq!((record.outcomes.ok, record.outcomes.timeout), (1, 1));
+            let (found, expected) = (record.response.max, ms(299));
+            let off = found.max(expected).saturating_sub(found.min(expected));
+            assert!(off < expected.scale(0.002), "{gives_up} ms, {discipline:?}: {found}");
+        }
+    }
 }
