@@ -305,6 +305,14 @@ mod tests {
                 "3:11 a source has at least one client",
             ),
             (
+                "[[source]]\nrate = \"1/s\"\ndistance = \"1s\"\ngive_up = \"500ms\"".to_owned(),
+                "4:11 nothing can be sent: `distance` is 1s",
+            ),
+            (
+                "[[source]]\nrate = \"1/s\"\ngive_up = \"0s\"".to_owned(),
+                "3:11 expected more than 0s",
+            ),
+            (
                 "[[link]]\nbetween = [\"far\", \"near\"]".to_owned(),
                 "1:1 `link` needs `rtt` or `jitter`",
             ),

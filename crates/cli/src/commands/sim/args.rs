@@ -280,7 +280,7 @@ impl FromStr for Losing {
 
 /// The servers of `KEY=NAME,...`; `twice` as for [`selection`].
 fn selection_of_lost(text: &str, twice: &str) -> Result<Selector, String> {
-    match selection(text, twice)? {
+    match selection(text, twice, KEYS_OF_LOST)? {
         (selector, None) => Ok(selector),
         (_, Some(_)) => Err("`factor` makes no sense for what is lost".to_owned()),
     }
@@ -294,20 +294,21 @@ impl FromStr for Slowing {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (selector, factor) = selection(text, EACH)?;
+        let (selector, factor) = selection(text, EACH, KEYS)?;
         let factor = factor.ok_or("say how many times as slow: factor=3")?;
         Ok(Self(selector, factor))
     }
 }
 
-/// The servers of `KEY=NAME,...`, and its factor; `twice` is what to do where a name is said twice.
-fn selection(text: &str, twice: &str) -> Result<(Selector, Option<f64>), String> {
+/// The servers of `KEY=NAME,...`, and its factor; `twice` is what to do where a name is said twice,
+/// `keys` what an error says of keys.
+fn selection(text: &str, twice: &str, keys: &str) -> Result<(Selector, Option<f64>), String> {
     let (mut selector, mut factor, mut of_group) = (Selector::default(), None, None);
     let mut said = Vec::new();
     for part in text.split(',') {
         let (key, value) = part
             .split_once('=')
-            .ok_or_else(|| format!("expected KEY=NAME, found `{part}`; {KEYS}"))?;
+            .ok_or_else(|| format!("expected KEY=NAME, found `{part}`; {keys}"))?;
         if said.contains(&key) {
             let help = if key == "factor" { ONCE } else { twice };
             return Err(format!("`{key}` is said twice; {help}"));
@@ -337,7 +338,7 @@ fn selection(text: &str, twice: &str) -> Result<(Selector, Option<f64>), String>
                     || format!("expected a number above 0 and at most {SLOW_MAX}, found `{value}`");
                 factor = Some(fits.ok_or_else(wrong)?);
             }
-            _ => return Err(format!("unknown key `{key}`; {KEYS}")),
+            _ => return Err(format!("unknown key `{key}`; {keys}")),
         }
     }
     if let Some(of_group) = of_group {
@@ -368,6 +369,7 @@ const ONCE: &str = "say it once";
 const EACH: &str = "repeat the option to select both";
 
 const KEYS: &str = "the keys are region, service, group, server and factor";
+const KEYS_OF_LOST: &str = "the keys are region, service, group and server";
 
 /// Percent of a share, for tables.
 pub(super) fn percent(part: u64, whole: u64) -> String {
@@ -442,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_selection_says_what_is_wrong_with_it() {
-        let selection = |text| selection(text, EACH);
+        let selection = |text| selection(text, EACH, KEYS);
         let (selector, factor) = selection("region=us,service=web,factor=2.5").unwrap();
         assert_eq!((selector.region.as_deref(), factor), (Some("us"), Some(2.5)));
         let (of_table, _) = selection("group=web/us-central1").unwrap();
@@ -456,6 +458,9 @@ mod tests {
         assert_eq!(wrong("factor=2,factor=3"), "`factor` is said twice; say it once");
         let surviving = "region=us,region=asia".parse::<Surviving>().unwrap_err();
         assert_eq!(surviving, "`region` is said twice; say it once");
+        let lost = "planet=x".parse::<Losing>().unwrap_err();
+        assert_eq!(lost, format!("unknown key `planet`; {KEYS_OF_LOST}"));
+        assert!(!lost.contains("factor"), "it is of what is slow: {lost}");
         let contradiction = "the group is one of service `web`, not of `api`";
         assert_eq!(wrong("group=web/near,service=api"), contradiction);
         assert_eq!(wrong("service=api,group=web/near"), contradiction);
@@ -466,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_server_on_a_unix_socket_can_be_named() {
-        let (selector, _) = selection("server=unix:/run/app.sock", EACH).unwrap();
+        let (selector, _) = selection("server=unix:/run/app.sock", EACH, KEYS).unwrap();
         let server = selector.server.map(|server| ServerAddress(server).to_string());
         assert_eq!(server.as_deref(), Some("unix:/run/app.sock"));
     }

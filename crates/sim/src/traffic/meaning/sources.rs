@@ -38,6 +38,13 @@ impl Reader<'_> {
             self.error(&at.span, "a source has at least one client".to_owned(), help);
         }
         let clients = source.clients.as_ref().map_or(CLIENTS, |at| at.value);
+        let distance = source.distance.unwrap_or_default();
+        let gives_up = self.positive(source.give_up.as_ref());
+        let too_soon = source.give_up.as_ref().filter(|_| gives_up <= Some(distance));
+        if let Some(at) = too_soon {
+            let message = format!("nothing can be sent: `distance` is {distance}");
+            self.error(&at.span, message, "let clients wait for longer than `distance`");
+        }
         Some(Source {
             name: source.name.clone().unwrap_or(region),
             edge,
@@ -45,8 +52,8 @@ impl Reader<'_> {
             arrivals: self.arrivals(at, service)?,
             class: class.unwrap_or(of_service),
             clients,
-            distance: source.distance.unwrap_or_default(),
-            gives_up: self.positive(source.give_up.as_ref()),
+            distance,
+            gives_up,
             retry: ClientRetry { times, after },
         })
     }
