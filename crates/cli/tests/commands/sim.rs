@@ -608,6 +608,18 @@ fn the_load_model_of_a_run_is_what_was_asked_for() {
     assert!(rate(&mixed) > 60.0, "{}", mixed["model"]);
 }
 
+#[test]
+fn so_many_times_the_traffic_is_to_the_byte_the_run_of_a_file_that_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("traffic.toml");
+    let run = |text: &str, times: &str| {
+        fs::write(&file, format!("duration = \"5s\"\n[[source]]\n{text}")).unwrap();
+        record(&[TWO_REGIONS, "--traffic", file.to_str().unwrap(), "--traffic", times])
+    };
+    assert_eq!(run("rate = \"50/s\"", "x1.5"), run("rate = \"75/s\"", "x1"));
+    assert_eq!(run("users = 10", "x2"), run("users = 20", "x1"));
+}
+
 /// A log of a hundred requests, a tenth of a second apart, each of 30 ms; and the traffic that
 /// replays it.
 fn recorded(folder: &Path, traffic: &str) -> String {

@@ -26,7 +26,11 @@ impl Simulation {
                 self.strike(station, fault);
             }
             let event = |begins| Event::Fault { index: index as u32, begins };
-            self.events.plan(fault.at, event(true));
+            // Sources begin with what they are multiplied by then.
+            let is_begun = fault.at == Instant::ZERO && matches!(fault.what, Trouble::Traffic(_));
+            if !is_begun {
+                self.events.plan(fault.at, event(true));
+            }
             if let Some(end) = fault.end() {
                 self.events.plan(end, event(false));
             }
