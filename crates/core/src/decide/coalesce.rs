@@ -114,6 +114,8 @@ const GENERATION_MAX: usize = KINDS_MAX / 2;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use super::*;
     use proptest::prelude::*;
 

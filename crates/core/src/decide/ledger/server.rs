@@ -39,7 +39,7 @@ pub struct ServerState {
     pub(crate) latency: LatencyAverage,
     /// Its last response was a 5xx, or its last request failed.
     pub(crate) errs: AtomicBool,
-    /// What became of each [`Trouble`]: a [`Told`].
+    /// What became of each [`Trouble`]: a [`Reported`].
     told: [AtomicU8; 2],
     /// A [`Leave`].
     leave: AtomicU8,
@@ -224,30 +224,30 @@ impl ServerState {
     /// Whether to tell the controller of this trouble: once until it has looked, so that at most
     /// one report is on its way.
     pub(crate) fn tells(&self, trouble: Trouble) -> bool {
-        let (told, nothing) = (&self.told[trouble as usize], Told::Nothing as u8);
-        let tell = || told.compare_exchange(nothing, Told::Once as u8, Relaxed, Relaxed);
+        let (told, nothing) = (&self.told[trouble as usize], Reported::Nothing as u8);
+        let tell = || told.compare_exchange(nothing, Reported::Once as u8, Relaxed, Relaxed);
         told.load(Relaxed) == nothing && tell().is_ok()
     }
 
     /// Lets the controller be told again.
     pub(crate) fn hear_again(&self) {
-        self.told.iter().for_each(|told| told.store(Told::Nothing as u8, Relaxed));
+        self.told.iter().for_each(|told| told.store(Reported::Nothing as u8, Relaxed));
     }
 
     /// Lets the controller be told of this trouble again.
     pub(crate) fn hear_again_of(&self, trouble: Trouble) {
-        self.told[trouble as usize].store(Told::Nothing as u8, Relaxed);
+        self.told[trouble as usize].store(Reported::Nothing as u8, Relaxed);
     }
 
     /// Spares the controller to be told.
     pub(crate) fn hear_no_more(&self) {
-        self.told.iter().for_each(|told| told.store(Told::InVain as u8, Relaxed));
+        self.told.iter().for_each(|told| told.store(Reported::InVain as u8, Relaxed));
     }
 
     /// Whether its failures have the controller eject it, or have already, though the plan may
     /// still have it.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.told[Trouble::Fails as usize].load(Relaxed) == Told::Once as u8
+        self.told[Trouble::Fails as usize].load(Relaxed) == Reported::Once as u8
     }
 
     pub(crate) fn count_ejection(&self) {
@@ -284,7 +284,7 @@ pub(crate) enum Trouble {
 /// What became of a trouble.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-enum Told {
+enum Reported {
     /// There is none, or the controller has looked and may be told again.
     Nothing,
     /// The controller was told, and looks soon or has ejected the server.
