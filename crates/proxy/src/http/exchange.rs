@@ -190,7 +190,12 @@ impl<'a> Exchange<'a> {
             let copy = self.request.copy.take();
             self.send_copy(copy);
         }
-        let (ending, next) = if let Some(error) = self.request.refused {
+        let (ending, next) = if self.client.socket.is_taken_back() {
+            // No server has to begin what nobody waits for.
+            let reason = self.client.socket.why_reset();
+            self.record.reason = Some(reason);
+            (reason.ending(), Next::Reset)
+        } else if let Some(error) = self.request.refused {
             Box::pin(self.refuse(error)).await
         } else if let Some(reply) = self.request.reply.take() {
             Box::pin(self.reply(reply)).await

@@ -10,7 +10,7 @@
 //! | attack | what bounds it |
 //! |---|---|
 //! | many streams | `http2.streams` at a time, more are refused (REFUSED_STREAM) |
-//! | streams opened and reset (CVE-2023-44487) | h2: 20 unseen, then GOAWAY; `http2.resets` |
+//! | streams opened and reset (CVE-2023-44487) | `http2.resets`, [`unseen`] ones too |
 //! | errors that make us reset (CVE-2025-8671) | `http2.resets`; h2: 1,024, then GOAWAY |
 //! | endless CONTINUATION (CVE-2024-27316) | h2: what the longest head needs, then GOAWAY |
 //! | heads that unpack to much (CVE-2016-6581) | [`HEADS`] times the listener's `limits` |
@@ -38,7 +38,7 @@ use super::{
     backlog::{Backlogs, FRAMES_BUDGET},
     head::list_size,
     stream::{Opened, Stream},
-    streams::Streams,
+    streams::{Streams, at_once},
     wire::Wire,
 };
 use crate::{
@@ -144,6 +144,7 @@ impl Connection {
             self.give_up();
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
+        let mut taken = 0;
         loop {
             while let Poll::Ready(next) = self.h2.poll_accept(cx) {
                 let (request, mut respond) = match next {
@@ -164,6 +165,13 @@ impl Connection {
                         self.open(request, respond);
                     }
                 }
+                taken += 1;
+                if taken == TURN {
+                    // Those that were reset before they came here are to be counted first.
+                    self.backlogs.collect();
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             }
             self.backlogs.collect();
             if !self.timer.has_expired() {
@@ -179,7 +187,7 @@ impl Connection {
     fn open(&self, request: Request<RecvStream>, respond: server::SendResponse<bytes::Bytes>) {
         let random = &self.origin.worker.random;
         let draws = [random.draw(), random.draw()];
-        let (origin, place) = (self.origin.clone(), self.streams.enter());
+        let (origin, mut place) = (self.origin.clone(), self.streams.enter());
         let mut opened = Opened::new(request, &self.backlogs);
         if !opened.is_undecided() {
             let stream = Stream::new(opened, respond, draws, place);
@@ -191,6 +199,9 @@ impl Connection {
             timer.arm(END_WAIT);
             opened.decide(&timer).await;
             drop(timer);
+            if opened.is_taken_back() {
+                place.abandon();
+            }
             let stream = Stream::new(opened, respond, draws, place);
             Box::pin(Session::answer_stream(origin, Socket::Stream(stream))).await;
         });
@@ -270,9 +281,19 @@ fn builder(longest_head: u32, limits: Http2Limits) -> server::Builder {
         .initial_connection_window_size(size(limits.connection_window))
         .data_frame_budget(FRAMES_BUDGET)
         .max_send_buffer_size(SEND_BYTES)
+        .max_pending_accept_reset_streams(unseen(limits))
         .enable_connect_protocol();
     builder
 }
+
+/// Streams that may be reset before h2 has handed them out: as many as may be at once, and all that
+/// a client may have open. Whether they are too many is decided where the others are counted.
+fn unseen(limits: Http2Limits) -> usize {
+    at_once(limits.resets).max(u64::from(limits.streams)).try_into().unwrap_or(usize::MAX)
+}
+
+/// Streams that are taken in before those that are open have a turn.
+const TURN: u32 = 50;
 
 /// How many times as long as the longest a head may be for the parser to refuse it, so that it is
 /// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell. Clients

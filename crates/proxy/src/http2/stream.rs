@@ -37,6 +37,8 @@ pub(crate) struct Stream {
     answer: ResponseState,
     /// The client has sent a key for a WebSocket.
     has_key: bool,
+    /// It was over before anybody could answer.
+    is_taken_back: bool,
     place: Place,
 }
 
@@ -48,6 +50,7 @@ pub(super) struct Opened {
     /// What came while it was looked whether there is a body.
     early: Bytes,
     is_over: bool,
+    is_taken_back: bool,
 }
 
 #[derive(Debug)]
@@ -61,7 +64,13 @@ impl Opened {
     pub(super) fn new(request: Request<RecvStream>, backlogs: &Rc<Backlogs>) -> Self {
         let (parts, receive) = request.into_parts();
         let is_over = receive.is_end_stream();
-        Self { parts, receive: backlogs.hold(receive), early: Bytes::new(), is_over }
+        Self {
+            parts,
+            receive: backlogs.hold(receive),
+            early: Bytes::new(),
+            is_over,
+            is_taken_back: false,
+        }
     }
 
     /// Whether the next frame has to tell if there is a body: the end of a GET may come in a frame
@@ -86,8 +95,14 @@ impl Opened {
                 self.early = early;
             }
             // What is wrong is seen again.
-            Some(Some(Err(_))) | None => {}
+            Some(Some(Err(_))) => self.is_taken_back = true,
+            None => {}
         }
+    }
+
+    /// Whether its stream was over before it was known if there is a body.
+    pub(super) const fn is_taken_back(&self) -> bool {
+        self.is_taken_back
     }
 }
 
@@ -99,7 +114,7 @@ impl Stream {
         draws: [u64; 2],
         place: Place,
     ) -> Box<Self> {
-        let Opened { parts, receive, early, is_over } = opened;
+        let Opened { parts, receive, early, is_over, is_taken_back } = opened;
         let mut text = Vec::with_capacity(TEXT_BYTES);
         let coding = if websocket::is_asked_for(&parts) {
             websocket::write_upgrade(&mut text, &parts, draws)
@@ -112,6 +127,7 @@ impl Stream {
             method: if is_head { http1::Method::Head } else { http1::Method::Other },
             answer: ResponseState::Awaited(respond),
             has_key: websocket::has_key(&parts),
+            is_taken_back,
             place,
         })
     }
@@ -159,6 +175,11 @@ impl Stream {
             ResponseState::Begun(body) => body.poll_reset(cx),
             ResponseState::Over => Poll::Pending,
         }
+    }
+
+    /// Whether the client had taken its request back before it could be answered.
+    pub(crate) const fn is_taken_back(&self) -> bool {
+        self.is_taken_back
     }
 
     /// Why the stream is over, once it has been reset.

@@ -69,7 +69,7 @@ impl Streams {
     pub(crate) fn enter(self: &Rc<Self>) -> Place {
         self.open.set(self.open.get() + 1);
         self.all.set(self.all.get() + 1);
-        Place { streams: self.clone(), was_answered: false, sent_after: None }
+        Place { streams: self.clone(), was_answered: false, was_abandoned: false, sent_after: None }
     }
 
     /// Since when there has been none; nothing while there are some.
@@ -107,6 +107,8 @@ pub(crate) struct Place {
     streams: Rc<Streams>,
     /// The client has been told something.
     pub(crate) was_answered: bool,
+    /// It is counted among those without a response already.
+    was_abandoned: bool,
     /// How often all had gone out when it gave something to h2 the last time.
     sent_after: Option<u64>,
 }
@@ -115,6 +117,13 @@ impl Place {
     /// Where the client opened the connection to, if that is known.
     pub(crate) fn destination(&self) -> Option<SocketAddr> {
         self.streams.destination
+    }
+
+    /// Counts it among the streams without a response before it ends.
+    pub(super) fn abandon(&mut self) {
+        if !std::mem::replace(&mut self.was_abandoned, true) {
+            self.streams.abandon(self.streams.timers.coarse_now());
+        }
     }
 
     /// Notes that it has given something to h2.
@@ -138,11 +147,16 @@ impl Drop for Place {
         let streams = &self.streams;
         streams.open.set(streams.open.get() - 1);
         let now = streams.timers.coarse_now();
-        if !self.was_answered {
+        if !self.was_answered && !self.was_abandoned {
             streams.abandon(now);
         }
         streams.idle_since.set(now);
     }
+}
+
+/// Streams that may end without a response at once, where so many may per second in the long run.
+pub(super) fn at_once(allowed: Rate) -> u64 {
+    allowed.as_milli_per_sec().saturating_mul(BURST_SECS) / 1_000
 }
 
 /// With 20 per second that is twice what a client can have open: more than one that leaves in the

@@ -428,6 +428,11 @@ impl Socket {
         }
     }
 
+    /// Whether its stream was over before its request could be answered.
+    pub(crate) fn is_taken_back(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.is_taken_back())
+    }
+
     /// Why a stream is over that has been reset.
     pub(crate) fn why_reset(&mut self) -> Reason {
         match self {

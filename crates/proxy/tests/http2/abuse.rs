@@ -10,7 +10,7 @@ use loadline_core::{decide::ending::Ending, units::Rate};
 use crate::{
     frames::{
         CONTINUATION, DATA, END_HEADERS, END_STREAM, GET, HEADERS, POST, RST_STREAM, Raw, SETTINGS,
-        WINDOW_UPDATE,
+        WINDOW_UPDATE, frame,
     },
     support::{OK, Proxy, answering, fleet, head, server, showing, wait_until},
 };
@@ -58,6 +58,20 @@ fn streams_reset_as_soon_as_they_are_opened_end_the_connection() {
     assert!(proxy.runtime.tallies().requests() < 300);
     let counted = || proxy.runtime.tallies().count(Ending::ClientBad) == 1;
     wait_until(counted, "the connection to be counted");
+}
+
+#[test]
+fn requests_taken_back_together_before_they_are_seen_are_counted_and_the_connection_stays() {
+    let proxy = silent();
+    let mut client = Raw::connect(proxy.address);
+    let taken_back = |number: u32| {
+        let head = frame(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, GET);
+        [head, frame(RST_STREAM, 0, 2 * number + 1, &CANCEL)].concat()
+    };
+    let frames: Vec<_> = (0..100).map(taken_back).collect();
+    client.send_all(&frames);
+    assert!(client.is_there());
+    proxy.expect(Ending::ClientGone, 100);
 }
 
 #[test]

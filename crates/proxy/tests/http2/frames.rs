@@ -37,6 +37,15 @@ pub(crate) const GET: &[u8] = b"\x82\x86\x84\x41\x01a";
 /// The same with POST.
 pub(crate) const POST: &[u8] = b"\x83\x86\x84\x41\x01a";
 
+/// The bytes of a frame.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -64,11 +73,12 @@ impl Raw {
         stream: u32,
         payload: &[u8],
     ) -> io::Result<()> {
-        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
-        frame.extend([kind, flags]);
-        frame.extend(stream.to_be_bytes());
-        frame.extend(payload);
-        self.0.write_all(&frame)
+        self.0.write_all(&frame(kind, flags, stream, payload))
+    }
+
+    /// Sends frames that come together.
+    pub(crate) fn send_all(&mut self, frames: &[Vec<u8>]) {
+        self.0.write_all(&frames.concat()).unwrap();
     }
 
     pub(crate) fn receive(&mut self) -> io::Result<Frame> {
