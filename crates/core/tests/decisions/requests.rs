@@ -394,6 +394,25 @@ fn errors_are_no_longer_in_a_row_after_a_tunnel_a_stream_or_a_response_that_the_
 }
 
 #[test]
+fn what_another_response_did_to_the_connection_is_not_told_of_a_server_once_more() {
+    let groups = vec![group("near", 0, 1, Capacity::default())];
+    let (_, plan) = started(Service { groups, ..Service::named("web") });
+    let at = At { now: Instant::ZERO, draw: 0, plan: Some(&plan.services[0]), lag: Duration::ZERO };
+    let lost = || {
+        let progress = Progress { sent: true, left: true, ..Progress::NOTHING };
+        Event::Failed(Failed { reason: Reason::ConnectionViolated, progress })
+    };
+    for _ in 0..100 {
+        let mut request = request(Kind::Message);
+        assert!(matches!(request.handle(&at, Event::Arrived), Action::Send));
+        assert!(matches!(request.handle(&at, lost()), Action::Resend), "over another connection");
+        assert!(matches!(request.handle(&at, lost()), Action::End), "but once");
+        assert_eq!(request.failure().unwrap().ending, Ending::ServerReset);
+        assert!(request.poll_report().is_none());
+    }
+}
+
+#[test]
 fn a_server_that_breaks_a_rule_behind_its_head_has_sent_a_bad_body() {
     let groups = vec![group("near", 0, 1, Capacity::default())];
     let (_, plan) = started(Service { groups, ..Service::named("web") });

@@ -151,7 +151,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         let progress = Progress {
             reused: self.connection.reused,
             left: match fate {
-                StreamFailure::Refused => true,
+                StreamFailure::Refused | StreamFailure::Lost => true,
                 StreamFailure::Reset => false,
                 StreamFailure::Unknown | StreamFailure::Unsent(_) => self.connection.reused,
             },

@@ -72,7 +72,6 @@ impl Failure {
 /// Why the rest of a request is missing by its client's fault, and what is wrong with it.
 pub(crate) fn of_client(reason: Reason) -> (Reason, Option<ParseError>) {
     match reason {
-        Reason::ClientBad => (Reason::ClientBad, None),
         Reason::TrailersTooLarge => (Reason::ClientBad, Some(ParseError::TrailersTooLarge)),
         other => (other.of_client(), None),
     }

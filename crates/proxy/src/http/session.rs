@@ -97,6 +97,12 @@ impl Origin {
         self.record(Refused::new(ending, status), 0);
     }
 
+    /// As [`Origin::end_unread`], for a reason that says more than its ending.
+    pub(crate) fn end_unread_because(&self, (ending, status): (Ending, u16), reason: &str) {
+        let (at, client) = ((&*self.worker, &*self.listener), (self.address, self.tls.as_deref()));
+        record_because(at, client, (Refused::new(ending, status), 0), reason);
+    }
+
     fn record(&self, refused: Refused, bytes: usize) {
         let at = (&*self.worker, &*self.listener);
         record(at, (self.address, self.tls.as_deref()), refused, bytes);
@@ -131,7 +137,8 @@ fn record(
     bytes: usize,
 ) {
     let error = refused.error.map(|error| error.to_string());
-    let reason = error.as_deref().or(Reason::of(refused.ending).map(Reason::text));
+    let reason = refused.reason.or(Reason::of(refused.ending)).map(Reason::text);
+    let reason = error.as_deref().or(reason);
     record_because(at, client, (refused, bytes), reason.unwrap_or_default());
 }
 
@@ -176,6 +183,8 @@ struct Refused {
     status: u16,
     /// What is wrong with the message, if that is why.
     error: Option<ParseError>,
+    /// What says more than the ending, if anything does.
+    reason: Option<Reason>,
     /// Whether it is a HEAD, whose response has no body.
     to_head: bool,
 }
@@ -194,7 +203,7 @@ enum Stop {
 
 impl Refused {
     const fn new(ending: Ending, status: u16) -> Self {
-        Self { ending, status, error: None, to_head: false }
+        Self { ending, status, error: None, reason: None, to_head: false }
     }
 
     /// A message that breaks a rule, as far as it has come.
@@ -579,7 +588,8 @@ fn announces_http2(client: &Peer, bytes: &[u8]) -> bool {
 const DISPLACED: Refused = Refused::new(Ending::ClientSlow, 0);
 
 /// A client takes loadline for a forward proxy.
-const CONNECT: Refused = Refused::new(Ending::ClientBad, 501);
+const CONNECT: Refused =
+    Refused { reason: Some(Reason::Connect), ..Refused::new(Ending::ClientBad, 501) };
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);

@@ -20,7 +20,7 @@ use h2::RecvStream;
 use http::HeaderMap;
 use loadline_core::decide::reason::Reason;
 
-use super::incoming::Receive;
+use super::{inbound::Latest, incoming::Receive};
 use crate::telemetry::reason::of_http2;
 
 /// The streams of a connection that bring something.
@@ -29,6 +29,12 @@ pub(crate) struct Backlogs {
     slots: RefCell<Slots>,
     /// Small frames that have come since they were last taken out of h2.
     small: Cell<u32>,
+    /// Of which streams something came last.
+    latest: Cell<Latest>,
+    /// The stream that the violation is charged to which ended the connection; 0 for none of them.
+    charged: Cell<Option<u32>>,
+    /// Streams that were reset as malformed, if by h2.
+    malformed: RefCell<Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +59,65 @@ pub(crate) struct Receiver {
 }
 
 impl Backlogs {
+    /// Those of a connection of which a violation is charged to the connection itself.
+    pub(super) fn of_client() -> Self {
+        Self { charged: Cell::new(Some(0)), ..Self::default() }
+    }
+
+    /// Whether a violation is charged to one of the streams.
+    pub(super) fn charges_streams(&self) -> bool {
+        !matches!(self.charged.get(), Some(0))
+    }
+
+    /// Notes of which streams something came last.
+    pub(super) fn note_latest(&self, latest: Latest) {
+        self.latest.set(latest);
+    }
+
+    /// Whether `stream` may have ended the connection by what came of it last.
+    pub(super) fn is_suspect(&self, stream: u32) -> bool {
+        self.latest.get().may_have(stream)
+    }
+
+    /// Why `stream` failed. h2 ends a connection for what came on one stream (against RFC 9113,
+    /// 8.1.1) without telling which: that is charged to one that it may have been, and once.
+    pub(super) fn why(&self, error: &h2::Error, stream: u32) -> Reason {
+        if !error.is_go_away() || error.is_remote() {
+            return of_http2(error);
+        }
+        let may_be = self.latest.get().is_empty() || self.is_suspect(stream);
+        if may_be && self.charged.get().is_none() {
+            self.charged.set(Some(stream));
+        }
+        let is_charged = self.charged.get() == Some(stream);
+        if is_charged { of_http2(error) } else { Reason::ConnectionViolated }
+    }
+
+    /// Notes a stream that is reset as malformed.
+    pub(super) fn note_malformed(&self, stream: u32) {
+        self.malformed.borrow_mut().push(stream);
+    }
+
+    /// Forgets those of them that are held: whoever holds one counts it. To be called before that
+    /// can have ended.
+    pub(super) fn leave_malformed(&self) {
+        let mut malformed = self.malformed.borrow_mut();
+        if malformed.is_empty() {
+            return;
+        }
+        let slots = self.slots.borrow();
+        let held = slots.backlogs.iter().flatten().map(|it| it.stream.stream_id().as_u32());
+        let held: Vec<u32> = held.collect();
+        malformed.retain(|stream| !held.contains(stream));
+    }
+
+    /// How many streams have been reset as malformed that nobody has held. To be called when h2 has
+    /// handed out all that it has.
+    pub(super) fn take_malformed(&self) -> usize {
+        self.leave_malformed();
+        self.malformed.borrow_mut().drain(..).count()
+    }
+
     /// Takes a stream in, until the receiver is dropped.
     pub(super) fn hold(self: &Rc<Self>, stream: RecvStream) -> Receiver {
         let slots = &mut *self.slots.borrow_mut();
@@ -104,7 +169,7 @@ impl Backlog {
         }
     }
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failed>>> {
         let data = match self.early.len() {
             0 => ready!(self.stream.poll_data(cx)),
             early => Some(Ok(self.early.split_to(early.min(PIECE)).freeze())),
@@ -117,9 +182,21 @@ impl Backlog {
             // Refused only if it is more than was received.
             let _ = self.stream.flow_control().release_capacity(data.len());
         }
-        Poll::Ready(data.map(|data| data.map_err(|error| of_http2(&error))))
+        Poll::Ready(data.map(|data| data.map_err(|error| self.failed(error))))
+    }
+
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Failed>> {
+        let trailers = ready!(self.stream.poll_trailers(cx));
+        Poll::Ready(trailers.map_err(|error| self.failed(error)))
+    }
+
+    fn failed(&self, error: h2::Error) -> Failed {
+        (error, self.stream.stream_id().as_u32())
     }
 }
+
+/// Why nothing more comes, and of which stream.
+type Failed = (h2::Error, u32);
 
 impl Receiver {
     /// Whether all has come and has been taken.
@@ -128,18 +205,23 @@ impl Receiver {
             |backlog: &mut Backlog| backlog.early.is_empty() && backlog.stream.is_end_stream();
         self.backlogs.with(self.slot, is_over).unwrap_or(true)
     }
+
+    fn why(&self, (error, stream): &Failed) -> Reason {
+        self.backlogs.why(error, *stream)
+    }
 }
 
 impl Receive for Receiver {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
         let polled = self.backlogs.with(self.slot, |backlog| backlog.poll_data(cx));
-        polled.unwrap_or(Poll::Ready(None))
+        let data = ready!(polled.unwrap_or(Poll::Ready(None)));
+        Poll::Ready(data.map(|data| data.map_err(|failed| self.why(&failed))))
     }
 
     fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>> {
-        let polled = self.backlogs.with(self.slot, |backlog| backlog.stream.poll_trailers(cx));
+        let polled = self.backlogs.with(self.slot, |backlog| backlog.poll_trailers(cx));
         let trailers = ready!(polled.unwrap_or(Poll::Ready(Ok(None))));
-        Poll::Ready(trailers.map_err(|error| of_http2(&error)))
+        Poll::Ready(trailers.map_err(|failed| self.why(&failed)))
     }
 }
 

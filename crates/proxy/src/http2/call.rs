@@ -31,7 +31,7 @@ use super::{
     outgoing::Outgoing,
     websocket::{self, Accept},
 };
-use crate::{runtime::timer::Timer, telemetry::reason::of_http2};
+use crate::runtime::timer::Timer;
 
 /// A request to a server, and its response.
 #[derive(Debug)]
@@ -65,8 +65,11 @@ pub(crate) enum StreamFailure {
     Unsent(Why),
     /// The server has not acted on it: it refused the stream, had none left, or left before it.
     Refused,
-    /// The server reset this stream; the link is in order.
+    /// The server reset this stream; the link is in order. Or the link has ended for what came, or
+    /// may have come, on this stream.
     Reset,
+    /// The link has ended for what came on another stream.
+    Lost,
 }
 
 impl StreamFailure {
@@ -131,8 +134,8 @@ impl Call {
             match poll_head(answer, cx, &mut self.interim) {
                 Poll::Ready(Ok(head)) => self.begin(head),
                 Poll::Ready(Err(error)) => {
-                    let error = self.fail(StreamFailure::of(&error), of_http2(&error));
-                    return Poll::Ready(Err(error));
+                    let stream = answer.stream_id().as_u32();
+                    return Poll::Ready(Err(self.lose(&error, stream)));
                 }
                 Poll::Pending if self.interim.is_empty() => return Poll::Pending,
                 Poll::Pending => {}
@@ -231,6 +234,18 @@ impl Call {
         };
     }
 
+    /// The request, which had this stream, gets no response.
+    fn lose(&mut self, error: &h2::Error, stream: u32) -> io::Error {
+        let link = self.seat.link();
+        if error.is_go_away() {
+            link.retire();
+        }
+        let reason = link.backlogs.why(error, stream);
+        let is_innocent = reason == Why::ConnectionViolated && !link.backlogs.is_suspect(stream);
+        let fate = if is_innocent { StreamFailure::Lost } else { StreamFailure::of(error) };
+        self.fail(fate, reason)
+    }
+
     fn fail(&mut self, fate: StreamFailure, reason: Why) -> io::Error {
         self.fate = fate;
         self.answer = ResponseState::Broken;
@@ -243,7 +258,7 @@ impl StreamFailure {
     const fn reason(self) -> Why {
         match self {
             Self::Unsent(reason) => reason,
-            Self::Unknown | Self::Refused | Self::Reset => Why::Http2Leaving,
+            Self::Unknown | Self::Refused | Self::Reset | Self::Lost => Why::Http2Leaving,
         }
     }
 
@@ -253,7 +268,7 @@ impl StreamFailure {
         match error.reason() {
             _ if is_left => Self::Refused,
             Some(Reason::REFUSED_STREAM) if error.is_remote() => Self::Refused,
-            _ if error.is_reset() => Self::Reset,
+            _ if error.is_reset() || error.is_go_away() => Self::Reset,
             _ => Self::Unknown,
         }
     }

@@ -20,7 +20,9 @@
 //! | bodies that go on after their response | `core::decide::linger`: pause 5 s, 30 s, 32 MiB |
 //! | slow windows (CVE-2019-9511, -9517) | the client's `idle`; [`SEND_BYTES`] wait for it |
 //!
-//! A connection that is given up for one of these counts as one request that ended `client-bad`.
+//! A connection that is given up for one of these counts as one request that ended `client-bad`,
+//! and so does each request that h2 refuses as malformed. For some of those h2 gives up the
+//! connection (against RFC 9113, 8.1.1): its other requests end `client-gone`.
 
 use std::{
     future::{Future, poll_fn},
@@ -31,7 +33,12 @@ use std::{
 
 use h2::{Reason, RecvStream, server};
 use http::Request;
-use loadline_core::{decide::ending::Ending, fleet::Http2Limits, time::Duration, units::Bytes};
+use loadline_core::{
+    decide::{ending::Ending, reason::Reason as Why},
+    fleet::Http2Limits,
+    time::Duration,
+    units::Bytes,
+};
 use tokio::task::spawn_local;
 
 use super::{
@@ -49,6 +56,7 @@ use crate::{
         socket::Socket,
     },
     runtime::timer::Timer,
+    telemetry::reason::{of_client_violation, of_http2},
 };
 
 /// Answers the streams of a connection until it is over.
@@ -76,9 +84,9 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     }
     // Streams may be without timeouts.
     client.socket.keep_alive();
-    let backlogs: Rc<Backlogs> = Rc::default();
+    let backlogs = Rc::new(Backlogs::of_client());
     let wire = Wire::new(client, PREFACE.len(), &backlogs, &origin.worker.timers);
-    let wire = wire.offering(longest);
+    let wire = wire.to_client(longest);
     let cork = wire.cork();
     let mut greeting = pin!(builder.handshake(wire));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
@@ -87,7 +95,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     });
     let h2 = match agreed.await {
         Some(Ok(h2)) => h2,
-        Some(Err(error)) if error.is_library() => return origin.end_unread(Ending::ClientBad, 0),
+        Some(Err(error)) if error.is_library() => return end_violated(&origin, of_http2(&error)),
         None if timer.is_displaced() => return origin.end_unread(Ending::ClientSlow, 0),
         Some(Err(_)) | None => return,
     };
@@ -141,7 +149,7 @@ impl Connection {
             self.leave();
         }
         if self.streams.is_abused() && self.stage != ConnectionState::GivenUp {
-            self.give_up();
+            self.give_up(Why::http2_violation(Reason::ENHANCE_YOUR_CALM.into()));
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
         let mut taken = 0;
@@ -150,12 +158,16 @@ impl Connection {
                 let (request, mut respond) = match next {
                     Some(Ok(stream)) => stream,
                     Some(Err(error)) => {
+                        self.count_malformed();
                         if error.is_library() {
-                            self.give_up();
+                            self.give_up(of_http2(&error));
                         }
                         return Poll::Ready(());
                     }
-                    None => return Poll::Ready(()),
+                    None => {
+                        self.count_malformed();
+                        return Poll::Ready(());
+                    }
                 };
                 match self.stage {
                     ConnectionState::Left | ConnectionState::GivenUp => {
@@ -168,11 +180,13 @@ impl Connection {
                 taken += 1;
                 if taken == TURN {
                     // Those that were reset before they came here are to be counted first.
+                    self.backlogs.leave_malformed();
                     self.backlogs.collect();
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
             }
+            self.count_malformed();
             self.backlogs.collect();
             if !self.timer.has_expired() {
                 return Poll::Pending;
@@ -227,10 +241,18 @@ impl Connection {
     }
 
     /// Counts and logs the connection as one bad request, once.
-    fn give_up(&mut self) {
+    fn give_up(&mut self, violation: Why) {
         if self.stage != ConnectionState::GivenUp {
             self.stage = ConnectionState::GivenUp;
-            self.origin.end_unread(Ending::ClientBad, 0);
+            end_violated(&self.origin, violation);
+        }
+    }
+
+    /// Counts and logs the requests that h2 has refused as malformed.
+    fn count_malformed(&self) {
+        for _ in 0..self.backlogs.take_malformed() {
+            drop(self.streams.enter());
+            end_violated(&self.origin, Why::http2_violation(Reason::PROTOCOL_ERROR.into()));
         }
     }
 
@@ -240,6 +262,11 @@ impl Connection {
         self.h2.graceful_shutdown();
         self.timer.arm(LEAVE);
     }
+}
+
+/// Counts and logs what has no request, since its client broke a rule of HTTP/2.
+fn end_violated(origin: &Origin, violation: Why) {
+    origin.end_unread_because((Ending::ClientBad, 0), &of_client_violation(violation));
 }
 
 /// Reads until the client has said [`PREFACE`], which stays to be read; how it ends if it has not.
@@ -297,7 +324,7 @@ const TURN: u32 = 50;
 
 /// How many times as long as the longest a head may be for the parser to refuse it, so that it is
 /// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell. Clients
-/// are told of the longest ([`Wire::offering`]).
+/// are told of the longest ([`Wire::to_client`]).
 const HEADS: u32 = 4;
 
 /// What a client begins with (RFC 9113, 3.4).

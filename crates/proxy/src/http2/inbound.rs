@@ -26,6 +26,38 @@ pub(super) struct Inbound {
     /// The level L of empty frames.
     empty: u64,
     empty_at: Instant,
+    latest: Latest,
+}
+
+/// The streams of messages of which something came with the last read: what breaks a rule of the
+/// connection is among it, as h2 looks at all that has come before it reads on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Latest {
+    streams: [u32; LATEST],
+    /// How many they are; more than there is room for are any.
+    count: usize,
+}
+
+impl Latest {
+    /// Whether it is known that something came of no stream at all.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether something came, or may have come, of this one.
+    pub(super) fn may_have(&self, stream: u32) -> bool {
+        self.count > LATEST || self.streams[..self.count].contains(&stream)
+    }
+
+    fn add(&mut self, stream: u32) {
+        if stream == 0 || self.streams.get(self.count.wrapping_sub(1)) == Some(&stream) {
+            return;
+        }
+        if let Some(slot) = self.streams.get_mut(self.count) {
+            *slot = stream;
+        }
+        self.count = (self.count + 1).min(LATEST + 1);
+    }
 }
 
 impl Inbound {
@@ -39,13 +71,23 @@ impl Inbound {
             small: 0,
             empty: 0,
             empty_at: Instant::ZERO,
+            latest: Latest { streams: [0; LATEST], count: 0 },
         }
+    }
+
+    /// Of which streams something came with the last read.
+    pub(super) const fn latest(&self) -> Latest {
+        self.latest
     }
 
     /// Takes out of `bytes`, which have just been read, what h2 is not to see: what is left. A
     /// header that is cut in two is kept until the rest of it comes.
     pub(super) fn sift(&mut self, bytes: &mut [u8], now: Instant) -> usize {
         let (mut at, mut kept) = (0, 0);
+        self.latest.count = 0;
+        if self.ahead > 0 {
+            self.note_stream();
+        }
         while at < bytes.len() {
             let passed = self.ahead.min(bytes.len() - at);
             if kept < at {
@@ -103,11 +145,20 @@ impl Inbound {
         std::mem::replace(&mut self.small, 0)
     }
 
+    /// Notes whose frame has come, if it is of a message.
+    fn note_stream(&mut self) {
+        let [_, _, _, kind, _, stream @ ..] = self.header;
+        if matches!(kind, DATA | HEADERS | CONTINUATION) {
+            self.latest.add(u32::from_be_bytes(stream) & STREAM);
+        }
+    }
+
     /// Goes on to the frame of `header`; whether h2 is to see it.
     fn wants(&mut self, now: Instant) -> bool {
         let [a, b, c, kind, flags, stream @ ..] = self.header;
         let length = u32::from_be_bytes([0, a, b, c]) as usize;
         self.ahead = length;
+        self.note_stream();
         if length > 0 {
             let is_open = kind == DATA && flags & END_STREAM == 0;
             self.small += u32::from(is_open && (length < SMALL || flags & PADDED != 0));
@@ -134,6 +185,14 @@ const HEADER: usize = 9;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+
+const CONTINUATION: u8 = 9;
+
+/// The bits of a stream's number in four bytes.
+const STREAM: u32 = 0x7fff_ffff;
+
+/// Streams that are told apart of those that come with one read: of a head, or a full frame, each.
+const LATEST: usize = 15;
 
 const END_STREAM: u8 = 1;
 const PADDED: u8 = 8;
@@ -243,5 +302,26 @@ mod tests {
             inbound.sift(&mut frame.clone(), Instant::ZERO);
             assert_eq!(inbound.take_small(), small, "{frame:?}");
         }
+    }
+
+    #[test]
+    fn it_is_known_of_which_streams_something_came_with_the_last_read() {
+        let mut inbound = Inbound::behind(0);
+        let mut read = |bytes: &[u8]| {
+            inbound.sift(&mut bytes.to_vec(), Instant::ZERO);
+            let latest = inbound.latest();
+            (1..=200).filter(|stream| latest.may_have(*stream)).collect::<Vec<u32>>()
+        };
+        assert!(read(&frame(4, 0, 0, b"settings")).is_empty());
+        let begun = [frame(HEADERS, 4, 1, b"x"), frame(DATA, 0, 3, b"abc")].concat();
+        assert_eq!(read(&begun[..begun.len() - 2]), [1, 3]);
+        assert_eq!(read(b"b"), [3]);
+        assert_eq!(read(b"c"), [3]);
+        let kinds = [(3, 5), (8, 7), (CONTINUATION, 9), (DATA, 9), (HEADERS, 11)];
+        let frames = kinds.map(|(kind, stream)| frame(kind, 0, stream, b"1234"));
+        assert_eq!(read(&frames.concat()), [9, 11]);
+        let many: Vec<_> = (1..=16).map(|stream| frame(DATA, 0, stream, b"x")).collect();
+        assert_eq!(read(&many[..15].concat()), (1..=15).collect::<Vec<_>>());
+        assert_eq!(read(&many.concat()).len(), 200, "too many to tell apart");
     }
 }

@@ -17,6 +17,7 @@
 //! | `head`, `websocket` | heads in the other syntax, both ways |
 //! | `backlog` | what has come for streams, taken out of h2 where that is many frames |
 //! | `wire`, `inbound` | a socket as h2 wants it, and the frames that h2 is to see |
+//! | `outbound` | what h2 tells clients alone |
 //! | `offered` | what a client is told of the longest head |
 
 mod backlog;
@@ -28,6 +29,7 @@ mod incoming;
 mod link;
 mod links;
 mod offered;
+mod outbound;
 mod outgoing;
 mod stream;
 mod streams;

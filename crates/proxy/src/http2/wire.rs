@@ -21,6 +21,7 @@ use super::{
     backlog::{Backlogs, READ_BYTES},
     inbound::Inbound,
     offered::Offered,
+    outbound::Outbound,
 };
 use crate::{io::peer::Peer, runtime::timer::Timers};
 
@@ -30,6 +31,8 @@ pub(super) struct Wire {
     shared: Rc<Shared>,
     inbound: Inbound,
     offered: Offered,
+    /// Where what h2 resets is looked for.
+    outbound: Option<Outbound>,
     backlogs: Rc<Backlogs>,
     timers: Rc<Timers>,
 }
@@ -63,14 +66,16 @@ impl Wire {
             }),
             inbound: Inbound::behind(preface),
             offered: Offered::new(None),
+            outbound: None,
             backlogs: backlogs.clone(),
             timers: timers.clone(),
         }
     }
 
-    /// The same, whose client is told that this is the size of the longest head.
-    pub(super) fn offering(self, size: u32) -> Self {
-        Self { offered: Offered::new(Some(size)), ..self }
+    /// The same to a client, which is told that this is the size of the longest head.
+    pub(super) fn to_client(self, size: u32) -> Self {
+        let offered = Offered::new(Some(size));
+        Self { offered, outbound: Some(Outbound::default()), ..self }
     }
 
     /// What can keep back what is written to it.
@@ -112,6 +117,12 @@ impl Cork {
     }
 }
 
+fn note_latest(backlogs: &Backlogs, inbound: &Inbound) {
+    if backlogs.charges_streams() {
+        backlogs.note_latest(inbound.latest());
+    }
+}
+
 impl AsyncRead for Wire {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -135,12 +146,14 @@ impl AsyncRead for Wire {
             if !missing.is_empty() {
                 let count = ready!(shared.poll_read(cx, missing))?;
                 inbound.complete(count, timers.coarse_now());
+                note_latest(backlogs, inbound);
                 continue;
             }
             let room = into.initialize_unfilled_to(into.remaining().min(READ_BYTES));
             let count = ready!(shared.poll_read(cx, room))?;
             let kept = inbound.sift(&mut room[..count], timers.coarse_now());
             into.advance(kept);
+            note_latest(backlogs, inbound);
             backlogs.add_small(inbound.take_small());
             if kept > 0 || count == 0 {
                 return Poll::Ready(Ok(()));
@@ -166,7 +179,7 @@ impl AsyncWrite for Wire {
         let mut filled = pieces.iter().map(|piece| &**piece).filter(|piece| !piece.is_empty());
         let [first, second] =
             [filled.next().unwrap_or_default(), filled.next().unwrap_or_default()];
-        let Self { shared, offered, .. } = self.get_mut();
+        let Self { shared, offered, outbound, backlogs, .. } = self.get_mut();
         let changed = offered.put_in(first);
         let pieces = [changed.as_deref().unwrap_or(first), second];
         let socket = &mut shared.peer.borrow_mut().socket;
@@ -176,6 +189,9 @@ impl AsyncWrite for Wire {
         };
         shared.is_full.set(written.is_pending());
         if let Poll::Ready(Ok(count)) = written {
+            if let Some(outbound) = outbound {
+                outbound.pass(pieces, count, |stream| backlogs.note_malformed(stream));
+            }
             offered.pass(count);
         }
         written

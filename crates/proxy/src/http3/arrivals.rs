@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use h3::quic::StreamId;
+use h3::{error::Code, quic::StreamId};
 
 use super::{extended::Protocol, frames::Qpack, priority::Priority, send::Sender};
 
@@ -277,8 +277,8 @@ pub(super) struct Arrivals {
     /// The longest frame with a head.
     longest_head: usize,
     updates: Rc<Updates>,
-    /// The client has broken a rule of the connection, which is closed for that.
-    is_breached: Cell<bool>,
+    /// The code of the rule of the connection that the client has broken, for which it is closed.
+    breached_by: Cell<Option<Code>>,
     /// Whether the client has opened the streams of its encoder and of its decoder.
     qpack: [Cell<bool>; 2],
 }
@@ -287,9 +287,9 @@ impl Arrivals {
     pub(super) fn new(longest_head: usize, streams: u32) -> Rc<Self> {
         let (next, come, end) = (Cell::new(0), Cell::new(0), Cell::new(u64::MAX));
         let streams = streams.into();
-        let (updates, is_breached) = (Rc::default(), Cell::new(false));
+        let (updates, breached_by) = (Rc::default(), Cell::new(None));
         let (last, qpack) = Default::default();
-        Rc::new(Self { last, next, come, streams, end, longest_head, updates, is_breached, qpack })
+        Rc::new(Self { last, next, come, streams, end, longest_head, updates, breached_by, qpack })
     }
 
     /// What is decided of the stream `id`, which has come.
@@ -321,12 +321,12 @@ impl Arrivals {
         !has_one.replace(true)
     }
 
-    pub(super) fn breach(&self) {
-        self.is_breached.set(true);
+    pub(super) fn breach(&self, code: Code) {
+        self.breached_by.set(Some(code));
     }
 
-    pub(super) fn is_breached(&self) -> bool {
-        self.is_breached.get()
+    pub(super) fn breached_by(&self) -> Option<Code> {
+        self.breached_by.get()
     }
 
     /// Lets `arrival` be taken.

@@ -32,7 +32,7 @@ use std::{
 
 use bytes::Bytes;
 use h3::{
-    error::{Code, ConnectionError, LocalError, StreamError},
+    error::{Code, ConnectionError, LocalError},
     frame::FrameStream,
     quic::StreamId,
     server::{self, RequestStream},
@@ -47,6 +47,7 @@ use tokio::{sync::watch, task::spawn_local};
 
 use super::{
     arrivals::{Arrival, Arrivals, StreamControl},
+    no_request::NoRequest,
     quic::{BidiStream, Connection},
     send::Sender,
     stream::{Opened, Stream},
@@ -77,10 +78,11 @@ pub(super) async fn serve(
     let begun = Box::pin(begin(&worker, (connecting, unproven), &mut pass, &meter)).await;
     let Some(mut served) = begun else { return };
     let end = served.run(&mut pass).await;
-    if end != End::Over || served.arrivals.is_breached() {
-        served.streaming.origin.end_unread(Ending::ClientBad, 0);
+    let Streaming { origin, quinn, .. } = &*served.streaming;
+    if let Some(code) = served.arrivals.breached_by().or(end.code()) {
+        let reason = format!("HTTP/3 violated by the client: {code}");
+        origin.end_unread_because((Ending::ClientBad, 0), &reason);
     }
-    let quinn = &served.streaming.quinn;
     if end == End::Abused {
         close(quinn, Code::H3_EXCESSIVE_LOAD);
     }
@@ -247,8 +249,31 @@ enum End {
     Over,
     /// The client has done too much of something.
     Abused,
-    /// The client broke a rule, and h3 has closed the connection.
-    Bad,
+    /// The client broke a rule, and h3 has closed the connection with this code.
+    Bad(Code),
+}
+
+impl End {
+    /// How a connection ends that h3 gives up: it may have closed it for what its client did.
+    const fn of(error: &ConnectionError) -> Self {
+        match error {
+            ConnectionError::Local { error: LocalError::Application { code, .. }, .. }
+                if code.value() != Code::H3_NO_ERROR.value() =>
+            {
+                Self::Bad(*code)
+            }
+            _ => Self::Over,
+        }
+    }
+
+    /// To which code what the client did belongs, if it did something.
+    const fn code(self) -> Option<Code> {
+        match self {
+            Self::Over => None,
+            Self::Abused => Some(Code::H3_EXCESSIVE_LOAD),
+            Self::Bad(code) => Some(code),
+        }
+    }
 }
 
 /// What a connection has to do next.
@@ -299,10 +324,7 @@ impl Served {
                 Poll::Ready(Ok(None)) if self.stage == Stage::Serving => {
                     return Poll::Ready(Event::Leave);
                 }
-                Poll::Ready(Err(ConnectionError::Local { error, .. })) if is_breach(&error) => {
-                    return Poll::Ready(Event::End(End::Bad));
-                }
-                Poll::Ready(Err(_)) => return Poll::Ready(Event::End(End::Over)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Event::End(End::of(&error))),
                 Poll::Ready(Ok(None)) | Poll::Pending if self.timer.has_expired() => {
                     return Poll::Ready(Event::Expired);
                 }
@@ -383,13 +405,6 @@ impl Served {
     }
 }
 
-/// Why a stream has no request.
-struct NoRequest {
-    ending: Ending,
-    /// What the client has been told.
-    status: u16,
-}
-
 impl Streaming {
     /// Has the request of a stream answered, once its head has come; false where it has none.
     async fn answer(
@@ -409,9 +424,8 @@ impl Streaming {
         let (request, stream) = match parts {
             Some(Ok(parts)) => parts,
             Some(Err(none)) => {
-                let refused = || control.refusal().map(|_| NoRequest::BAD);
-                let none = none.or_else(refused);
-                none.into_iter().for_each(|it| self.origin.end_unread(it.ending, it.status));
+                let refused = || control.refusal().map(NoRequest::bad);
+                none.or_else(refused).into_iter().for_each(|it| it.note(&self.origin));
                 return false;
             }
             None => {
@@ -467,12 +481,12 @@ impl Streaming {
         if has_connection_fields(request.headers()) {
             stream.stop_sending(Code::H3_MESSAGE_ERROR);
             stream.stop_stream(Code::H3_MESSAGE_ERROR);
-            return Err(Some(NoRequest::BAD));
+            return Err(Some(NoRequest::bad(Code::H3_MESSAGE_ERROR.value())));
         }
         if control.has_protocol() && request.method() != Method::CONNECT {
             stream.stop_sending(Code::H3_MESSAGE_ERROR);
             stream.stop_stream(Code::H3_MESSAGE_ERROR);
-            return Err(Some(NoRequest::BAD));
+            return Err(Some(NoRequest::bad(Code::H3_MESSAGE_ERROR.value())));
         }
         let confirmed = self.confirmed.clone().filter(|_| is_early);
         if let Some(mut confirmed) = confirmed
@@ -486,29 +500,6 @@ impl Streaming {
         }
         Ok((request, stream))
     }
-}
-
-impl NoRequest {
-    const BAD: Self = Self { ending: Ending::ClientBad, status: 0 };
-    const GONE: Self = Self { ending: Ending::ClientGone, status: 0 };
-
-    /// Why h3 gives none. A stream that breaks a rule of the whole connection, which is about to be
-    /// closed for it then, is counted with the connection.
-    fn of(error: &StreamError, quinn: &quinn::Connection) -> Option<Self> {
-        match error {
-            StreamError::HeaderTooBig { .. } => Some(Self { status: 431, ..Self::BAD }),
-            StreamError::StreamError { code: Code::H3_MESSAGE_ERROR, .. } => Some(Self::BAD),
-            StreamError::StreamError { .. } | StreamError::RemoteTerminate { .. } => {
-                Some(Self::GONE)
-            }
-            _ => quinn.close_reason().map(|_| Self::GONE),
-        }
-    }
-}
-
-/// Whether h3 has closed a connection for what its client did.
-fn is_breach(error: &LocalError) -> bool {
-    matches!(error, LocalError::Application { code, .. } if *code != Code::H3_NO_ERROR)
 }
 
 /// Whether there are fields that a connection of HTTP/1 has, which make a request malformed

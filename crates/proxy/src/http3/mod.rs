@@ -15,6 +15,7 @@
 //! | `config` | what a connection is made with: certificates, windows, limits |
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
 //! | `arrivals` | the streams that come in |
+//! | `no_request` | those that end without one |
 //! | `stream` | one stream of it as a socket |
 //! | `extended` | what of a head h3 does not take: the protocol of an extended CONNECT |
 //! | `priority` | whose response goes first |
@@ -31,6 +32,7 @@ mod extended;
 mod field_lines;
 mod first_packets;
 mod frames;
+mod no_request;
 mod offload;
 mod priority;
 mod quic;

@@ -312,7 +312,7 @@ impl RecvStream {
         if let (Err(Breach::Connection(_)), Some(Whole { quinn, arrivals, .. })) =
             (taken, &self.0.whole)
         {
-            arrivals.breach();
+            arrivals.breach(code);
             quinn.close(varint(code.value()), b"");
         } else {
             quic::RecvStream::stop_sending(self, code.value());

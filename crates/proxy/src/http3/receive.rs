@@ -85,7 +85,7 @@ impl Receiver {
         };
         if !self.fits(data.as_ref()) {
             self.half.stop_sending(Code::H3_MESSAGE_ERROR);
-            return Poll::Ready(Err(Reason::ClientBad));
+            return Poll::Ready(Err(Reason::ClientMessageError));
         }
         Poll::Ready(Ok(data))
     }
@@ -125,7 +125,8 @@ const fn reason(error: &StreamError) -> Reason {
         StreamError::RemoteTerminate { .. } => Reason::Reset,
         StreamError::HeaderTooBig { .. } => Reason::TrailersTooLarge,
         // What comes breaks a rule, be it one that h3 does not look at.
-        StreamError::StreamError { .. } | StreamError::Undefined { .. } => Reason::ClientBad,
+        StreamError::StreamError { code, .. } => Reason::http3_violation(code.value()),
+        StreamError::Undefined { .. } => Reason::ClientBad,
         _ => Reason::Closed,
     }
 }

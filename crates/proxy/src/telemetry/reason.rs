@@ -226,6 +226,11 @@ pub(crate) fn of_body_syntax(error: ParseError) -> Reason {
     }
 }
 
+/// Which rule of HTTP/2 a client broke, in the words for servers.
+pub(crate) fn of_client_violation(violation: Reason) -> String {
+    violation.text().replace("server", "client")
+}
+
 /// Why a stream of HTTP/2, or its connection, failed.
 pub(crate) fn of_http2(error: &h2::Error) -> Reason {
     if let Some(error) = error.get_io() {

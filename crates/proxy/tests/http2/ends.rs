@@ -275,3 +275,50 @@ async fn a_body_that_breaks_a_rule_of_http2_is_told_as_a_bad_body() {
         proxy.expect(Ending::ServerBodyBad, 1);
     }
 }
+
+/// A server that answers the third of five requests on its first connection with a field whose name
+/// is in upper case, which h2 takes for a violation of the connection, and all others with 200.
+fn invalid_once(connections: &Arc<AtomicUsize>) -> SocketAddr {
+    let connections = connections.clone();
+    server(move |stream| {
+        let number = connections.fetch_add(1, Relaxed);
+        let mut client = Raw::accept(stream);
+        client.send(SETTINGS, ACK, 0, b"").unwrap();
+        if number == 0 {
+            let asked = [(); 5].map(|()| client.until(HEADERS).stream);
+            client
+                .send(HEADERS, END_HEADERS | END_STREAM, asked[2], b"\x88\x00\x01X\x01y")
+                .unwrap();
+        }
+        while let Ok(frame) = client.receive() {
+            if frame.kind == HEADERS {
+                let _ = client.send(HEADERS, END_HEADERS | END_STREAM, frame.stream, FOUND);
+            }
+        }
+    })
+}
+
+#[tokio::test]
+async fn requests_beside_one_whose_response_ends_the_connection_are_sent_again_over_another() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let mut fleet = fleet(invalid_once(&connections));
+    fleet.services[0].http_version = HttpVersion::Http2;
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    let asked: Vec<_> = (0..5)
+        .map(|_| {
+            let mut requests = client.requests.clone();
+            requests.send_request(get(), true).unwrap().0
+        })
+        .collect();
+    let mut told = Vec::new();
+    for answer in asked {
+        told.push(answer.await.unwrap().status().as_u16());
+    }
+    told.sort_unstable();
+    assert_eq!(told, [200, 200, 200, 200, 502]);
+    assert_eq!(connections.load(Relaxed), 2);
+    let counted = |ending| proxy.runtime.tallies().count(ending);
+    let all = || counted(Ending::ServerBad) == 1 && counted(Ending::Complete) == 4;
+    wait_until(all, "one that is told as bad, and the others");
+}

@@ -1,15 +1,22 @@
 //! Requests that no server sees.
 
-use std::net::SocketAddr;
+use std::{fs, net::SocketAddr};
 
 use h2::ext::Protocol;
 use http::{HeaderMap, HeaderValue, Request, Version};
-use loadline_core::{decide::ending::Ending, fleet::HeadLimits, units::Bytes};
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{AccessLog, HeadLimits, LogTarget},
+    units::Bytes,
+};
 
 use crate::{
-    frames::{END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw, SETTINGS},
-    support::{OK, Proxy, answering, fleet, get, head, post, server},
+    frames::{END_HEADERS, END_STREAM, GET, HEADERS, POST, RST_STREAM, Raw, SETTINGS},
+    support::{OK, Proxy, SHORT, answering, fleet, get, head, post, server, wait_until},
 };
+
+/// The code of an RST_STREAM (RFC 9113, 7).
+const PROTOCOL_ERROR: [u8; 4] = [0, 0, 0, 1];
 
 /// A proxy in front of nobody.
 fn alone() -> Proxy {
@@ -128,6 +135,77 @@ async fn a_client_that_breaks_a_rule_of_http2_has_not_left() {
     raw.send(HEADERS, END_HEADERS | END_STREAM, 1, b"\x00\x0aconnection\x05close").unwrap();
     assert_eq!(raw.until(RST_STREAM).stream, 1);
     proxy.expect(Ending::ClientBad, 3);
+}
+
+/// What the access log has of clients that `say` these things.
+fn logged(server: SocketAddr, say: impl FnOnce(&Proxy)) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let mut fleet = fleet(server);
+    fleet.edge.access_log = Some(AccessLog::to(LogTarget::File(path.display().to_string())));
+    let proxy = Proxy::of(fleet);
+    say(&proxy);
+    proxy.runtime.stop(SHORT);
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_malformed_request_that_nobody_sees_is_counted_and_logged_and_the_connection_lives_on() {
+    let log = logged(answering(OK), |proxy| {
+        let mut client = Raw::connect(proxy.address);
+        // `x: 1` before the pseudo-header fields, and no `:path`.
+        let late = &b"\x00\x01x\x011\x82\x86\x84\x41\x01a"[..];
+        for (stream, head) in [(1, late), (3, b"\x82\x86\x41\x01a")] {
+            client.send(HEADERS, END_HEADERS | END_STREAM, stream, head).unwrap();
+            assert_eq!(client.until(RST_STREAM).payload, PROTOCOL_ERROR);
+        }
+        client.send(HEADERS, END_HEADERS | END_STREAM, 5, GET).unwrap();
+        assert_eq!(client.until(HEADERS).stream, 5);
+        let counted = |ending| proxy.runtime.tallies().count(ending);
+        let all = || counted(Ending::ClientBad) == 2 && counted(Ending::Complete) == 1;
+        wait_until(all, "two bad requests and a good one");
+    });
+    let bad = "HTTP/2 violated by the client: PROTOCOL_ERROR";
+    assert_eq!(log.matches(bad).count(), 2, "{log}");
+}
+
+#[test]
+fn requests_beside_one_that_ends_the_connection_are_not_told_as_bad() {
+    let silent = server(|mut stream| while head(&mut stream).is_some() {});
+    let log = logged(silent, |proxy| {
+        let mut client = Raw::connect(proxy.address);
+        for number in 0..3 {
+            client.send(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, GET).unwrap();
+        }
+        assert!(client.is_there());
+        // A name in upper case.
+        let bad = [GET, b"\x00\x01X\x011"].concat();
+        client.send(HEADERS, END_HEADERS | END_STREAM, 7, &bad).unwrap();
+        assert_eq!(client.reason(), 1);
+        let counted = |ending| proxy.runtime.tallies().count(ending);
+        let all = || counted(Ending::ClientBad) == 1 && counted(Ending::ClientGone) == 3;
+        wait_until(all, "one bad request and three that were cut");
+    });
+    let told = [
+        ("HTTP/2 violated by the client: PROTOCOL_ERROR", 1),
+        ("HTTP/2 connection closed: the client violated HTTP/2", 3),
+    ];
+    for (reason, times) in told {
+        assert_eq!(log.matches(reason).count(), times, "{reason}: {log}");
+    }
+}
+
+#[test]
+fn a_plain_connect_is_logged_as_what_is_not_supported() {
+    let log = logged(answering(OK), |proxy| {
+        let mut client = Raw::connect(proxy.address);
+        // `:method: CONNECT` and `:authority: a`.
+        let connect = b"\x02\x07CONNECT\x41\x01a";
+        client.send(HEADERS, END_HEADERS | END_STREAM, 1, connect).unwrap();
+        assert_eq!(client.until(HEADERS).stream, 1);
+        proxy.expect(Ending::ClientBad, 1);
+    });
+    assert!(log.contains("CONNECT is not supported"), "{log}");
 }
 
 #[tokio::test]

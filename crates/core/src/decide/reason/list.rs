@@ -240,6 +240,7 @@ reasons! {
     ViolationInadequateSecurity: ServerBad = "HTTP/2 violated by the server: INADEQUATE_SECURITY",
     ViolationHttp11Required: ServerBad = "HTTP/2 violated by the server: HTTP_1_1_REQUIRED",
     ViolationUnknown: ServerBad = "HTTP/2 violated by the server: unknown code",
+    ConnectionViolated: ServerReset = "HTTP/2 connection closed: another response on it is invalid",
     // No room, no server, or the end of loadline.
     NoServer: NoServer = "no server is up",
     Full: Shed = "every group is full",
@@ -254,6 +255,14 @@ reasons! {
     DrainOver: Drained = "cut when the time to drain was over",
     // The client.
     ClientBad: ClientBad = "invalid request",
+    Connect: ClientBad = "CONNECT is not supported",
+    ClientProtocolError: ClientBad = "HTTP/2 violated by the client: PROTOCOL_ERROR",
+    ClientFlowControlError: ClientBad = "HTTP/2 violated by the client: FLOW_CONTROL_ERROR",
+    ClientStreamClosed: ClientBad = "HTTP/2 violated by the client: STREAM_CLOSED",
+    ClientMessageError: ClientBad = "HTTP/3 violated by the client: H3_MESSAGE_ERROR",
+    ClientFrameError: ClientBad = "HTTP/3 violated by the client: H3_FRAME_ERROR",
+    ClientFrameUnexpected: ClientBad = "HTTP/3 violated by the client: H3_FRAME_UNEXPECTED",
+    ClientExcessiveLoad: ClientBad = "HTTP/3 violated by the client: H3_EXCESSIVE_LOAD",
     ClientTls: ClientBad = "TLS handshake with the client failed",
     ClientNotTls: ClientBad = "first record does not look like a TLS handshake",
     ClientHelloTooLong: ClientBad = "excessive message size: ClientHello of more than 16 KiB",
@@ -269,6 +278,7 @@ reasons! {
     AuthServiceRefused: Unauthorized = "the service of forward_auth did not let the client in",
     ClientTimeout: ClientTimeout = "client timed out",
     ClientGone: ClientGone = "client closed the connection",
+    ClientConnectionViolated: ClientGone = "HTTP/2 connection closed: the client violated HTTP/2",
     ClientSlow: ClientSlow = "client gave its place to the next at the connection limit",
     ClientLimit: ClientLimit = "client has as many connections as the listener allows one client",
 }

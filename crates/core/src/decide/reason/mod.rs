@@ -158,11 +158,30 @@ impl Reason {
         of_code(&list::HTTP2_VIOLATIONS, code)
     }
 
+    /// The client broke a rule of HTTP/3 to which this code belongs (RFC 9114, 8.1).
+    #[must_use]
+    pub const fn http3_violation(code: u64) -> Self {
+        match code {
+            0x105 => Self::ClientFrameUnexpected,
+            0x106 => Self::ClientFrameError,
+            0x107 => Self::ClientExcessiveLoad,
+            0x10e => Self::ClientMessageError,
+            _ => Self::ClientBad,
+        }
+    }
+
     /// Why a request fails whose client went away in the middle of it for this reason.
     #[must_use]
     pub fn of_client(self) -> Self {
-        let is_violation = list::HTTP2_VIOLATIONS.contains(&self);
-        if is_violation { Self::ClientBad } else { Self::ClientGone }
+        match self {
+            Self::ViolationProtocolError => Self::ClientProtocolError,
+            Self::ViolationFlowControlError => Self::ClientFlowControlError,
+            Self::ViolationStreamClosed => Self::ClientStreamClosed,
+            Self::ConnectionViolated => Self::ClientConnectionViolated,
+            reason if list::HTTP2_VIOLATIONS.contains(&reason) => Self::ClientBad,
+            reason if reason.ending() == Ending::ClientBad => reason,
+            _ => Self::ClientGone,
+        }
     }
 }
 
@@ -205,7 +224,13 @@ mod tests {
 
     #[test]
     fn a_client_that_broke_a_rule_of_http2_is_not_one_that_left() {
-        assert_eq!(Reason::http2_violation(3).of_client(), Reason::ClientBad);
+        let told = Reason::http2_violation(3).of_client();
+        assert_eq!(told.text(), "HTTP/2 violated by the client: FLOW_CONTROL_ERROR");
+        for code in 0..15 {
+            assert_eq!(Reason::http2_violation(code).of_client().ending(), Ending::ClientBad);
+        }
+        assert_eq!(Reason::http3_violation(0x10e).of_client(), Reason::ClientMessageError);
+        assert_eq!(Reason::ConnectionViolated.of_client(), Reason::ClientConnectionViolated);
         assert_eq!(Reason::http2_reset(8).of_client(), Reason::ClientGone);
         assert_eq!(Reason::Reset.of_client(), Reason::ClientGone);
     }

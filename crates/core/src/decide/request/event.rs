@@ -121,7 +121,8 @@ pub struct Progress {
     pub crowded: bool,
     /// Its connection had carried requests before.
     pub reused: bool,
-    /// The server left the connection, or may have left it, before this request.
+    /// The server left the connection, or may have left it, before this request; or the connection
+    /// was closed for the response to another.
     pub left: bool,
     /// The server can have acted on it.
     pub sent: bool,

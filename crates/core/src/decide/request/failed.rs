@@ -39,9 +39,10 @@ impl Machine {
             permit.end_errors();
         }
         let crowded = if failed.progress.crowded { permit.crowded() } else { None };
-        if is_stale {
+        if is_stale || failure.reason == Reason::ConnectionViolated {
             // A server may close what is idle, and many connections at a time: requests that meet
-            // them are lost in a row, though it takes the next.
+            // them are lost in a row, though it takes the next. What another response on a
+            // connection did is told with that one.
             permit.count_failure();
             drop(permit);
         } else {
@@ -75,7 +76,8 @@ impl Machine {
         Failure { ending, reason }
     }
 
-    /// Whether a kept connection had been closed meanwhile, which is nobody's fault.
+    /// Whether a kept connection had been closed meanwhile, which is nobody's fault, or a shared
+    /// one for what came on it for somebody else.
     fn is_stale(&self, at: &At<'_>, failed: &Failed, ending: Ending) -> bool {
         let progress = &failed.progress;
         let unheard = progress.left && !progress.heard && ending == Ending::ServerReset;
