@@ -47,6 +47,8 @@ pub struct BodyReader {
     hidden: Option<Arc<[String]>>,
     /// How much more may come whose length no head has told; [`UNLIMITED`] if there is no limit.
     room: u64,
+    /// White space may follow the size of a chunk.
+    may_pad: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +77,7 @@ impl BodyReader {
             limits: HeadLimits::DEFAULT,
             hidden: None,
             room: UNLIMITED,
+            may_pad: false,
         }
     }
 
@@ -98,6 +101,12 @@ impl BodyReader {
     /// The same with what becomes of trailers whose names have an underscore.
     pub(crate) const fn with_underscores(mut self, underscores: Underscores) -> Self {
         self.underscores = underscores;
+        self
+    }
+
+    /// The same for the body of a response, of which old servers pad the sizes of chunks.
+    pub(crate) const fn padded(mut self) -> Self {
+        self.may_pad = true;
         self
     }
 
@@ -180,7 +189,7 @@ impl BodyReader {
                     return Ok(Progress { consumed, passed, finished: self.is_finished() });
                 }
                 syntax => {
-                    chunked = syntax.step(byte)?;
+                    chunked = syntax.step(byte, self.may_pad)?;
                     at += 1;
                     if let Chunked::Data { left } = chunked {
                         self.take_room(left)?;

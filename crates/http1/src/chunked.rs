@@ -5,7 +5,10 @@
 //!   \            /            ^
 //!    --> SizeLf --------------'--(size 0)--> trailers
 //! ```
-//! Stricter than RFC 9112: no white space around the size, extensions of bounded length.
+//! Stricter than RFC 9112: extensions of bounded length, and none behind white space (BWS) from
+//! clients, whose framing is passed on to servers as it came: parsers differ in what they take for
+//! the end of such a line. More lenient towards servers, of which old ones pad sizes with spaces:
+//! white space behind a size is taken there, also where no extension follows.
 
 use crate::{chunk_extension::Extension, error::ParseError};
 
@@ -31,14 +34,15 @@ pub(crate) enum Chunked {
 impl Chunked {
     pub(crate) const START: Self = Self::Size { value: 0, digits: 0 };
 
-    /// The state after the syntax byte `byte`. Not called for data and trailers.
+    /// The state after the syntax byte `byte`, where white space may follow a size if it `may_pad`.
+    /// Not called for data and trailers.
     ///
     /// # Errors
     /// For each byte that the grammar does not have here.
     #[inline]
-    pub(crate) const fn step(self, byte: u8) -> Result<Self, ParseError> {
+    pub(crate) const fn step(self, byte: u8, may_pad: bool) -> Result<Self, ParseError> {
         match self {
-            Self::Size { value, digits } => in_size(value, digits, byte),
+            Self::Size { value, digits } => in_size((value, digits), byte, may_pad),
             Self::Extension { value, length, part } => in_extension(value, length, part, byte),
             Self::SizeLf { value: 0 } if byte == b'\n' => Ok(Self::Trailers),
             Self::SizeLf { value } if byte == b'\n' => Ok(Self::Data { left: value }),
@@ -52,7 +56,11 @@ impl Chunked {
 }
 
 #[inline]
-const fn in_size(value: u64, digits: u8, byte: u8) -> Result<Chunked, ParseError> {
+const fn in_size(
+    (value, digits): (u64, u8),
+    byte: u8,
+    may_pad: bool,
+) -> Result<Chunked, ParseError> {
     let digit = match byte {
         b'0'..=b'9' => byte - b'0',
         b'a'..=b'f' => byte - b'a' + 10,
@@ -60,6 +68,10 @@ const fn in_size(value: u64, digits: u8, byte: u8) -> Result<Chunked, ParseError
         b'\r' if digits > 0 => return Ok(Chunked::SizeLf { value }),
         b';' if digits > 0 => {
             return Ok(Chunked::Extension { value, length: 0, part: Extension::BeforeName });
+        }
+        // As behind an extension: more extensions, or the end of the line.
+        b' ' | b'\t' if digits > 0 && may_pad => {
+            return Ok(Chunked::Extension { value, length: 1, part: Extension::AfterValue });
         }
         b'\n' if digits > 0 => return Err(ParseError::BareLf),
         _ => return Err(ParseError::BadChunkSize),

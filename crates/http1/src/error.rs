@@ -111,7 +111,7 @@ pub enum ParseError {
     #[error("malformed chunk size")]
     BadChunkSize,
     /// A chunk size that does not fit 60 bits, or is written with too many digits.
-    #[error("chunk size overflows")]
+    #[error("chunk size has too many digits")]
     ChunkSizeOverflow,
     /// A chunk extension without a name, with an open quote, or with a character that none has.
     #[error("malformed chunk extension")]

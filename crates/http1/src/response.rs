@@ -142,7 +142,7 @@ impl ResponseHead {
     /// A reader for its body, whose trailers are bounded as the head is.
     #[must_use]
     pub const fn body(&self) -> BodyReader {
-        BodyReader::new(self.framing).with_limits(self.limits)
+        BodyReader::new(self.framing).with_limits(self.limits).padded()
     }
 
     /// Whether the server lets the connection be used again after the body.

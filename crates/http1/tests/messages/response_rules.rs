@@ -119,3 +119,38 @@ fn reasons_are_optional_and_load_metrics_are_found() {
     let head = parse(bytes, Method::Get).unwrap();
     assert_eq!(head.load_metrics(bytes), Some(&b"TEXT cpu_utilization=0.3"[..]));
 }
+
+#[test]
+fn sizes_of_chunks_that_old_servers_pad_with_white_space_are_taken() {
+    let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let read = |bytes: &[u8], piece: usize| {
+        let (mut reader, mut data) = (parse(head, Method::Get)?.body(), Vec::new());
+        for piece in bytes.chunks(piece) {
+            reader.feed_data(piece, |piece| data.extend_from_slice(piece))?;
+        }
+        assert!(reader.is_finished(), "{}", bytes.escape_ascii());
+        Ok(data)
+    };
+    let bodies: [&[u8]; 4] = [
+        b"5 \r\nhello\r\n0\r\n\r\n",
+        b"5   \t \r\nhello\r\n0  \r\n\r\n",
+        b"5 ;a=b\r\nhello\r\n0\r\n\r\n",
+        b"5 \t; a = \"b\" \r\nhello\r\n0\t\r\n\r\n",
+    ];
+    for body in bodies {
+        for piece in [1, body.len()] {
+            assert_eq!(read(body, piece).as_deref(), Ok(&b"hello"[..]), "{}", body.escape_ascii());
+        }
+    }
+    let endless = [b"5", &[b' '; 300][..]].concat();
+    let refused: [(&[u8], ParseError); 5] = [
+        (b" 5\r\n", ParseError::BadChunkSize),
+        (b"5 5\r\n", ParseError::BadChunkExtension),
+        (b"5 \nhello", ParseError::BareLf),
+        (b"5 \rhello", ParseError::BareCr),
+        (&endless, ParseError::ChunkExtensionTooLong),
+    ];
+    for (body, error) in refused {
+        assert_eq!(read(body, 1), Err(error), "{}", body.escape_ascii());
+    }
+}

@@ -92,7 +92,7 @@ const HEADS: &[Said] = &[
 /// Bodies in chunks, behind a head that comes with them.
 const BODIES: &[Said] = &[
     ("a bad size", "xyz\r\nok\r\n0\r\n\r\n", "invalid chunk size"),
-    ("an endless size", "fffffffffffffffffff\r\n", "chunk size overflows"),
+    ("an endless size", "fffffffffffffffffff\r\n", "chunk size has too many digits"),
     ("a bad extension", "2;a=\"b\r\nok\r\n0\r\n\r\n", "invalid chunk extension"),
     ("no end of a chunk", "2\r\nokay\r\n0\r\n\r\n", "missing CR LF after chunk data"),
     ("a length in a trailer", "0\r\nContent-Length: 2\r\n\r\n", "forbidden trailer field"),

@@ -157,7 +157,7 @@ reasons! {
     Answered5xx: Complete = "answered 5xx",
     // The body of the response.
     BadChunkSize: ServerBodyBad = "invalid chunk size",
-    ChunkSizeOverflow: ServerBodyBad = "chunk size overflows",
+    ChunkSizeOverflow: ServerBodyBad = "chunk size has too many digits",
     BadChunkExtension: ServerBodyBad = "invalid chunk extension",
     ChunkExtensionTooLong: ServerBodyBad = "chunk extension too long",
     MissingChunkEnd: ServerBodyBad = "missing CR LF after chunk data",
