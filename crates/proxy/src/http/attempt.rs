@@ -193,9 +193,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         if let Action::Discard = self.exchange.tell(now, came) {
             return Ok(self.discard(head, buffer));
         }
-        if self.seems_to_open(&head, buffer.filled()) {
-            return Err(Reason::NoUpgrade);
-        }
+        self.check_switch(&head, buffer.filled())?;
         self.tell_cache(&head, buffer.filled());
         if self.exchange.is_stood_in_for(head.status()) {
             return Ok(self.discard(head, buffer));

@@ -260,6 +260,20 @@ fn a_switch_of_protocols_that_nobody_asked_for_is_a_bad_answer() {
 }
 
 #[test]
+fn a_switch_of_protocols_that_does_not_say_to_what_is_a_bad_answer() {
+    let server = Scripted::answering_once(
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n",
+    );
+    let proxy = Proxy::to(&[server.address]);
+    let mut client = proxy.connect();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+        .unwrap();
+    assert!(head(&mut client).unwrap().starts_with("HTTP/1.1 502 "));
+    proxy.expect(Ending::ServerBad, 1);
+}
+
+#[test]
 fn early_hints_are_passed_on() {
     let server = Scripted::answering(
         b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\

@@ -218,8 +218,10 @@ async fn a_server_that_switches_without_having_read_the_key_has_opened_nothing()
             // Until the proxy ends it.
             let _ = stream.read(&mut [0]);
         }));
-        assert_eq!(connect(&proxy).await.0.status(), 501, "{nth}");
-        let ended = tokio::task::spawn_blocking(move || proxy.expect(Ending::NoUpgrade, 1));
+        // One that does not even say to what it switches is no response at all.
+        let told = if nth == 0 { (502, Ending::ServerBad) } else { (501, Ending::NoUpgrade) };
+        assert_eq!(connect(&proxy).await.0.status(), told.0, "{nth}");
+        let ended = tokio::task::spawn_blocking(move || proxy.expect(told.1, 1));
         ended.await.unwrap();
     }
 }

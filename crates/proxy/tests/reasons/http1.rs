@@ -9,6 +9,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let broken =
         |(name, answer, reason): &Said| saying((name, Ending::ServerBodyBad, reason), answer);
     let mut cases: Vec<Case> = HEADS.iter().map(bad).collect();
+    cases.push(bad(&NAMELESS).asking(UPGRADE.to_vec()));
     cases.extend(BODIES.iter().map(broken));
     cases.extend(large());
     cases.extend(leaving());
@@ -88,6 +89,16 @@ const HEADS: &[Said] = &[
         "101 Switching Protocols without an Upgrade in the request",
     ),
 ];
+
+/// A request for another protocol.
+const UPGRADE: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
+
+/// A switch that does not say to what.
+const NAMELESS: Said = (
+    "a switch to nothing",
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n",
+    "101 Switching Protocols without an Upgrade in the response",
+);
 
 /// Bodies in chunks, behind a head that comes with them.
 const BODIES: &[Said] = &[
@@ -196,8 +207,6 @@ fn leaving() -> Vec<Case> {
     let lost = |reason| (Ending::ServerReset, reason);
     let cut = |reason| (Ending::ServerCut, reason);
     const COUNTED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this";
-    const UPGRADE: &[u8] =
-        b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n";
     const SWITCH: &[u8] =
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
     const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";

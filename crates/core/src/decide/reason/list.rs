@@ -148,6 +148,7 @@ reasons! {
     TooManyConnectionOptions: ServerBad = "too many names in Connection",
     Malformed: ServerBad = "malformed response",
     TooManyInterims: ServerBad = "too many 1xx interim responses",
+    NamelessSwitch: ServerBad = "101 Switching Protocols without an Upgrade in the response",
     UnaskedSwitch: ServerBad = "101 Switching Protocols without an Upgrade in the request",
     // A response that is given up for that of another server.
     Answered500: Complete = "answered 500 Internal Server Error",

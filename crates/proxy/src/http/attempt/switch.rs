@@ -3,7 +3,7 @@
 use std::{future::poll_fn, mem, task::Poll};
 
 use loadline_core::decide::{ending::Ending, reason::Reason};
-use loadline_http1::{Forwarded, ResponseHead, ResponseOptions, write_response};
+use loadline_http1::{Forwarded, Known, ResponseHead, ResponseOptions, write_response};
 
 use super::{Attempt, Done};
 use crate::{
@@ -14,13 +14,16 @@ use crate::{
 };
 
 impl Attempt<'_, '_> {
-    /// Whether a response would tell a client that its WebSocket is open, which it is not.
-    pub(super) fn seems_to_open(&self, head: &ResponseHead, bytes: &[u8]) -> bool {
+    /// Refuses a switch that does not say to what (RFC 9110, 15.2.2), and a response that would
+    /// tell a client that its WebSocket is open, which it is not.
+    pub(super) fn check_switch(&self, head: &ResponseHead, bytes: &[u8]) -> Result<(), Reason> {
         let Exchange { request, .. } = &*self.exchange;
-        match head.tunnels() {
+        let seems_to_open = match head.tunnels() {
+            true if !head.fields().has(Known::Upgrade) => return Err(Reason::NamelessSwitch),
             true => self.exchange.asks_by_stream() && !opens_websocket(head, bytes, &request.text),
             false => self.exchange.would_seem_switched(head.status()),
-        }
+        };
+        if seems_to_open { Err(Reason::NoUpgrade) } else { Ok(()) }
     }
 
     /// Switches to the other protocol, if the client asked for one.
