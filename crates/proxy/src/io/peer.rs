@@ -5,7 +5,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use loadline_core::decide::reason::Reason;
+use loadline_core::{decide::reason::Reason, time::Duration};
 
 use crate::{
     io::{
@@ -136,7 +136,9 @@ impl Peer {
     }
 
     /// Whether it has let the deadline pass that it had to take something by. Of several responses
-    /// that are sent one behind the other a client gets first what goes first.
+    /// that are sent one behind the other a client gets first what goes first. And the kernel says
+    /// that there is room only when a third of its buffer is free: a slow client may have taken
+    /// much before.
     pub(crate) fn is_late(&self, timer: &Timer) -> bool {
         if !timer.has_expired() {
             return false;
@@ -144,8 +146,10 @@ impl Peer {
         let waits_for_turn = matches!(&self.socket, Socket::Quic(it) if it.was_passed_over());
         if waits_for_turn {
             timer.arm_again();
+            return false;
         }
-        !waits_for_turn
+        let since = self.socket.since_taken();
+        !since.is_some_and(|since| timer.go_on_since(Duration::from_std(since)))
     }
 
     /// Keeps the bytes of `buffer` for later and gives the buffer back.

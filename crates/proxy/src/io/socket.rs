@@ -20,7 +20,7 @@ use std::{
 
 use loadline_core::decide::reason::{Phase, Reason};
 use loadline_http1::Version;
-use loadline_linux::socket::unacknowledged;
+use loadline_linux::socket::{since_sent, unacknowledged};
 use rustix::{
     net::{SendFlags, send},
     pipe::{SpliceFlags, splice},
@@ -528,6 +528,11 @@ impl Socket {
     /// away.
     pub(crate) fn unsent(&self) -> u32 {
         self.as_fd().and_then(|fd| unacknowledged(&fd).ok()).unwrap_or(0)
+    }
+
+    /// How long ago a peer for which something waits made room for some of it, if that is known.
+    pub(crate) fn since_taken(&self) -> Option<Duration> {
+        self.as_fd().and_then(|fd| since_sent(&fd).ok().flatten())
     }
 
     /// Lets the kernel find out about a peer that has vanished, for connections without timeouts.

@@ -170,6 +170,17 @@ impl Timer {
         self.arm(self.limit.get());
     }
 
+    /// Goes on from so long ago with the limit it was set to last; false if that has passed.
+    pub(crate) fn go_on_since(&self, past: Duration) -> bool {
+        let left = self.limit.get().saturating_sub(past);
+        if left == Duration::ZERO || self.is_displaced() {
+            return false;
+        }
+        let deadline = Deadline::At(self.timers.swept.get() + left + SLACK);
+        self.timers.slots.borrow_mut().deadlines[self.slot] = deadline;
+        true
+    }
+
     /// Says on which server the task waits from now on.
     pub(crate) fn wait_on(&self, server: ServerId) {
         self.timers.slots.borrow_mut().servers[self.slot] = Some(server);
@@ -291,6 +302,19 @@ mod tests {
         timers.sweep(Instant::ZERO + MS * 2_025);
         assert!(slow.is_displaced(), "and stays so");
         assert_eq!(woken.0.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn a_deadline_goes_on_from_a_time_that_was_later_than_it_was_set() {
+        let timers = Rc::new(Timers::default());
+        let timer = Timer::unbound(&timers);
+        timer.arm(MS * 100);
+        timers.sweep(Instant::ZERO + MS * 130);
+        assert!(timer.has_expired() && !timer.go_on_since(MS * 100) && timer.has_expired());
+        assert!(timer.go_on_since(MS * 40) && !timer.has_expired());
+        timers.sweep(Instant::ZERO + MS * 200);
+        assert!(timer.has_expired());
+        assert!(timer.go_on_since(MS), "with the limit it was set to");
     }
 
     #[test]

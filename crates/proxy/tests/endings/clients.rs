@@ -284,6 +284,31 @@ fn a_client_that_stalls_its_upload_after_the_response_began_is_no_fault_of_the_s
     proxy.expect(Ending::ClientTimeout, 1);
 }
 
+/// The kernel tells that there is room only when a third of its buffer is free.
+#[test]
+fn a_client_that_reads_slowly_but_steadily_is_not_cut_until_it_takes_nothing() {
+    let server = Scripted::new(|mut stream, _| {
+        head(&mut stream).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n").unwrap();
+        // Until the proxy ends it.
+        while stream.write_all(&[b'a'; 64 << 10]).is_ok() {}
+    });
+    let mut fleet = fleet(&[server.address]);
+    fleet.listeners[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let mut client = proxy.connect();
+    socket2::SockRef::from(&client).set_recv_buffer_size(8 << 10).unwrap();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    client.read_exact(&mut vec![0; 1 << 20]).unwrap();
+    for _ in 0..100 {
+        thread::sleep(std::time::Duration::from_millis(20));
+        client.read_exact(&mut [0; 8 << 10]).unwrap();
+    }
+    assert_eq!(proxy.runtime.tallies().count(Ending::ClientTimeout), 0);
+    proxy.expect(Ending::ClientTimeout, 1);
+    drop(client);
+}
+
 /// Reads to the end, slowly: most of what comes waits in the kernel of whoever sends it.
 fn slowly(mut client: std::net::TcpStream) -> usize {
     let (mut total, mut chunk) = (0, [0; 16 << 10]);
