@@ -258,8 +258,8 @@ pub(crate) struct Listener {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct ClientTimeouts {
-    /// Maximum time to receive a request header, from its first byte or from the accept of the
-    /// connection. Also limits the first message of TLS and the PROXY protocol header.
+    /// Maximum time to receive a request header, from its first byte or, if nothing comes, from 1s
+    /// after the connection. Also limits the first message of TLS and the PROXY protocol header.
     #[schemars(extend("default" = "10s"))]
     pub(crate) head: Key<TimeOrOff>,
     /// Maximum wait for a byte of the request body, or for the client to take more of the response.
