@@ -32,8 +32,10 @@ impl Redirect {
             return false;
         }
         if let Some(location) = &self.location {
+            // It asks for the response by GET (RFC 9110, 15.4.4).
+            let changes_method = self.status == 303 && !matches!(request.method, b"GET" | b"HEAD");
             return location.maps().all(|map| !map.value(request).is_empty())
-                && !leads_back(location, request);
+                && (changes_method || !leads_back(location, request));
         }
         self.scheme.as_deref().is_some_and(|it| it != request.scheme)
             || self.host.as_deref().is_some_and(|host| !asks_for(request, host.as_bytes()))
@@ -175,6 +177,7 @@ fn normal_written(path: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use alloc::vec;
+    use core::net::Ipv4Addr;
 
     use super::*;
     use crate::rules::Variable;
@@ -271,5 +274,27 @@ mod tests {
         assert!(!redirect(Some("https")).is_known(&asked));
         let to_host = Redirect { host: Some("c".into()), ..redirect(Some("https")) };
         assert!(to_host.is_known(&asked));
+    }
+
+    #[test]
+    fn a_form_that_is_posted_is_led_to_the_page_of_its_url_and_the_page_is_not() {
+        let headers: [(&str, &str); 0] = [];
+        let leads = |method: &[u8], status| {
+            let request = Request {
+                authority: b"a.test",
+                host: b"a.test",
+                path: b"/form",
+                query: b"",
+                method,
+                source: Ipv4Addr::LOCALHOST.into(),
+                scheme: "http",
+                headers: &headers[..],
+            };
+            let location = Template::read("$path").ok();
+            let redirect = Redirect { status, scheme: None, host: None, path: None, location };
+            redirect.leads_elsewhere(&request)
+        };
+        let led = [leads(b"POST", 303), leads(b"GET", 303), leads(b"POST", 308)];
+        assert_eq!(led, [true, false, false]);
     }
 }
