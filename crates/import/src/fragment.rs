@@ -191,7 +191,8 @@ mod tests {
     fn what_is_found_behind_a_text_is_one_expression_with_it() {
         for (start, regex, expected) in [
             ("^/files/", "\\.php$", Some("^/files/.*(?:\\.php$)")),
-            ("^/a\\.b/", "(?i)\\.(gif|jpg)$", Some("^/a\\.b/.*(?:(?i)\\.(gif|jpg)$)")),
+            ("^/a\\+b/", "(?i)\\.(gif|jpg)$", Some("^/a\\+b/.*(?:(?i)\\.(gif|jpg)$)")),
+            ("^/a\\.b/", "\\.(gif|jpg)$", None),
             ("(?i)^/Files", "\\.php$", Some("^(?i:/Files).*(?:\\.php$)")),
             // What is found may begin with the slash at the end of the text.
             ("^/files/", "/\\.ht", Some("^/files/(?:.*/)?(?:\\.ht)")),

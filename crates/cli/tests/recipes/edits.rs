@@ -200,7 +200,7 @@ at_most = 25
 const RECORD_FIELD: &[Edit] = &[
     edit(
         "crates/measure/src/record/check.rs",
-        "    pub file: String,\n",
+        "    /// Path of the file.\n    pub file: String,\n",
         "    /// Listeners in it; 0 where it is wrong.\n    #[serde(default)]\n    \
          pub listeners: u64,\n",
     ),
