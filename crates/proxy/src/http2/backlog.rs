@@ -33,7 +33,9 @@ pub(crate) struct Backlogs {
     latest: Cell<Latest>,
     /// The stream that the violation is charged to which ended the connection; 0 for none of them.
     charged: Cell<Option<u32>>,
-    /// Streams that were reset as malformed, if by h2.
+    /// The highest stream that h2 has handed out.
+    newest: Cell<u32>,
+    /// Streams above it that were reset as malformed.
     malformed: RefCell<Vec<u32>>,
 }
 
@@ -93,28 +95,22 @@ impl Backlogs {
         if is_charged { of_http2(error) } else { Reason::ConnectionViolated }
     }
 
-    /// Notes a stream that is reset as malformed.
+    /// Notes a stream that is reset as malformed. Whoever has one that h2 has handed out counts it.
     pub(super) fn note_malformed(&self, stream: u32) {
-        self.malformed.borrow_mut().push(stream);
-    }
-
-    /// Forgets those of them that are held: whoever holds one counts it. To be called before that
-    /// can have ended.
-    pub(super) fn leave_malformed(&self) {
-        let mut malformed = self.malformed.borrow_mut();
-        if malformed.is_empty() {
-            return;
+        if stream > self.newest.get() {
+            self.malformed.borrow_mut().push(stream);
         }
-        let slots = self.slots.borrow();
-        let held = slots.backlogs.iter().flatten().map(|it| it.stream.stream_id().as_u32());
-        let held: Vec<u32> = held.collect();
-        malformed.retain(|stream| !held.contains(stream));
     }
 
-    /// How many streams have been reset as malformed that nobody has held. To be called when h2 has
-    /// handed out all that it has.
+    /// Notes a stream that h2 has handed out.
+    pub(super) fn note_accepted(&self, stream: u32) {
+        self.newest.set(stream.max(self.newest.get()));
+        self.malformed.borrow_mut().retain(|malformed| *malformed != stream);
+    }
+
+    /// How many streams have been reset as malformed that h2 keeps to itself. To be called when it
+    /// has handed out all others.
     pub(super) fn take_malformed(&self) -> usize {
-        self.leave_malformed();
         self.malformed.borrow_mut().drain(..).count()
     }
 

@@ -169,6 +169,7 @@ impl Connection {
                         return Poll::Ready(());
                     }
                 };
+                self.backlogs.note_accepted(respond.stream_id().as_u32());
                 match self.stage {
                     ConnectionState::Left | ConnectionState::GivenUp => {
                         respond.send_reset(Reason::REFUSED_STREAM);
@@ -180,7 +181,6 @@ impl Connection {
                 taken += 1;
                 if taken == TURN {
                     // Those that were reset before they came here are to be counted first.
-                    self.backlogs.leave_malformed();
                     self.backlogs.collect();
                     cx.waker().wake_by_ref();
                     return Poll::Pending;

@@ -199,8 +199,8 @@ fn requests_beside_one_that_ends_the_connection_are_not_told_as_bad() {
 fn a_plain_connect_is_logged_as_what_is_not_supported() {
     let log = logged(answering(OK), |proxy| {
         let mut client = Raw::connect(proxy.address);
-        // `:method: CONNECT` and `:authority: a`.
-        let connect = b"\x02\x07CONNECT\x41\x01a";
+        // `:method: CONNECT` and `:authority: a:1`.
+        let connect = b"\x02\x07CONNECT\x41\x03a:1";
         client.send(HEADERS, END_HEADERS | END_STREAM, 1, connect).unwrap();
         assert_eq!(client.until(HEADERS).stream, 1);
         proxy.expect(Ending::ClientBad, 1);
