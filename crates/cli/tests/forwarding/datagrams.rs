@@ -15,7 +15,7 @@ use crate::{
     bridge::at,
     edge::Edge,
     host::Host,
-    network::{IPIP, MAC, Network, listed, listener},
+    network::{IPIP, MAC, NAT, Network, listed, listener},
 };
 
 /// Bytes of a datagram, and how many are handed over as one.
@@ -95,12 +95,15 @@ fn traffic_control_takes_datagrams_that_leave_as_one() {
 /// New flows in the test of a server that is off.
 const NEW: usize = 20;
 
-/// A service by `mac` with these servers.
-fn file_of_mac(servers: &[u16]) -> String {
+/// A service by `mac` and `nat` with these servers.
+fn file_of_both(servers: &[u16]) -> String {
+    let by =
+        |(method, part)| listener(SocketAddr::new(at(0, part, false), 80), "udp", method, "web");
     format!(
-        "[l4]\ninterface = \"eth0\"\nxdp_mode = \"generic\"\n\
-         {}[service.web]\n[[service.web.group]]\nservers = [{}]\n",
-        listener(SocketAddr::new(at(0, MAC, false), 80), "udp", "mac", "web"),
+        "[l4]\ninterface = \"eth0\"\nxdp_mode = \"generic\"\nreturn_addresses = [\"10.0.0.9\"]\n\
+         {}{}[service.web]\n[[service.web.group]]\nservers = [{}]\n",
+        by(("nat", NAT)),
+        by(("mac", MAC)),
         listed(servers, false),
     )
 }
@@ -126,11 +129,11 @@ fn new_datagrams_do_not_go_to_a_removed_server_that_is_switched_off() {
         network.balancer.run(&format!("sysctl -q net.ipv4.neigh.eth0.{setting}"));
     }
     network.servers.iter().for_each(|server| echo(server, at(0, MAC, false)));
-    let edge = Edge::start(&network, &file_of_mac(&[1, 2]));
+    let edge = Edge::start(&network, &file_of_both(&[1, 2]));
     let service = SocketAddr::new(at(0, MAC, false), 80);
     let are_all_answered = |_: &Value| network.client.enter(move || responses(service)) == NEW;
     edge.until(are_all_answered);
-    edge.reload(&file_of_mac(&[2]));
+    edge.reload(&file_of_both(&[2]));
     network.servers[0].run("ip link set eth0 down");
     edge.until(are_all_answered);
     let log = edge.end();

@@ -1,6 +1,10 @@
 //! What is to be done to the tables from time to time.
 
-use std::{collections::BTreeSet, error::Error, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    time::Instant,
+};
 
 use loadline_core::{
     decide::plan::Plan,
@@ -111,6 +115,7 @@ impl Tables {
     /// say.
     pub(super) fn find_links(&mut self, all: bool) -> Links {
         let mut links = Links { changed: false, whole: true };
+        let mut asked = BTreeMap::new();
         for (number, placed) in &mut self.servers {
             let Some(name) = self.numbers.name(*number) else { continue };
             // One that was removed is looked for as well: nothing else tells that it is off.
@@ -119,9 +124,13 @@ impl Tables {
                 continue;
             }
             let interface = self.attachment.interface();
-            let found = self.neighbours.find(name.address, interface).unwrap_or_else(|error| {
-                tracing::warn!(server = %name.address, %error, "cannot read the neighbour table");
-                Neighbour::Unknown
+            // Asking has the kernel look anew, so that it would not say twice that nobody answers.
+            let found = *asked.entry(name.address).or_insert_with(|| {
+                self.neighbours.find(name.address, interface).unwrap_or_else(|error| {
+                    let server = name.address;
+                    tracing::warn!(%server, %error, "cannot read the neighbour table");
+                    Neighbour::Unknown
+                })
             });
             let (before, was_silent) = (placed.link, placed.is_silent);
             placed.meet(found);

@@ -33,6 +33,8 @@ pub(crate) struct Backlogs {
     latest: Cell<Latest>,
     /// The stream that the violation is charged to which ended the connection; 0 for none of them.
     charged: Cell<Option<u32>>,
+    /// The streams of requests to the server.
+    calls: RefCell<Vec<u32>>,
     /// The highest stream that h2 has handed out.
     newest: Cell<u32>,
     /// Streams above it that were reset as malformed.
@@ -81,14 +83,28 @@ impl Backlogs {
         self.latest.get().may_have(stream)
     }
 
+    /// Notes a request of which the server may be told to have broken a rule.
+    pub(super) fn note_call(&self, stream: u32) {
+        self.calls.borrow_mut().push(stream);
+    }
+
+    /// Forgets one that is over.
+    pub(super) fn forget_call(&self, stream: u32) {
+        let mut calls = self.calls.borrow_mut();
+        if let Some(at) = calls.iter().position(|call| *call == stream) {
+            calls.swap_remove(at);
+        }
+    }
+
     /// Why `stream` failed. h2 ends a connection for what came on one stream (against RFC 9113,
     /// 8.1.1) without telling which: that is charged to one that it may have been, and once.
     pub(super) fn why(&self, error: &h2::Error, stream: u32) -> Reason {
         if !error.is_go_away() || error.is_remote() {
             return of_http2(error);
         }
-        let may_be = self.latest.get().is_empty() || self.is_suspect(stream);
-        if may_be && self.charged.get().is_none() {
+        // It may have come on a stream that has ended, or that nobody has opened.
+        let others = || self.calls.borrow().iter().any(|call| self.is_suspect(*call));
+        if self.charged.get().is_none() && (self.is_suspect(stream) || !others()) {
             self.charged.set(Some(stream));
         }
         let is_charged = self.charged.get() == Some(stream);

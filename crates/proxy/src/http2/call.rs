@@ -211,7 +211,7 @@ impl Call {
             link.retire();
             return Poll::Ready(Err(StreamFailure::Refused));
         };
-        self.seat.begin();
+        self.seat.begin(answer.stream_id().as_u32());
         self.to_head = head.method() == Method::Head;
         self.body = (!is_whole).then(|| Outgoing::new(send, body));
         self.answer = ResponseState::Awaited(answer);

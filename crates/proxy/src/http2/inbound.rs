@@ -39,11 +39,6 @@ pub(super) struct Latest {
 }
 
 impl Latest {
-    /// Whether it is known that something came of no stream at all.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Whether something came, or may have come, of this one.
     pub(super) fn may_have(&self, stream: u32) -> bool {
         self.count > LATEST || self.streams[..self.count].contains(&stream)

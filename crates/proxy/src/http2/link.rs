@@ -137,7 +137,7 @@ impl Link {
     /// Counts one more stream, until the seat is dropped.
     pub(super) fn enter(self: &Rc<Self>) -> Seat {
         self.streams.set(self.streams.get() + 1);
-        Seat { link: self.clone(), has_begun: false }
+        Seat { link: self.clone(), stream: None }
     }
 
     /// What to send a request with, once the link is open.
@@ -210,7 +210,8 @@ impl Link {
 #[derive(Debug)]
 pub(super) struct Seat {
     link: Rc<Link>,
-    has_begun: bool,
+    /// Its number, once it is open.
+    stream: Option<u32>,
 }
 
 impl Seat {
@@ -221,16 +222,17 @@ impl Seat {
     /// Another for the same stream.
     pub(super) fn again(&self) -> Self {
         let mut seat = self.link.enter();
-        if self.has_begun {
-            seat.begin();
+        if let Some(stream) = self.stream {
+            seat.begin(stream);
         }
         seat
     }
 
     /// Notes that the stream is open.
-    pub(super) fn begin(&mut self) {
-        self.has_begun = true;
+    pub(super) fn begin(&mut self, stream: u32) {
+        self.stream = Some(stream);
         self.link.begun.set(self.link.begun.get() + 1);
+        self.link.backlogs.note_call(stream);
     }
 }
 
@@ -238,7 +240,10 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let link = &self.link;
         link.streams.set(link.streams.get() - 1);
-        link.begun.set(link.begun.get() - usize::from(self.has_begun));
+        if let Some(stream) = self.stream {
+            link.begun.set(link.begun.get() - 1);
+            link.backlogs.forget_call(stream);
+        }
         link.idle_since.set(link.timers.coarse_now());
     }
 }

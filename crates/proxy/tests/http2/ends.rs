@@ -322,3 +322,19 @@ async fn requests_beside_one_whose_response_ends_the_connection_are_sent_again_o
     let all = || counted(Ending::ServerBad) == 1 && counted(Ending::Complete) == 4;
     wait_until(all, "one that is told as bad, and the others");
 }
+
+#[tokio::test]
+async fn a_server_that_sends_on_a_stream_that_nobody_opened_is_told_as_bad() {
+    let mut fleet = fleet(server(|stream| {
+        let mut client = Raw::accept(stream);
+        client.send(SETTINGS, ACK, 0, b"").unwrap();
+        let asked = client.until(HEADERS).stream;
+        client.send(HEADERS, END_HEADERS | END_STREAM, asked + 2, FOUND).unwrap();
+        while client.receive().is_ok() {}
+    }));
+    fleet.services[0].http_version = HttpVersion::Http2;
+    let proxy = Proxy::of(fleet);
+    let answer = proxy.client().await.ask(get()).await.unwrap();
+    assert_eq!(answer.status, 502);
+    proxy.expect(Ending::ServerBad, 1);
+}
