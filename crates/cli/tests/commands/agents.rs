@@ -339,7 +339,7 @@ fn a_load_line_is_searched_from_two_agents() {
     let agents = [(); 2].map(|()| Agent::start(&token, &[]));
     let with = with(&[&agents[0], &agents[1]], &token);
     let with: Vec<_> = with.iter().map(String::as_str).collect();
-    let search = ["--slo", "p99<200ms", "--quick", "--within", "20s", "--max-rate", "40/s"];
+    let search = ["--slo", "p99<200ms", "--quick", "--within", "20s", "--max-rate", "100/s"];
     let output = loadline(
         &[&["capacity", &worker.address, "--json", "--quiet"], &search[..], &with[..]].concat(),
     );
