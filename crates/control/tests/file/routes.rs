@@ -538,7 +538,7 @@ fn a_wrong_address_or_name_is_told_once_at_its_place() {
 fn a_header_that_is_set_twice_in_different_case_is_a_warning() {
     for route in [
         "{ service = \"api\", request_headers = { set = { X-A = \"1\", x-a = \"2\" } } }",
-        "{ answer = { headers = { X-A = \"1\", x-a = \"2\" } } }, { service = \"api\" }",
+        "{ path = \"/a\", answer.headers = { X-A = \"1\", x-a = \"2\" } }, { service = \"api\" }",
     ] {
         let warnings = parse("routes.toml", &file(route)).unwrap().warnings;
         let [warning] = &warnings[..] else { panic!("{warnings:?}") };
