@@ -86,7 +86,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     client.socket.keep_alive();
     let backlogs = Rc::new(Backlogs::of_client());
     let wire = Wire::new(client, PREFACE.len(), &backlogs, &origin.worker.timers);
-    let wire = wire.to_client(longest);
+    let wire = wire.for_client(longest);
     let cork = wire.cork();
     let mut greeting = pin!(builder.handshake(wire));
     let agreed = poll_fn(|cx| match greeting.as_mut().poll(cx) {
@@ -324,7 +324,7 @@ const TURN: u32 = 50;
 
 /// How many times as long as the longest a head may be for the parser to refuse it, so that it is
 /// counted and logged as in HTTP/1. h2 refuses those that are longer, and does not tell. Clients
-/// are told of the longest ([`Wire::to_client`]).
+/// are told of the longest ([`Wire::for_client`]).
 const HEADS: u32 = 4;
 
 /// What a client begins with (RFC 9113, 3.4).

@@ -73,7 +73,7 @@ impl Wire {
     }
 
     /// The same to a client, which is told that this is the size of the longest head.
-    pub(super) fn to_client(self, size: u32) -> Self {
+    pub(super) fn for_client(self, size: u32) -> Self {
         let offered = Offered::new(Some(size));
         Self { offered, outbound: Some(Outbound::default()), ..self }
     }
