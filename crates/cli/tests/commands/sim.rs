@@ -582,14 +582,17 @@ fn servers_on_unix_sockets_are_called_as_the_configuration_calls_them() {
 
 const LISTENER: &str = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n";
 
+/// The record of 5 s of this traffic, so many `times`.
+fn with_traffic(folder: &Path, text: &str, times: &str) -> Value {
+    let file = folder.join("traffic.toml");
+    fs::write(&file, format!("duration = \"5s\"\n{text}")).unwrap();
+    record(&[TWO_REGIONS, "--traffic", file.to_str().unwrap(), "--traffic", times])
+}
+
 #[test]
 fn the_load_model_of_a_run_is_what_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("traffic.toml");
-    let run = |text: &str, times: &str| {
-        fs::write(&file, format!("duration = \"5s\"\n{text}")).unwrap();
-        record(&[TWO_REGIONS, "--traffic", file.to_str().unwrap(), "--traffic", times])
-    };
+    let run = |text: &str, times: &str| with_traffic(folder.path(), text, times);
     let rate = |run: &Value| run["model"]["rate_per_s"].as_f64().unwrap();
     let source = "[[source]]\nrate = \"50/s\"\n";
     let one = run(source, "x1.5");
@@ -611,10 +614,8 @@ fn the_load_model_of_a_run_is_what_was_asked_for() {
 #[test]
 fn so_many_times_the_traffic_is_to_the_byte_the_run_of_a_file_that_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("traffic.toml");
-    let run = |text: &str, times: &str| {
-        fs::write(&file, format!("duration = \"5s\"\n[[source]]\n{text}")).unwrap();
-        record(&[TWO_REGIONS, "--traffic", file.to_str().unwrap(), "--traffic", times])
+    let run = |keys: &str, times: &str| {
+        with_traffic(folder.path(), &format!("[[source]]\n{keys}"), times)
     };
     assert_eq!(run("rate = \"50/s\"", "x1.5"), run("rate = \"75/s\"", "x1"));
     assert_eq!(run("users = 10", "x2"), run("users = 20", "x1"));
