@@ -114,8 +114,9 @@ pub(crate) struct Mirror {
 
 /// A redirect. A request that is already at the target does not match the route, so there is no
 /// loop, except where a `regex`, a `map` or a `location` with `$path` or `$query` changes a URL
-/// again and again. With `prefix = "/"` and `to = "/docs/"` requests below `/docs` are not
-/// redirected, unless the host changes.
+/// again and again. With status 303 a `location` may be the URL that was asked for, by another
+/// method than GET or HEAD: its client goes on by GET. With `prefix = "/"` and `to = "/docs/"`
+/// requests below `/docs` are not redirected, unless the host changes.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Redirect {
