@@ -23,7 +23,7 @@ use rustls::{
 use super::{
     config::{Certificates, SystemRoots, TlsError, for_clients, for_servers},
     issued::Issued,
-    sessions::{Basis, Origin, keep_sessions},
+    sessions::{Authorities, Basis, Origin, keep_sessions},
     stream::Tls,
     validity::Validity,
 };
@@ -63,6 +63,8 @@ pub(super) struct Settings {
     tls: ServerTls,
     /// What servers are offered by ALPN.
     protocols: &'static [&'static str],
+    /// Who is trusted by the files of now; our own certificate may be renewed beside it.
+    authorities: Option<Authorities>,
 }
 
 impl Keys {
@@ -303,7 +305,8 @@ impl Dialing {
         }
         let origin = Origin::of(tls, roots).map(Arc::new);
         let (config, validity) = for_servers(tls, protocols, roots)?;
-        let settings = Settings { tls: tls.clone(), protocols };
+        let authorities = origin.as_ref().and_then(|it| it.authorities.clone());
+        let settings = Settings { tls: tls.clone(), protocols, authorities };
         let known = before.map(|it| &it.settings).filter(|known| ***known == settings);
         let settings = known.cloned().unwrap_or_else(|| Arc::new(settings));
         let dialing = Self { config, name, hosts: Arc::new(hosts), settings, origin };
@@ -381,5 +384,46 @@ impl Dialing {
         let name = self.name.as_ref().or_else(|| self.hosts.get(&address)).cloned();
         let name = name.unwrap_or_else(|| ServerName::IpAddress(address.ip().into()));
         (self.config.clone(), name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use loadline_core::fleet::{Certificate, Edge};
+
+    use super::*;
+
+    #[test]
+    fn a_connection_outlasts_our_own_certificate_but_not_the_authorities_that_it_was_made_by() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let renew = |name: &str| {
+            let own = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+            fs::write(place(name), own.cert.pem() + &own.signing_key.serialize_pem()).unwrap();
+        };
+        renew("ca.pem");
+        renew("own.pem");
+        let (chain, key) = (place("own.pem"), place("own.pem"));
+        let certificate = Some(Certificate { chain, key, staple: None });
+        let authorities = Some(place("ca.pem"));
+        let tls = ServerTls { authorities, certificate, ..ServerTls::default() };
+        let service = Service { tls: Some(tls), ..Service::named("web") };
+        let fleet = Fleet::of(Edge::within("here"), vec![], vec![service]);
+        let dialing = |keys: &Keys| keys.service(&fleet.services[0]).unwrap();
+
+        let keys = Keys::load(&fleet).unwrap();
+        let first = dialing(&keys);
+        let made = first.begin(SocketAddr::from(([127, 0, 0, 1], 443))).unwrap();
+        renew("own.pem");
+        let keys = keys.reload(&fleet).unwrap();
+        let renewed = dialing(&keys);
+        assert!(!renewed.is_same_as(&first), "the new certificate is shown");
+        assert!(renewed.has_made(&made) && Dialing::are_alike(Some(&first), Some(&renewed)));
+        renew("ca.pem");
+        let other = dialing(&keys.reload(&fleet).unwrap());
+        assert!(!other.has_made(&made), "the authority of before vouches for it");
+        assert!(!Dialing::are_alike(Some(&renewed), Some(&other)));
     }
 }

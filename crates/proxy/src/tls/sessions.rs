@@ -47,46 +47,59 @@ impl Basis {
 }
 
 /// What has been read for connections to servers.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin {
-    /// Digests of the files with authorities, with our own certificate and with its key.
-    files: Vec<Vec<u8>>,
-    /// The authorities of the system, where these are trusted.
-    roots: Option<Arc<RootCertStore>>,
+    /// None where servers are not verified.
+    pub(super) authorities: Option<Authorities>,
+    /// Digests of the files with our own certificate and with its key.
+    own: Vec<Vec<u8>>,
 }
 
 impl Origin {
     /// As it is now; none where something cannot be read. To be asked for before the files are
     /// loaded, as [`Basis::of`].
     pub(super) fn of(tls: &ServerTls, system: &SystemRoots) -> Option<Self> {
-        let certificates = tls.certificate.iter().flat_map(|it| [&it.chain, &it.key]);
-        let authorities = tls.authorities.iter().filter(|_| tls.verify);
-        let files = digests(authorities.chain(certificates))?;
-        let roots = match tls.verify && tls.authorities.is_none() {
-            true => Some(system.get().ok()?),
-            false => None,
+        let authorities = match &tls.authorities {
+            _ if !tls.verify => None,
+            Some(path) => Some(Authorities::File(digest_of(path)?)),
+            None => Some(Authorities::System(system.get().ok()?)),
         };
-        Some(Self { files, roots })
+        let own = tls.certificate.iter().flat_map(|it| [&it.chain, &it.key]);
+        Some(Self { authorities, own: digests(own)? })
     }
 }
 
-impl PartialEq for Origin {
+/// By whom servers are verified.
+#[derive(Clone, Debug)]
+pub(super) enum Authorities {
+    /// A digest of the file that names them.
+    File(Vec<u8>),
+    /// Those of the system.
+    System(Arc<RootCertStore>),
+}
+
+impl PartialEq for Authorities {
     fn eq(&self, other: &Self) -> bool {
-        let has_same_roots = match (&self.roots, &other.roots) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.roots == other.roots,
-            (one, other) => one.is_none() && other.is_none(),
-        };
-        self.files == other.files && has_same_roots
+        match (self, other) {
+            (Self::File(one), Self::File(other)) => one == other,
+            (Self::System(one), Self::System(other)) => {
+                Arc::ptr_eq(one, other) || one.roots == other.roots
+            }
+            _ => false,
+        }
     }
 }
+
+impl Eq for Authorities {}
 
 /// Digests of these files; none where one cannot be read.
 fn digests<'a>(paths: impl Iterator<Item = &'a String>) -> Option<Vec<Vec<u8>>> {
-    let digest_of = |path: &String| {
-        let file = fs::read(path).ok()?;
-        Some(digest(&SHA256, &file).as_ref().to_vec())
-    };
-    paths.map(digest_of).collect()
+    paths.map(|path| digest_of(path)).collect()
+}
+
+fn digest_of(path: &str) -> Option<Vec<u8>> {
+    let file = fs::read(path).ok()?;
+    Some(digest(&SHA256, &file).as_ref().to_vec())
 }
 
 /// Has `config` go on with the sessions of `before`.

@@ -149,6 +149,20 @@ fn a_reload_that_has_servers_verified_ends_connections_that_were_made_without() 
 }
 
 #[test]
+fn a_reload_with_another_authority_in_the_same_file_ends_connections_of_the_one_before() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (mut fleet, tls) = secured(&authority, "server.test");
+    fleet.services[0].tls = Some(tls);
+    let (proxy, address) = start(fleet.clone());
+    let mut client = TcpStream::connect(address).unwrap();
+    assert!(ask(&mut client, b"").unwrap().starts_with("HTTP/1.1 200"));
+    std::fs::copy(other.file(), authority.file()).unwrap();
+    proxy.reload(fleet).unwrap();
+    let refused = || ask(&mut client, b"").unwrap().starts_with("HTTP/1.1 502");
+    assert!(becomes(refused), "whom nobody trusts any more is still asked");
+}
+
+#[test]
 fn a_connection_that_carries_a_request_at_a_reload_is_kept_if_tls_stays_as_it_is() {
     let (authority, other) = (Authority::new(), Authority::new());
     for stays in [true, false] {
