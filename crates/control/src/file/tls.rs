@@ -21,8 +21,9 @@ use crate::value::{
 pub(crate) struct ListenerTls {
     /// PEM files with a private key and its certificate chain, or tables with separate files. Of
     /// those for the server name (SNI) of the client, the first is used whose signatures the client
-    /// can verify; if none is for that name, the first of all. At least one, unless there is
-    /// `acme`.
+    /// can verify: one for the name itself before one with a wildcard. If the client can verify
+    /// none of them, the first of these is used; if none is for that name, the first of all. At
+    /// least one, unless there is `acme`.
     pub(crate) certificates: Key<Vec<At<TextOr<FilePath, Certificate>>>>,
     /// Certificates by ACME: the email address for an account with Let's Encrypt, or a table. They
     /// take precedence over `certificates`, which are used until ACME has issued.

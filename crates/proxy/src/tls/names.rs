@@ -1,9 +1,10 @@
 //! Selects the certificate of a listener by the server name (SNI).
 //!
 //! A certificate that was issued for the name goes before those of files, and an exact name before
-//! a wildcard, which stands for one label (RFC 9525, section 6.3). Whoever asks for no name, or for
-//! one that no certificate has, gets the first certificate: most clients then say clearly what is
-//! wrong. Where all are issued, a name without one is refused.
+//! a wildcard, which stands for one label (RFC 9525, section 6.3), unless the client can verify the
+//! signatures of the second alone. Whoever asks for no name, or for one that no certificate has,
+//! gets the first certificate: most clients then say clearly what is wrong. Where all are issued, a
+//! name without one is refused.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -94,18 +95,26 @@ impl ByName {
         Self { first: certificates.into_iter().next(), names, issued, refusals }
     }
 
-    /// The certificate for `name`, in lower case, for who can verify such signatures.
+    /// The certificate for `name`, in lower case, for who can verify such signatures; where that is
+    /// none, the first for the name.
     fn find(&self, name: &str, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        let wildcard = || {
-            let (_, rest) = name.split_once('.')?;
-            self.names.get(&format!("*.{rest}"))
-        };
         let issued = self.issued.get(name).and_then(|it| it.certificate());
         issued.or_else(|| {
-            let known = self.names.get(name).or_else(wildcard)?;
             let fits = |it: &&Arc<Stapled>| it.key.key.choose_scheme(schemes).is_some();
-            known.iter().find(fits).or(known.first()).map(|it| it.shown())
+            let exact = self.names.get(name);
+            let found = exact.and_then(|it| it.iter().find(fits)).or_else(|| {
+                let wildcard = self.wildcard(name);
+                let fitting = wildcard.and_then(|it| it.iter().find(fits));
+                fitting.or_else(|| exact.or(wildcard)?.first())
+            });
+            found.map(|it| it.shown())
         })
+    }
+
+    /// The certificates with a wildcard for `name`.
+    fn wildcard(&self, name: &str) -> Option<&Vec<Arc<Stapled>>> {
+        let (_, rest) = name.split_once('.')?;
+        self.names.get(&format!("*.{rest}"))
     }
 
     /// For whoever asks for no name.
@@ -152,6 +161,7 @@ impl Refusals {
 
 #[cfg(test)]
 mod tests {
+    use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
     use rustls::{crypto::aws_lc_rs::sign::any_supported_type, pki_types::PrivateKeyDer};
 
     use super::*;
@@ -170,5 +180,30 @@ mod tests {
                 assert_eq!(shown.unwrap().ocsp.is_some(), is_shown, "{until}");
             }
         }
+    }
+
+    #[test]
+    fn an_exact_name_goes_before_a_wildcard_unless_a_client_can_verify_the_second_alone() {
+        let of = |name: &str, kind| {
+            let key = KeyPair::generate_for(kind).unwrap();
+            let params = CertificateParams::new([name.to_owned()]).unwrap();
+            let chain = vec![params.self_signed(&key).unwrap().der().clone()];
+            let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+            CertifiedKey::new(chain, any_supported_type(&key).unwrap())
+        };
+        let wildcard = of("*.test", &PKCS_ED25519);
+        let exact = of("a.test", &PKCS_ECDSA_P256_SHA256);
+        let chains = [wildcard.cert.clone(), exact.cert.clone()];
+        let certificates = ByName::new(vec![wildcard, exact], BTreeMap::new());
+        let shown = |name: &str, schemes: &[SignatureScheme]| {
+            let shown = certificates.find(name, schemes).unwrap();
+            chains.iter().position(|it| *it == shown.cert).unwrap()
+        };
+        let (first, second) = (SignatureScheme::ED25519, SignatureScheme::ECDSA_NISTP256_SHA256);
+        assert_eq!(shown("a.test", &[first, second]), 1, "the exact one");
+        assert_eq!(shown("a.test", &[second]), 1);
+        assert_eq!(shown("a.test", &[first]), 0, "the other cannot be verified");
+        assert_eq!(shown("a.test", &[SignatureScheme::RSA_PSS_SHA256]), 1, "of none the first");
+        assert_eq!(shown("b.test", &[second]), 0);
     }
 }
