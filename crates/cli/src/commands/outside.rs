@@ -2,6 +2,7 @@
 //! `serve` and for its reloads, so that they say the same.
 
 use std::{
+    net::SocketAddr,
     path::Path,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -78,7 +79,8 @@ fn of_tls(loaded: &Loaded) -> Vec<Fault> {
             let now_s = now.as_secs().cast_signed();
             let certificates = keys.certificates(now_s).into_iter();
             let staples = keys.expired_staples(now_s).map(of_staple);
-            certificates.filter_map(|it| of_time(it, now_s)).chain(staples).collect()
+            let mute = keys.without_suite().map(of_suites);
+            certificates.filter_map(|it| of_time(it, now_s)).chain(staples).chain(mute).collect()
         }
     }
 }
@@ -113,6 +115,18 @@ fn of_staple(file: &str) -> Fault {
         about: file.to_owned(),
         message: format!("the OCSP response `{file}` has expired"),
         help: "clients get the certificate without it: have it renewed every day".to_owned(),
+        is_warning: true,
+    }
+}
+
+/// Suites of TLS 1.2 that go with no certificate of the listener at `address`.
+fn of_suites(address: SocketAddr) -> Fault {
+    Fault {
+        about: address.to_string(),
+        message: "no client can agree on one of `tls.suites`: of TLS 1.2 and for another kind of \
+                  key than the certificates have"
+            .to_owned(),
+        help: "add a suite of TLS 1.3, or one of TLS 1.2 for the key, ECDSA or RSA".to_owned(),
         is_warning: true,
     }
 }

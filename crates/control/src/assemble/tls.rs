@@ -81,7 +81,7 @@ fn towards_clients(
         resumption: file.resumption.get().copied().unwrap_or(true),
         early_data: file.early_data.get().copied().unwrap_or(false),
         hsts: None,
-        terms: terms(&file.min_version, &file.suites),
+        terms: terms(&file.min_version, &file.suites, problems),
     }
 }
 
@@ -154,7 +154,7 @@ pub(super) fn service(given: &Key<file::ServerTls>, problems: &mut Problems) -> 
         verify: file.verify.get().copied().unwrap_or(true),
         name: file.name.get().map(|name| name.0.0.clone()),
         certificate,
-        terms: terms(&file.min_version, &file.suites),
+        terms: terms(&file.min_version, &file.suites, problems),
     })
 }
 
@@ -186,9 +186,20 @@ pub(super) fn certificate(
 fn terms(
     min_version: &Key<Text<Word<TlsVersion>>>,
     suites: &Key<Vec<Text<SuiteName>>>,
+    problems: &mut Problems,
 ) -> TlsTerms {
-    TlsTerms {
-        min_version: min_version.get().map_or(TlsVersion::default(), |word| word.0.0),
-        suites: suites.get().into_iter().flatten().map(|suite| suite.0.0.clone()).collect(),
+    let min_version = min_version.get().map_or(TlsVersion::default(), |word| word.0.0);
+    let given = suites.at().filter(|it| !it.value.is_empty() && !problems.is_damaged(&it.span));
+    if let Some(At { value, span }) = given.filter(|_| min_version == TlsVersion::V13)
+        && !value.iter().any(|suite| suite.0.0.starts_with(OF_TLS13))
+    {
+        let message = "min_version = \"1.3\" with `suites` of TLS 1.2 alone".to_owned();
+        let help = "add one of TLS 1.3, as \"TLS13_AES_128_GCM_SHA256\", or leave `suites` out";
+        problems.error(span, message, "none of TLS 1.3", help);
     }
+    let suites = suites.get().into_iter().flatten().map(|suite| suite.0.0.clone()).collect();
+    TlsTerms { min_version, suites }
 }
+
+/// How the names of suites of TLS 1.3 begin.
+const OF_TLS13: &str = "TLS13_";

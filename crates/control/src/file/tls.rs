@@ -59,7 +59,8 @@ pub(crate) struct ListenerTls {
     /// Minimum TLS version.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
-    /// Cipher suites, the preferred one first. Default: all safe ones.
+    /// Cipher suites, the preferred one first. Those of TLS 1.2 need a certificate with a key of
+    /// their kind, ECDSA or RSA. Default: all safe ones.
     #[schemars(extend("examples" = [["TLS13_AES_128_GCM_SHA256"]]))]
     pub(crate) suites: Key<Vec<Text<SuiteName>>>,
 }

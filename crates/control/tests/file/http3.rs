@@ -87,6 +87,32 @@ fn http_in_clear_at_port_443_is_warned_of() {
 }
 
 #[test]
+fn suites_that_the_minimum_version_leaves_none_of_are_refused_at_their_place() {
+    let of_both = "\"TLS13_AES_128_GCM_SHA256\", \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\"";
+    let old = "\"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\"";
+    let of_listener = |suites: &str| {
+        let text = file("http3 = false", suites);
+        text.replace("suites =", "min_version = \"1.3\", suites =")
+    };
+    let of_service = |suites: &str| {
+        let tls = format!("tls = {{ min_version = \"1.3\", suites = [{suites}] }}");
+        let group = "[[service.web.group]]";
+        file("", "").replace(group, &format!("[service.web]\n{tls}\n{group}"))
+    };
+    for text in [of_listener(of_both), of_listener(""), of_service(of_both), of_service("")] {
+        assert!(parse("tls.toml", &text).is_ok(), "{text}");
+    }
+    for text in [of_listener(old), of_service(old)] {
+        let errors = parse("tls.toml", &text).expect_err(&text);
+        let [error] = errors.errors() else { panic!("{:?}", errors.errors()) };
+        assert_eq!(error.message(), "min_version = \"1.3\" with `suites` of TLS 1.2 alone");
+        assert!(error.help_text().contains("TLS13_AES_128_GCM_SHA256"), "{}", error.help_text());
+        let line = text.lines().nth(error.line() - 1).expect("a line of the file");
+        assert!(line[error.column() - 1..].starts_with(&format!("[{old}]")), "{line}");
+    }
+}
+
+#[test]
 fn suites_without_that_of_quic_are_warned_of_where_http3_is_wanted() {
     let (other, needed) = ("\"TLS13_AES_256_GCM_SHA384\"", "\"TLS13_AES_128_GCM_SHA256\"");
     let both = format!("{other}, {needed}");

@@ -15,7 +15,7 @@ use loadline_core::fleet::{
 };
 use loadline_tls::Verifier;
 use rustls::{
-    ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion,
+    ClientConfig, RootCertStore, ServerConfig, SignatureAlgorithm, SupportedProtocolVersion,
     crypto::{CryptoProvider, aws_lc_rs},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{
@@ -179,6 +179,18 @@ pub(super) fn for_clients(
         config.alpn_protocols.push(VALIDATION_PROTOCOL.to_vec());
     }
     Ok((Arc::new(config), validities))
+}
+
+/// Whether a client can agree on a suite with one of these certificates, which have been read, or
+/// with one that is issued: a suite of TLS 1.2 goes with one kind of key.
+pub(super) fn has_suite(tls: &ListenerTls, certificates: &Certificates) -> bool {
+    let Ok(provider) = provider(&tls.terms) else { return true };
+    let read = tls.certificates.iter().filter_map(|it| certificates.get(it, &provider).ok());
+    let issued = tls.acme.iter().map(|_| SignatureAlgorithm::ECDSA);
+    let mut kinds = read.map(|it| it.key.algorithm()).chain(issued);
+    kinds.any(|kind| {
+        provider.cipher_suites.iter().any(|suite| suite.usable_for_signature_algorithm(kind))
+    })
 }
 
 /// The configuration of connections to servers, and how long our own certificate lasts.
@@ -414,6 +426,28 @@ mod tests {
         assert!(Arc::ptr_eq(&first.key, &second.key));
         let stapled = Certificate { staple: Some(place("none")), ..files };
         assert!(certificates.get(&stapled, &provider).is_err(), "with a response it is another");
+    }
+
+    #[test]
+    fn suites_of_tls_1_2_go_with_a_certificate_of_their_kind_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("site.pem").to_str().unwrap().to_owned();
+        // ECDSA.
+        let own = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+        fs::write(&file, own.cert.pem() + &own.signing_key.serialize_pem()).unwrap();
+        let files = Certificate { chain: file.clone(), key: file, staple: None };
+        let (ecdsa, rsa) =
+            ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256");
+        for (suites, goes) in [
+            (&[rsa][..], false),
+            (&[], true),
+            (&[rsa, ecdsa], true),
+            (&[rsa, "TLS13_AES_128_GCM_SHA256"], true),
+        ] {
+            let mut tls = ListenerTls::of(vec![files.clone()]);
+            tls.terms.suites = suites.iter().map(ToString::to_string).collect();
+            assert_eq!(has_suite(&tls, &Certificates::default()), goes, "{suites:?}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use rustls::{
 };
 
 use super::{
-    config::{Certificates, SystemRoots, TlsError, for_clients, for_servers},
+    config::{Certificates, SystemRoots, TlsError, for_clients, for_servers, has_suite},
     issued::Issued,
     sessions::{Authorities, Basis, Origin, keep_sessions},
     stream::Tls,
@@ -41,6 +41,8 @@ pub struct Keys {
     validities: BTreeMap<String, Validity>,
     /// By their files; the same as before a reload.
     issued: BTreeMap<String, Arc<Issued>>,
+    /// Addresses of listeners whose suites go with none of their certificates.
+    without_suite: Vec<SocketAddr>,
 }
 
 /// How connections to the servers of a service are made.
@@ -104,6 +106,9 @@ impl Keys {
                     keys.resume(key, (&mut config, basis), before);
                     keys.listeners.insert(key, config);
                     keys.remember(validities);
+                    if !has_suite(tls, &certificates) {
+                        keys.without_suite.push(listener.bind);
+                    }
                 }
                 Err(fault) => faults.push(fault),
             }
@@ -205,6 +210,12 @@ impl Keys {
     /// The files of OCSP responses that are too old at `now_s` seconds since 1970.
     pub fn expired_staples(&self, now_s: i64) -> impl Iterator<Item = &str> {
         self.validities.values().filter_map(move |it| it.expired_staple(now_s))
+    }
+
+    /// The addresses of listeners whose suites go with none of their certificates: no client can
+    /// agree with them.
+    pub fn without_suite(&self) -> impl Iterator<Item = SocketAddr> {
+        self.without_suite.iter().copied()
     }
 
     /// These, and those of `before` that `fleet` alone needs.

@@ -210,6 +210,23 @@ fn an_ocsp_response_that_is_too_old_is_warned_of() {
 }
 
 #[test]
+fn suites_that_go_with_no_certificate_of_the_listener_are_warned_of() {
+    let directory = site();
+    let check = |suites: &str| {
+        let text = RIGHT
+            .replace("bind = \"127.0.0.1:0\"\nprotocol", "bind = \"127.0.0.2:0\"\nprotocol")
+            .replace("tls = { certi", &format!("tls = {{ suites = [\"{suites}\"], certi"));
+        fs::write(directory.path().join("a.toml"), text).unwrap();
+        loadline(&["check", "a.toml"], directory.path())
+    };
+    let said = check("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384");
+    let faults = said.faults(0, &["a.toml:11:8]", "no client can agree on one of `tls.suites`"]);
+    assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+    let said = check("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384");
+    assert!(said.code == Some(0) && !said.text.contains("can agree"), "{}", said.text);
+}
+
+#[test]
 fn an_address_of_another_machine_is_warned_of() {
     let directory = site();
     let text =
