@@ -17,7 +17,7 @@ use loadline_l4::standby::check_key;
 use loadline_proxy::{
     listener::bounds::{Bounds, QUIC_PACKETS},
     runtime::engine::threads,
-    tls::{Keys, TlsError},
+    tls::{Keys, StapleFault, TlsError},
 };
 use loadline_spanned::FileErrors;
 use rustix::process::{Resource, getrlimit};
@@ -78,7 +78,7 @@ fn of_tls(loaded: &Loaded) -> Vec<Fault> {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let now_s = now.as_secs().cast_signed();
             let certificates = keys.certificates(now_s).into_iter();
-            let staples = keys.expired_staples(now_s).map(of_staple);
+            let staples = keys.staple_faults(now_s).map(of_staple);
             let mute = keys.without_suite().map(of_suites);
             certificates.filter_map(|it| of_time(it, now_s)).chain(staples).chain(mute).collect()
         }
@@ -109,14 +109,31 @@ fn of_time(certificate: Certificate, now_s: i64) -> Option<Fault> {
     Some(Fault { about: file, message, help, is_warning: true })
 }
 
-/// An OCSP response that is too old to be shown.
-fn of_staple(file: &str) -> Fault {
-    Fault {
-        about: file.to_owned(),
-        message: format!("the OCSP response `{file}` has expired"),
-        help: "clients get the certificate without it: have it renewed every day".to_owned(),
-        is_warning: true,
-    }
+/// An OCSP response that is of no use.
+fn of_staple((file, fault): (&str, StapleFault)) -> Fault {
+    let (what, help) = match fault {
+        StapleFault::Foreign => (
+            "is for another certificate",
+            "clients may refuse the certificate: ask its authority anew whenever it is renewed",
+        ),
+        StapleFault::Revoked => (
+            "says that the certificate is revoked",
+            "clients refuse the certificate: have another issued",
+        ),
+        StapleFault::Unknown => (
+            "says that the authority does not know the certificate",
+            "clients may refuse the certificate: ask the authority that has issued it",
+        ),
+        StapleFault::Early => (
+            "is not valid yet",
+            "clients may refuse the certificate: set the clock of this machine, or ask anew",
+        ),
+        StapleFault::Expired => {
+            ("has expired", "clients get the certificate without it: have it renewed every day")
+        }
+    };
+    let (about, message) = (file.to_owned(), format!("the OCSP response `{file}` {what}"));
+    Fault { about, message, help: help.to_owned(), is_warning: true }
 }
 
 /// Suites of TLS 1.2 that go with no certificate of the listener at `address`.

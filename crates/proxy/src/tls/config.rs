@@ -30,6 +30,7 @@ use super::{
     expiry,
     issued::{Issued, VALIDATION_PROTOCOL},
     names::ByName,
+    ocsp::Staple,
     self_signed,
     validity::Validity,
 };
@@ -145,7 +146,8 @@ pub(super) fn for_clients(
     let keys: Vec<CertifiedKey> = keys.collect::<Result<_, _>>()?;
     let chains = tls.certificates.iter().zip(&keys);
     let validities = chains.filter_map(|(it, key)| {
-        let staple = it.staple.as_deref().zip(key.ocsp.as_deref());
+        let staple = it.staple.as_deref().zip(key.ocsp.as_deref()).zip(key.cert.first());
+        let staple = staple.map(|((file, response), leaf)| Staple::of(file, response, leaf));
         Some(Validity::of(&it.chain, &key.cert)?.stapled(staple))
     });
     let validities = validities.collect();

@@ -23,6 +23,7 @@ use rustls::{
 use super::{
     config::{Certificates, SystemRoots, TlsError, for_clients, for_servers, has_suite},
     issued::Issued,
+    ocsp::StapleFault,
     sessions::{Authorities, Basis, Origin, keep_sessions},
     stream::Tls,
     validity::Validity,
@@ -207,9 +208,9 @@ impl Keys {
         self.validities.values().cloned().chain(issued).map(|it| it.at(now_s)).collect()
     }
 
-    /// The files of OCSP responses that are too old at `now_s` seconds since 1970.
-    pub fn expired_staples(&self, now_s: i64) -> impl Iterator<Item = &str> {
-        self.validities.values().filter_map(move |it| it.expired_staple(now_s))
+    /// The files of OCSP responses that are of no use at `now_s` seconds since 1970, and why.
+    pub fn staple_faults(&self, now_s: i64) -> impl Iterator<Item = (&str, StapleFault)> {
+        self.validities.values().filter_map(move |it| it.staple_fault(now_s))
     }
 
     /// The addresses of listeners whose suites go with none of their certificates: no client can

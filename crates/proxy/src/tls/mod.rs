@@ -17,4 +17,5 @@ pub use config::TlsError;
 pub(crate) use issued::VALIDATION_PROTOCOL;
 pub(crate) use keys::Dialing;
 pub use keys::Keys;
+pub use ocsp::StapleFault;
 pub(crate) use stream::Tls;

@@ -5,7 +5,7 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::ocsp::next_update_s;
+use super::ocsp::{Staple, StapleFault};
 
 /// From when to when a certificate and the chain it is shown with can be believed.
 #[derive(Clone, Debug)]
@@ -15,8 +15,7 @@ pub(super) struct Validity {
     /// Seconds since 1970.
     not_before_s: i64,
     not_after_s: i64,
-    /// The file of its OCSP response, and how long that can be believed.
-    pub(super) staple: Option<(String, i64)>,
+    pub(super) staple: Option<Staple>,
 }
 
 impl Validity {
@@ -38,16 +37,14 @@ impl Validity {
         })
     }
 
-    /// The same with an OCSP response of this file.
-    pub(super) fn stapled(self, staple: Option<(&str, &[u8])>) -> Self {
-        let until = |(file, response): (&str, &[u8])| Some((file.into(), next_update_s(response)?));
-        Self { staple: staple.and_then(until), ..self }
+    /// The same with this OCSP response.
+    pub(super) fn stapled(self, staple: Option<Staple>) -> Self {
+        Self { staple, ..self }
     }
 
-    /// The file of its OCSP response, if that is too old at `now_s` seconds since 1970.
-    pub(super) fn expired_staple(&self, now_s: i64) -> Option<&str> {
-        let (file, until_s) = self.staple.as_ref()?;
-        (now_s >= *until_s).then_some(file)
+    /// The file of its OCSP response, and why that is of no use at `now_s` seconds since 1970.
+    pub(super) fn staple_fault(&self, now_s: i64) -> Option<(&str, StapleFault)> {
+        self.staple.as_ref()?.fault(now_s)
     }
 
     /// As it is told at `now_s` seconds since 1970.

@@ -210,6 +210,25 @@ fn an_ocsp_response_that_is_too_old_is_warned_of() {
 }
 
 #[test]
+fn an_ocsp_response_for_another_certificate_is_warned_of() {
+    let directory = site();
+    // Without a signature, and for the certificate with the number 1.
+    let response = b"\x30\x71\x0a\x01\x00\xa0\x6c\x30\x6a\
+        \x06\x09\x2b\x06\x01\x05\x05\x07\x30\x01\x01\x04\x5d\x30\x5b\x30\x54\
+        \xa2\x03\x04\x01\x07\x18\x0f20200101000000Z\x30\x3c\x30\x3a\
+        \x30\x12\x30\x07\x06\x05\x2b\x0e\x03\x02\x1a\x04\x01\x07\x04\x01\x07\x02\x01\x01\
+        \x80\x00\x18\x0f20200101000000Z\xa0\x11\x18\x0f29990102000000Z\x30\x00\x03\x01\x00";
+    fs::write(directory.path().join("other.ocsp"), response).unwrap();
+    let table = "[{ chain = \"site.pem\", ocsp = \"other.ocsp\" }]";
+    let text = RIGHT.replace("[\"site.pem\"]", table);
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let said = loadline(&["check", "a.toml"], directory.path());
+    let words = ["a.toml:14:54]", "the OCSP response", "other.ocsp", "is for another certificate"];
+    let faults = said.faults(0, &words);
+    assert!(faults.is_empty(), "{faults:?}: {}", said.text);
+}
+
+#[test]
 fn suites_that_go_with_no_certificate_of_the_listener_are_warned_of() {
     let directory = site();
     let check = |suites: &str| {
