@@ -71,7 +71,7 @@ pub(crate) use standby::Standby;
 pub(crate) use sticky::Sticky;
 pub(crate) use store::{CredentialSource, Store};
 pub(crate) use stream::NamedService;
-pub(crate) use tls::{Certificate, ListenerTls, ServerTls};
+pub(crate) use tls::{Certificate, ClientCertificate, ListenerTls, ServerTls};
 pub(crate) use tracing::Tracing;
 
 /// A configuration of loadline.

@@ -306,7 +306,7 @@ fn each(file: &mut File, visit: Visit<'_>) {
     if let Some(cluster) = file.cluster.get_mut() {
         one(&mut cluster.ca, What::Authorities, visit);
         if let Some(At { value, span }) = cluster.certificate.at_mut() {
-            certificate(value, span, visit);
+            client_certificate(value, span, visit);
         }
         one(&mut cluster.password_file, What::Password, visit);
         one(&mut cluster.state_dir, What::StateDirectory, visit);
@@ -408,7 +408,7 @@ fn of_service(service: &mut file::Service, visit: Visit<'_>) {
     if let Some(tls) = service.tls.get_mut() {
         one(&mut tls.authorities, What::Authorities, visit);
         if let Some(At { value, span }) = tls.certificate.at_mut() {
-            certificate(value, span, visit);
+            client_certificate(value, span, visit);
         }
     }
     for group in service.group.get_mut().into_iter().flatten() {
@@ -445,6 +445,20 @@ fn certificate(given: &mut TextOr<FilePath, file::Certificate>, span: &Span, vis
             one(&mut table.chain, What::Certificate, visit);
             one(&mut table.key, What::Key, visit);
             one(&mut table.ocsp, What::Staple, visit);
+        }
+    }
+}
+
+fn client_certificate(
+    given: &mut TextOr<FilePath, file::ClientCertificate>,
+    span: &Span,
+    visit: Visit<'_>,
+) {
+    match given {
+        TextOr::Text(path) => visit(What::Certificate, &mut path.0, span),
+        TextOr::Table(table) => {
+            one(&mut table.chain, What::Certificate, visit);
+            one(&mut table.key, What::Key, visit);
         }
     }
 }

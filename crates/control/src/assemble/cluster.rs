@@ -46,7 +46,7 @@ pub(crate) fn cluster(given: &Key<file::Cluster>, problems: &mut Problems) -> Op
         problems.warning(&at.span, message, "no TLS", help);
     }
     let certificate = value.certificate.at();
-    let certificate = certificate.map(|at| tls::certificate(&at.value, &at.span, problems));
+    let certificate = certificate.map(|at| tls::client_certificate(&at.value, &at.span, problems));
     let mut settings = Settings {
         endpoints,
         authorities: value.ca.get().map(|path| path.0.0.clone().into()),

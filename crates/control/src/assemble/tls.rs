@@ -143,7 +143,8 @@ const HEADERS_OF_OTHERS: &[&str] = &[
 /// TLS towards servers.
 pub(super) fn service(given: &Key<file::ServerTls>, problems: &mut Problems) -> Option<ServerTls> {
     let file = given.get()?;
-    let certificate = file.certificate.at().map(|at| certificate(&at.value, &at.span, problems));
+    let certificate = file.certificate.at();
+    let certificate = certificate.map(|at| client_certificate(&at.value, &at.span, problems));
     if let (Some(false), Some(authorities)) = (file.verify.get(), file.authorities.at()) {
         let message = "`authorities` with verify = false".to_owned();
         let help = "leave one of them out: whom to trust is asked where servers are verified";
@@ -158,29 +159,50 @@ pub(super) fn service(given: &Key<file::ServerTls>, problems: &mut Problems) -> 
     })
 }
 
-pub(super) fn certificate(
+/// A certificate that clients are shown.
+fn certificate(
     given: &TextOr<FilePath, file::Certificate>,
     span: &Span,
     problems: &mut Problems,
 ) -> Certificate {
-    let table = match given {
-        TextOr::Text(path) => {
-            let path = path.0.clone();
-            return Certificate { chain: path.clone(), key: path, staple: None };
+    match given {
+        TextOr::Text(path) => in_one_file(path),
+        TextOr::Table(table) => {
+            let files = (&table.chain, &table.key);
+            let staple = table.ocsp.get().map(|path| path.0.0.clone());
+            Certificate { staple, ..in_files(files, span, problems) }
         }
-        TextOr::Table(table) => table,
-    };
-    if !table.chain.given() {
+    }
+}
+
+/// A certificate that servers are shown.
+pub(super) fn client_certificate(
+    given: &TextOr<FilePath, file::ClientCertificate>,
+    span: &Span,
+    problems: &mut Problems,
+) -> Certificate {
+    match given {
+        TextOr::Text(path) => in_one_file(path),
+        TextOr::Table(table) => in_files((&table.chain, &table.key), span, problems),
+    }
+}
+
+fn in_one_file(path: &FilePath) -> Certificate {
+    Certificate { chain: path.0.clone(), key: path.0.clone(), staple: None }
+}
+
+fn in_files(
+    (chain, key): (&Key<Text<FilePath>>, &Key<Text<FilePath>>),
+    span: &Span,
+    problems: &mut Problems,
+) -> Certificate {
+    if !chain.given() {
         let help = "name its file: chain = \"site.pem\"".to_owned();
         problems.absent(span, span, "a certificate without `chain`".to_owned(), help);
     }
     let path = |key: &Key<Text<FilePath>>| key.get().map(|path| path.0.0.clone());
-    let chain = path(&table.chain).unwrap_or_default();
-    Certificate {
-        key: path(&table.key).unwrap_or_else(|| chain.clone()),
-        staple: path(&table.ocsp),
-        chain,
-    }
+    let chain = path(chain).unwrap_or_default();
+    Certificate { key: path(key).unwrap_or_else(|| chain.clone()), staple: None, chain }
 }
 
 fn terms(

@@ -5,7 +5,7 @@ use loadline_spanned::{At, Key, Text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Certificate;
+use super::ClientCertificate;
 use crate::value::{
     either::TextOr,
     etcd::{EtcdUrl, KeyPrefix},
@@ -28,7 +28,7 @@ pub(crate) struct Cluster {
     #[schemars(extend("examples" = ["/etc/loadline/etcd-ca.pem"]))]
     pub(crate) ca: Key<Text<FilePath>>,
     /// Client certificate, if etcd requires one.
-    pub(crate) certificate: Key<TextOr<FilePath, Certificate>>,
+    pub(crate) certificate: Key<TextOr<FilePath, ClientCertificate>>,
     /// User name for etcd. Needs `password_file`.
     #[schemars(extend("examples" = ["loadline"]))]
     pub(crate) user: Key<Text<Name>>,

@@ -95,7 +95,7 @@ pub(crate) struct ServerTls {
     /// the file has it; with `discover` the address.
     pub(crate) name: Key<Text<HostName>>,
     /// Client certificate for servers that request one.
-    pub(crate) certificate: Key<TextOr<FilePath, Certificate>>,
+    pub(crate) certificate: Key<TextOr<FilePath, ClientCertificate>>,
     /// Minimum TLS version.
     #[schemars(extend("default" = "1.2"))]
     pub(crate) min_version: Key<Text<Word<TlsVersion>>>,
@@ -115,4 +115,15 @@ pub(crate) struct Certificate {
     pub(crate) key: Key<Text<FilePath>>,
     /// File of an OCSP response (DER) to staple.
     pub(crate) ocsp: Key<Text<FilePath>>,
+}
+
+/// A client certificate in separate PEM files.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[schemars(extend("required" = ["chain"]))]
+pub(crate) struct ClientCertificate {
+    /// PEM file of the certificate chain: the certificate, then intermediate ones.
+    pub(crate) chain: Key<Text<FilePath>>,
+    /// PEM file of the private key. Default: the file of `chain`.
+    pub(crate) key: Key<Text<FilePath>>,
 }

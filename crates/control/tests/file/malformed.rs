@@ -318,6 +318,16 @@ fn a_list_of_users_without_a_user_is_warned_of() {
 }
 
 #[test]
+fn an_ocsp_response_of_a_certificate_for_servers_is_told_where_it_is_of_use() {
+    check(&[(
+        "policy",
+        "tls = { certificate = { chain = \"a.pem\", ocsp = \"a.ocsp\" } }\npolicy",
+        (13, 42),
+        &["`ocsp`", "listener.tls.certificates"],
+    )]);
+}
+
+#[test]
 fn authorities_of_servers_that_are_not_verified_are_warned_of() {
     let of = |tls: &str| warnings("policy", &format!("tls = {{ {tls} }}\npolicy"));
     let told = vec![(13, "`authorities` with verify = false".to_owned())];
