@@ -200,6 +200,22 @@ impl Named {
         *self.read() = Read { contents, fleet: Some(fleet) };
     }
 
+    /// What the files say that are read again beside the `fleet` in force, where those of `what`
+    /// have changed; nothing where the configuration is not followed.
+    pub(super) fn renewable(&self, what: Changed, fleet: &Fleet) -> Contents {
+        if self.configuration.is_none() {
+            return Contents::new();
+        }
+        let others = if what == Changed::Lists { Vec::new() } else { named(fleet) };
+        let files = lists(fleet).into_iter().chain(others);
+        files.map(|path| (path.clone(), digest(&path))).collect()
+    }
+
+    /// Takes note that this has been read again alone and is in force.
+    pub(super) fn has_renewed(&self, contents: Contents) {
+        self.read().contents.extend(contents);
+    }
+
     /// Which file says something else now than when it was read last: lists of the `fleet` in force
     /// where none does, which costs nothing. The configuration where somebody else has read it.
     pub(super) fn changed(&self, now: &Contents, fleet: &Arc<Fleet>) -> Changed {
@@ -380,6 +396,23 @@ mod tests {
         fs::write(&list, "22").unwrap();
         assert_eq!(names.changed(&names.contents(), &Arc::new(fleet)), Changed::Lists);
         assert_eq!(names.changed(&names.contents(), &of_site), Changed::Configuration);
+    }
+
+    #[test]
+    fn a_certificate_that_was_renewed_alone_is_not_read_again_with_a_configuration_that_is_touched()
+    {
+        let (directory, file, fleet) = site();
+        let (text, fleet) = (fs::read_to_string(&file).unwrap(), Arc::new(fleet));
+        let names = Follower::new(Some(&file)).names(&InForce::default());
+        let changed = || names.changed(&names.contents(), &fleet);
+        fs::write(directory.path().join("a.pem"), "2").unwrap();
+        names.has_renewed(names.renewable(Changed::Lists, &fleet));
+        assert_eq!(changed(), Changed::Named, "lists alone have been read");
+        names.has_renewed(names.renewable(Changed::Named, &fleet));
+        assert_eq!(changed(), Changed::Lists, "of which none has changed");
+        fs::write(&file, format!("{text}# more\n")).unwrap();
+        names.has_renewed(names.renewable(Changed::Named, &fleet));
+        assert_eq!(changed(), Changed::Configuration, "that has not been read");
     }
 
     #[test]

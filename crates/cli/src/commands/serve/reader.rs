@@ -63,7 +63,10 @@ impl Reader {
 /// Unless the configuration itself is read, what was changed at run time stays.
 fn read_again(site: &LiveConfiguration, what: Changed, named: &Named) -> Option<Marks> {
     if what < Changed::Configuration {
-        renew(site, what);
+        let contents = named.renewable(what, &site.file());
+        if renew(site, what) {
+            named.has_renewed(contents);
+        }
         return None;
     }
     let contents = named.contents();
