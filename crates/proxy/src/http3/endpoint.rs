@@ -33,7 +33,7 @@ use super::{
     sockets::{Joined, Lease, QuicSockets},
 };
 use crate::{
-    listener::handle::ListenerHandle,
+    listener::handle::{Acceptor, ListenerHandle},
     runtime::{clock::Clock, timer::Timer, worker::Worker},
 };
 
@@ -54,8 +54,10 @@ struct SocketReader {
 }
 
 /// Serves HTTP/3 at one socket beside a listener for as long as it is there.
-pub(crate) async fn listen(worker: Rc<Worker>, handle: Arc<ListenerHandle>, (sockets, slot): Slot) {
+pub(crate) async fn listen(worker: Rc<Worker>, acceptor: Acceptor, (sockets, slot): Slot) {
     let timer = Timer::here(&worker.timers).await;
+    let _wakes = acceptor.wake_at_close().await;
+    let handle = acceptor.listener.clone();
     let unproven = Rc::new(());
     let refused = Cell::new(0);
     let reader = SocketReader { worker, handle, sockets, slot, timer, unproven, refused };

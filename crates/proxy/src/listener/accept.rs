@@ -37,7 +37,7 @@ use crate::{
     io::socket::Socket,
     listener::{
         clients::refuse,
-        handle::{ConnectionGuard, ListenerHandle},
+        handle::{Acceptor, ConnectionGuard, ListenerHandle},
         proxy_header::{ProxyHeaderError, read_proxy_header},
         proxy_protocol::Ends,
         syscalls::watch,
@@ -127,12 +127,10 @@ pub(crate) fn set_up(socket: &SockRef<'_>) -> io::Result<()> {
     socket.set_tcp_notsent_lowat(UNSENT_MAX)
 }
 
-/// Takes connections in until the worker drains or the listener closes.
-pub(crate) async fn accept(
-    worker: Rc<Worker>,
-    handle: Arc<ListenerHandle>,
-    listener: Arc<TcpListener>,
-) {
+/// Takes connections in until the worker drains or the listener closes. `acceptor` comes before
+/// the socket, and so is given up after it: whoever waits for that finds the socket closed.
+pub(crate) async fn accept(worker: Rc<Worker>, acceptor: Acceptor, listener: Arc<TcpListener>) {
+    let handle = &acceptor.listener;
     let listener = loop {
         match watch(listener.clone()) {
             Ok(listener) => break listener,
@@ -147,23 +145,24 @@ pub(crate) async fn accept(
         }
     };
     let timer = Timer::here(&worker.timers).await;
+    let _wakes = acceptor.wake_at_close().await;
     let mut failures = Coalesced::new(TELL_AGAIN);
-    while let Some(max) = worker.max_connections(&handle) {
-        if !ready(&worker, &handle, &listener, &timer).await {
+    while let Some(max) = worker.max_connections(handle) {
+        if !ready(&worker, handle, &listener, &timer).await {
             break;
         }
         let pass = match handle.try_enter(max) {
             Some(pass) => pass,
             None => {
-                count(&worker, &handle, |cells| &cells.held);
-                match enter(&worker, &handle, &listener).await {
+                count(&worker, handle, |cells| &cells.held);
+                match enter(&worker, handle, &listener).await {
                     Some(pass) => pass,
                     None => break,
                 }
             }
         };
         if let Err(error) = admit(&worker, &listener, pass) {
-            count(&worker, &handle, |cells| &cells.unaccepted);
+            count(&worker, handle, |cells| &cells.unaccepted);
             if let Some(times) = failures.note(worker.shared.clock.now(), &(), 1) {
                 let address = handle.key.bind;
                 tracing::warn!(%error, %address, times, "cannot accept a connection");

@@ -7,8 +7,9 @@
 
 use std::{
     collections::HashMap,
+    future::{Future, poll_fn},
     net::{IpAddr, SocketAddr},
-    pin::pin,
+    pin::{Pin, pin},
     sync::{
         Arc, OnceLock,
         atomic::{
@@ -16,6 +17,7 @@ use std::{
             Ordering::{Relaxed, SeqCst},
         },
     },
+    task::Poll,
 };
 
 use loadline_core::{fleet::Listener, rules::ClientKey, time::Instant};
@@ -60,6 +62,12 @@ pub(crate) struct ListenerHandle {
     /// When what is left of a closing listener is cut.
     deadline: OnceLock<Instant>,
     cut: AtomicBool,
+    /// How many accept from it, over all workers.
+    acceptors: AtomicUsize,
+    /// Tells them that it closes.
+    closes: Notify,
+    /// Tells that none of them is left.
+    abandoned: Notify,
     /// The line that offers HTTP/3 to clients of other versions, once it is served.
     alt_svc: OnceLock<Box<[u8]>>,
 }
@@ -133,6 +141,9 @@ impl ListenerHandle {
             wanted: AtomicBool::new(false),
             deadline: OnceLock::new(),
             cut: AtomicBool::new(false),
+            acceptors: AtomicUsize::new(0),
+            closes: Notify::new(),
+            abandoned: Notify::new(),
             alt_svc: OnceLock::new(),
         }
     }
@@ -151,6 +162,7 @@ impl ListenerHandle {
     pub(crate) fn close(&self, deadline: Instant) {
         // Where it closes already the first deadline holds.
         let _ = self.deadline.set(deadline);
+        self.closes.notify_waiters();
     }
 
     /// Whether connections may come in.
@@ -161,6 +173,23 @@ impl ListenerHandle {
     /// When what is left is cut; none while it is open.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline.get().copied()
+    }
+
+    /// Whether a worker accepts from it.
+    pub(crate) fn is_accepted_from(&self) -> bool {
+        self.acceptors.load(SeqCst) > 0
+    }
+
+    /// Waits until no worker accepts from it.
+    pub(crate) async fn abandoned(&self) {
+        loop {
+            let mut told = pin!(self.abandoned.notified());
+            told.as_mut().enable();
+            if !self.is_accepted_from() {
+                return;
+            }
+            told.await;
+        }
     }
 
     /// Ends what came through it; each connection finds out when its task is woken.
@@ -237,6 +266,36 @@ fn take(places: &AtomicU32, max: u32) -> bool {
     places.fetch_update(SeqCst, SeqCst, more).is_ok()
 }
 
+/// Who accepts from a listener on one worker, and is waited for when it closes.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    pub(crate) listener: Arc<ListenerHandle>,
+}
+
+impl Acceptor {
+    /// One more of a listener.
+    pub(crate) fn of(listener: Arc<ListenerHandle>) -> Self {
+        listener.acceptors.fetch_add(1, SeqCst);
+        Self { listener }
+    }
+
+    /// Has the task that awaits this woken when the listener closes, as long as what it gives is
+    /// kept. It need not be polled: that would take a lock of all workers for each connection.
+    pub(crate) async fn wake_at_close(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        let mut closes = Box::pin(self.listener.closes.notified());
+        poll_fn(|cx| Poll::Ready(closes.as_mut().poll(cx).is_ready())).await;
+        closes
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        if self.listener.acceptors.fetch_sub(1, SeqCst) == 1 {
+            self.listener.abandoned.notify_waiters();
+        }
+    }
+}
+
 /// One connection's place under the limits of its listener and of all.
 #[derive(Debug)]
 pub(crate) struct ConnectionGuard {
@@ -275,9 +334,8 @@ const ALT_SVC_SECS: u32 = 86_400;
 #[cfg(test)]
 mod tests {
     use std::{
-        future::{Future as _, poll_fn},
         net::Ipv4Addr,
-        task::Poll,
+        task::{Context, Wake, Waker},
     };
 
     use super::*;
@@ -322,6 +380,42 @@ mod tests {
         drop(pass);
         drop(next.await);
         assert!(listeners[0].try_enter(9).is_some(), "who was refused holds no place");
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn who_accepts_from_a_listener_is_woken_when_it_closes_and_waited_for() {
+        let handle = Arc::new(ListenerHandle::new((0, key()), &Arc::default(), Arc::default()));
+        let acceptors = [(); 2].map(|()| Acceptor::of(handle.clone()));
+        let wakers = [(); 2].map(|()| Arc::new(Woken::default()));
+        let mut kept = Vec::new();
+        for (acceptor, woken) in acceptors.iter().zip(&wakers) {
+            let waker = Waker::from(woken.clone());
+            match pin!(acceptor.wake_at_close()).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(closes) => kept.push(closes),
+                Poll::Pending => panic!("it waits for nothing"),
+            }
+        }
+        handle.close(Instant::ZERO);
+        assert_eq!([0, 1].map(|of| wakers[of].0.load(SeqCst)), [1, 1]);
+        drop(kept);
+        let mut abandoned = pin!(handle.abandoned());
+        let mut is_over =
+            || abandoned.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let [first, second] = acceptors;
+        assert!(!is_over());
+        drop(first);
+        assert!(!is_over());
+        drop(second);
+        assert!(is_over());
     }
 
     #[test]

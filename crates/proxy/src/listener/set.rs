@@ -29,7 +29,7 @@ use crate::{
     listener::{
         accept::{BACKLOG, BindError, bind},
         clients::Clients,
-        handle::{ConnectionLimit, ListenerHandle, ListenerKey},
+        handle::{Acceptor, ConnectionLimit, ListenerHandle, ListenerKey},
         inherited::Inherited,
         syscalls::defer_accept,
     },
@@ -63,9 +63,17 @@ struct Entry {
 /// The sockets of a listener that is no longer there.
 #[derive(Debug)]
 struct Closed {
+    listener: Weak<ListenerHandle>,
     address: SocketAddr,
     sockets: Vec<Weak<TcpListener>>,
     quic: Weak<QuicSockets>,
+}
+
+impl Closed {
+    /// Whether a worker accepts from it still, and has its socket.
+    fn is_accepted_from(&self) -> bool {
+        self.listener.upgrade().is_some_and(|listener| listener.is_accepted_from())
+    }
 }
 
 /// Properties of a listener that a connection keeps from its acceptance.
@@ -117,7 +125,10 @@ pub(crate) struct Inbox {
 }
 
 /// A listener, and a socket to accept its connections from.
-pub(crate) type Opened<S> = (Arc<ListenerHandle>, S);
+type Opened<S> = (Arc<ListenerHandle>, S);
+
+/// The same for a worker that accepts from it now.
+pub(crate) type Accepted<S> = (Acceptor, S);
 
 /// Other listeners, ready to be put in force. Dropping it changes nothing.
 #[derive(Debug)]
@@ -228,6 +239,9 @@ impl Listeners {
         key: ListenerKey,
         inherited: &mut Inherited,
     ) -> io::Result<(SocketAddr, Vec<Arc<TcpListener>>)> {
+        // Asked before its sockets are looked for: whoever accepts no more has closed them.
+        let at_bind = |closed: &Closed| closed.address == key.bind && closed.is_accepted_from();
+        let is_closing = self.closed.iter().any(at_bind);
         let mut found = inherited.take(key);
         if let Some(closing) = self.closed.iter().find(|closed| closed.address == key.bind) {
             found.extend(closing.sockets.iter().filter_map(Weak::upgrade));
@@ -238,7 +252,7 @@ impl Listeners {
         // The check whether somebody else is there would find ourselves.
         let port = key.bind.port();
         let is_ours = port != 0 && self.entries.iter().any(|entry| entry.address.port() == port);
-        let bound = bind(key.bind, self.inboxes.len().max(1), is_ours);
+        let bound = bind(key.bind, self.inboxes.len().max(1), is_ours || is_closing);
         let (address, sockets) = bound.map_err(|error| self.explain(key.bind, error))?;
         Ok((address, sockets.into_iter().map(Arc::new).collect()))
     }
@@ -304,16 +318,24 @@ impl Listeners {
             }
             gone.listener.close(deadline);
             self.closed.push(Closed {
+                listener: Arc::downgrade(&gone.listener),
                 address: gone.address,
                 sockets: gone.sockets.iter().map(Arc::downgrade).collect(),
                 quic: gone.quic.as_ref().map(Arc::downgrade).unwrap_or_default(),
             });
         }
+        self.inboxes.iter().for_each(|inbox| inbox.forget_closed());
         self.entries = entries;
         self.entries.iter().enumerate().for_each(|(at, entry)| entry.listener.move_to(at));
         for index in opened {
             self.hand_out(&self.entries[index]);
         }
+    }
+
+    /// The listeners that close, and that workers accept from still.
+    pub(crate) fn closing(&self) -> Vec<Arc<ListenerHandle>> {
+        let handles = self.closed.iter().filter_map(|closed| closed.listener.upgrade());
+        handles.filter(|listener| listener.is_accepted_from()).collect()
     }
 
     /// Gives the sockets up. Those that workers accept from close with them, unless another process
@@ -368,11 +390,11 @@ impl Change {
 }
 
 impl Inbox {
-    /// Takes out what passes `is_wanted`; what is closed already is forgotten.
+    /// Takes out what passes `is_wanted`.
     pub(crate) fn take(
         &self,
         is_wanted: impl Fn(&ListenerHandle) -> bool,
-    ) -> Vec<Opened<Arc<TcpListener>>> {
+    ) -> Vec<Accepted<Arc<TcpListener>>> {
         take(&self.accepting, is_wanted)
     }
 
@@ -380,18 +402,25 @@ impl Inbox {
     pub(crate) fn take_quic(
         &self,
         is_wanted: impl Fn(&ListenerHandle) -> bool,
-    ) -> Vec<Opened<Slot>> {
+    ) -> Vec<Accepted<Slot>> {
         take(&self.quic, is_wanted)
+    }
+
+    /// Forgets what has closed before a worker took it.
+    fn forget_closed(&self) {
+        lock(&self.accepting).retain(|(listener, _)| listener.is_open());
+        lock(&self.quic).retain(|(listener, _)| listener.is_open());
     }
 }
 
 fn take<S>(
     waiting: &Mutex<Vec<Opened<S>>>,
     is_wanted: impl Fn(&ListenerHandle) -> bool,
-) -> Vec<Opened<S>> {
+) -> Vec<Accepted<S>> {
     let mut waiting = lock(waiting);
-    waiting.retain(|(handle, _)| handle.is_open());
-    waiting.extract_if(.., |(handle, _)| is_wanted(handle)).collect()
+    let wanted = waiting.extract_if(.., |(handle, _)| is_wanted(handle));
+    // Under the lock: of what closes meanwhile either this is waited for, or nothing was taken.
+    wanted.map(|(handle, socket)| (Acceptor::of(handle), socket)).collect()
 }
 
 fn lock<T>(waiting: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -415,8 +444,10 @@ mod tests {
         Listener::new((Ipv4Addr::LOCALHOST, port).into(), 0)
     }
 
+    type Taken = Accepted<Arc<TcpListener>>;
+
     /// Puts listeners in force; what each of two workers is to accept from then.
-    fn put(listeners: &mut Listeners, wanted: &[Listener]) -> [Vec<Opened<Arc<TcpListener>>>; 2] {
+    fn put(listeners: &mut Listeners, wanted: &[Listener]) -> [Vec<Taken>; 2] {
         let change =
             listeners.prepare(wanted, &Keys::default(), &mut Inherited::default()).unwrap();
         listeners.commit(change, Instant::ZERO);
@@ -433,7 +464,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first[0].1, &second[0].1), "sockets of their own");
         let [first, _second] = put(&mut listeners, &[listener(0), listener(0)]);
         assert_eq!(first.len(), 1, "the old one is not handed out again");
-        assert_eq!(first[0].0.key.nth, 1);
+        assert_eq!(first[0].0.listener.key.nth, 1);
         assert_eq!(listeners.addresses()[0].port(), port, "the old one stays where it was");
     }
 
@@ -443,7 +474,7 @@ mod tests {
         let [first, _] = put(&mut listeners, &[listener(0)]);
         let other = Listener::new((Ipv4Addr::new(127, 0, 0, 2), 0).into(), 0);
         let [second, _] = put(&mut listeners, &[other, listener(0)]);
-        assert_eq!([&first, &second].map(|opened| opened[0].0.hint()), [1, 0]);
+        assert_eq!([&first, &second].map(|opened| opened[0].0.listener.hint()), [1, 0]);
     }
 
     #[test]
@@ -458,7 +489,7 @@ mod tests {
         let error = prepared.unwrap_err();
         assert!(error.to_string().contains(&port.to_string()), "{error}");
         assert_eq!(listeners.addresses(), before);
-        assert!(opened[0][0].0.is_open());
+        assert!(opened[0][0].0.listener.is_open());
         assert!(listeners.inboxes()[0].take(|_| true).is_empty());
     }
 
@@ -469,9 +500,9 @@ mod tests {
         let port = listeners.addresses()[0].port();
         // The same address by its number, as a file would say it.
         let [_, _] = put(&mut listeners, &[]);
-        assert!(!first[0].0.is_open());
+        assert!(!first[0].0.listener.is_open());
         let [again, _] = put(&mut listeners, &[listener(port)]);
-        assert!(!Arc::ptr_eq(&first[0].0, &again[0].0), "another handle");
+        assert!(!Arc::ptr_eq(&first[0].0.listener, &again[0].0.listener), "another handle");
         assert!(Arc::ptr_eq(&first[0].1, &again[0].1), "the same socket");
         drop((first, second, again));
         let [_, _] = put(&mut listeners, &[]);
@@ -485,7 +516,7 @@ mod tests {
         let [first, _second] = put(&mut listeners, &[listener(0)]);
         let tcp = Listener { protocol: Protocol::Tcp, ..listener(0) };
         let [changed, _] = put(&mut listeners, &[tcp]);
-        assert!(!first[0].0.is_open() && changed[0].0.is_open());
+        assert!(!first[0].0.listener.is_open() && changed[0].0.listener.is_open());
         assert!(Arc::ptr_eq(&first[0].1, &changed[0].1));
     }
 }

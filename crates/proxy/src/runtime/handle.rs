@@ -235,11 +235,23 @@ impl Handle {
     }
 
     /// Waits until every configuration and share that was given is in force at every worker: each
-    /// request that comes from then on is decided by it.
+    /// request that comes from then on is decided by it, and each connection is taken in by it.
     pub async fn settled(&self) {
         self.inputs.settled().await;
+        let closing = self.shared.listeners().closing();
+        let abandoned = async {
+            for listener in closing {
+                listener.abandoned().await;
+            }
+        };
+        // A worker that has no time for so long takes in what waits there when it has.
+        let _ = timeout(CLOSING_MAX, abandoned).await;
     }
 }
+
+/// Many times longer than a worker takes to be through with a listener that closes: it may wait
+/// for a place for a client, or rest since it has too few descriptors.
+const CLOSING_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Longer than a controller takes for the largest of reloads, and short beside an upgrade.
 const ANSWER_MAX: std::time::Duration = std::time::Duration::from_secs(1);

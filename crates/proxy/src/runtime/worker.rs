@@ -31,7 +31,7 @@ use crate::{
     io::buffer::Buffers,
     listener::{
         accept::accept,
-        handle::{ListenerHandle, ListenerKey},
+        handle::{Acceptor, ListenerHandle, ListenerKey},
         set::Inbox,
     },
     runtime::{
@@ -249,13 +249,13 @@ impl Worker {
         let is_last = self.stage.get() != Lifecycle::Serving;
         let view = self.view();
         let is_known = |listener: &ListenerHandle| view.listener_context(listener).is_some();
-        for (listener, slot) in self.inbox.take_quic(is_known) {
-            spawn_local(http3::listen(self.clone(), listener, slot));
+        for (acceptor, slot) in self.inbox.take_quic(is_known) {
+            spawn_local(http3::listen(self.clone(), acceptor, slot));
         }
         let opened = self.inbox.take(|listener| is_last || is_known(listener));
-        let begin = |(listener, socket): (Arc<ListenerHandle>, Arc<TcpListener>)| {
-            self.listeners.borrow_mut().push(listener.clone());
-            spawn_local(accept(self.clone(), listener, socket))
+        let begin = |(acceptor, socket): (Acceptor, Arc<TcpListener>)| {
+            self.listeners.borrow_mut().push(acceptor.listener.clone());
+            spawn_local(accept(self.clone(), acceptor, socket))
         };
         opened.into_iter().map(begin).collect()
     }

@@ -1,7 +1,7 @@
 //! What a reload does to listeners and to the connections that came through them.
 
 use std::{
-    net::{SocketAddr, TcpListener},
+    net::{SocketAddr, TcpListener, TcpStream},
     sync::atomic::{AtomicBool, Ordering::SeqCst},
     thread,
 };
@@ -24,6 +24,12 @@ use crate::{
 /// Asks at an address until this server answers: a reload comes into force with the next tick.
 fn wait_for(address: SocketAddr, name: &str) {
     assert!(becomes(|| Client::to(address).ask() == name), "{name} never answers");
+}
+
+/// Waits, as the administration does before it answers, until a reload is in force.
+fn settle(proxy: &Runtime) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(proxy.handle().settled());
 }
 
 #[test]
@@ -61,6 +67,38 @@ fn a_connection_of_a_listener_that_goes_has_one_more_request_answered() {
     assert_eq!(body, "two");
     assert!(kept.is_closed());
     assert_eq!(other.ask(), "one");
+    proxy.stop(Duration::ZERO);
+}
+
+#[test]
+fn once_a_reload_is_in_force_nobody_is_taken_in_by_a_listener_that_it_takes_out() {
+    let servers = [server("one")];
+    let (stays, goes) = (listener(anywhere(), 0), listener(reserved(), 0));
+    let both = fleet(&[stays.clone(), goes.clone()], &servers);
+    let proxy = Runtime::start(both.clone()).unwrap();
+    for round in 0..20 {
+        assert_eq!(Client::to(goes.bind).ask(), "one");
+        proxy.reload(fleet(std::slice::from_ref(&stays), &servers)).unwrap();
+        settle(&proxy);
+        assert!(TcpStream::connect(goes.bind).is_err(), "round {round}");
+        proxy.reload(both.clone()).unwrap();
+    }
+    proxy.stop(Duration::ZERO);
+}
+
+#[test]
+fn once_a_reload_is_in_force_whoever_comes_meets_what_the_listener_speaks_now() {
+    let servers = [server("one"), server("two")];
+    let bind = reserved();
+    let proxy = Runtime::start(fleet(&[listener(bind, 0)], &servers)).unwrap();
+    for round in 0..20 {
+        assert_eq!(asked_anew(bind).as_deref(), Some("one"), "round {round}");
+        proxy.reload(fleet(&[tcp(bind, 1)], &servers)).unwrap();
+        settle(&proxy);
+        assert!((0..4).all(|_| asked_anew(bind).as_deref() == Some("two")), "round {round}");
+        proxy.reload(fleet(&[listener(bind, 0)], &servers)).unwrap();
+        settle(&proxy);
+    }
     proxy.stop(Duration::ZERO);
 }
 
