@@ -198,6 +198,9 @@ impl LiveConfiguration {
         }
         let mut next = read?;
         next.lists.catch_up(&kept.lists);
+        if next.names.servers != kept.names.servers {
+            next.lists.ask_anew();
+        }
         next.relist();
         // Whoever made them has been told that they hold.
         for change in meanwhile.iter().flatten() {
@@ -243,9 +246,13 @@ impl LiveConfiguration {
         self.reloaded.subscribe()
     }
 
-    /// Takes a response about a name in, and puts what it changes in force.
-    pub(crate) fn found(&self, source: &Source, answer: Answer) {
+    /// Takes a response about a name in that those of `asked` have given, and puts what it changes
+    /// in force. Where a reload has named others since, these are asked, and nobody else is heard.
+    pub(crate) fn found(&self, source: &Source, answer: Answer, asked: &NameServers) {
         let kept = &mut *self.kept();
+        if asked.servers != kept.names.servers {
+            return;
+        }
         let (lists, terms) = (&mut kept.lists, &kept.names.terms);
         if discovery::answered(lists, self.clock.now(), source, answer, terms) {
             kept.relist_again(slice::from_ref(source));
@@ -560,24 +567,53 @@ mod tests {
         let source = discovery.unwrap().source.clone();
         let mut lists = Lists::default();
         lists.follow(&known);
-        let after = (Arc::new(file(&[KNOWN, NEW])), names.clone());
+        let (asked, after) = (names.clone(), (Arc::new(file(&[KNOWN, NEW])), names.clone()));
         let load = move || Ok(after.clone());
         let site = LiveConfiguration::new(engine.clone(), ((known, names), lists), load);
         let answer = |last| {
             let servers = vec![Listed::at(([10, 0, 0, last], 80).into())];
             Answer { servers: Ok(servers), ttl: None }
         };
-        site.found(&source, answer(1));
+        site.found(&source, answer(1), &asked);
         thread::scope(|scope| {
             let reloading = scope.spawn(|| site.reload());
             // It asks for the new name, which nobody answers.
             name_server.recv(&mut [0; 512]).unwrap();
-            site.found(&source, answer(2));
+            site.found(&source, answer(2), &asked);
             reloading.join().unwrap().unwrap();
         });
         let fleet = engine.in_force();
         assert_eq!(fleet.services[0].groups.len(), 2);
         assert_eq!(fleet.services[0].groups[0].servers[0].address, ([10, 0, 0, 2], 80).into());
+    }
+
+    #[test]
+    fn other_name_servers_are_asked_at_once_and_a_late_answer_of_those_before_is_not_heard() {
+        let engine = Remembers::default();
+        let names = |last| NameServers {
+            servers: vec![([127, 0, 0, last], 53).into()],
+            ..NameServers::default()
+        };
+        let known = Arc::new(file(&[KNOWN]));
+        let discovery = known.services[0].groups[0].discovery.as_ref();
+        let source = discovery.unwrap().source.clone();
+        let mut lists = Lists::default();
+        lists.follow(&known);
+        let after = (known.clone(), names(2));
+        let load = move || Ok(after.clone());
+        let site = LiveConfiguration::new(engine.clone(), ((known, names(1)), lists), load);
+        let answer = |last| {
+            let servers = vec![Listed::at(([10, 0, 0, last], 80).into())];
+            Answer { servers: Ok(servers), ttl: Some(Duration::from_secs(60)) }
+        };
+        site.found(&source, answer(1), &names(1));
+        assert!(site.next_name_due() > Duration::from_secs(30));
+        site.reload().unwrap();
+        assert_eq!(site.names_due(), (vec![source.clone()], names(2)));
+        site.found(&source, answer(2), &names(2));
+        site.found(&source, answer(1), &names(1));
+        let servers = &engine.in_force().services[0].groups[0].servers;
+        assert_eq!(servers[0].address, ([10, 0, 0, 2], 80).into());
     }
 
     /// A site of this file, whose lists have not been read, and what reads it again.
@@ -671,10 +707,10 @@ mod tests {
         let address = ([10, 0, 0, 1], 80).into();
         let listed = |last| Listed::at(([10, 0, 0, last], 80).into());
         let answer = |servers| Answer { servers: Ok(servers), ttl: None };
-        site.found(&source, answer(vec![listed(1)]));
+        site.found(&source, answer(vec![listed(1)]), &NameServers::default());
         site.change(change(Setting::Mode(address, Mode::Drain))).unwrap();
         let before = engine.in_force();
-        site.found(&source, answer(vec![listed(1), listed(2)]));
+        site.found(&source, answer(vec![listed(1), listed(2)]), &NameServers::default());
         let after = engine.in_force();
         let servers = &after.services[0].groups[0].servers;
         assert_eq!(servers.iter().map(|it| it.weight).collect::<Vec<_>>(), [0, 1]);
@@ -707,7 +743,8 @@ mod tests {
         let site = site(&engine, &file, || Err(String::new()));
         let address = ([10, 0, 0, 1], 80).into();
         site.restore(&[change(Setting::Mode(address, Mode::Drain))]);
-        site.found(&source, Answer { servers: Ok(vec![Listed::at(address)]), ttl: None });
+        let answer = Answer { servers: Ok(vec![Listed::at(address)]), ttl: None };
+        site.found(&source, answer, &NameServers::default());
         assert_eq!(engine.in_force().services[0].groups[0].servers[0].weight, 0);
     }
 

@@ -207,12 +207,12 @@ pub async fn follow_names(site: Arc<LiveConfiguration>) {
     loop {
         let (due, names) = site.names_due();
         if !due.is_empty() {
-            let asking = Asking::of(&names);
+            let (asking, names) = (Asking::of(&names), Arc::new(names));
             for source in due {
-                let asking = asking.clone();
+                let (asking, names) = (asking.clone(), names.clone());
                 answers.spawn(async move {
                     let answer = asking.ask(&source.place).await;
-                    (source, answer)
+                    (source, answer, names)
                 });
             }
         }
@@ -220,8 +220,8 @@ pub async fn follow_names(site: Arc<LiveConfiguration>) {
         tokio::select! {
             Some(done) = answers.join_next() => {
                 // One that panicked has said so on its own, and is due again after a reload.
-                if let Ok((source, answer)) = done {
-                    site.found(&source, answer);
+                if let Ok((source, answer, asked)) = done {
+                    site.found(&source, answer, &asked);
                 }
             }
             () = sleep(wait.to_std()), if wait < Duration::MAX => {}

@@ -172,6 +172,14 @@ impl Lists {
         }
     }
 
+    /// Has every name asked for at once, whatever is under way: somebody else is asked from now on,
+    /// and what was heard before stays until then.
+    pub fn ask_anew(&mut self) {
+        for (_, list) in self.0.iter_mut().filter(|(source, _)| source.place.is_name()) {
+            (list.due, list.failed_in_a_row) = (Some(Instant::ZERO), 0);
+        }
+    }
+
     /// The names to ask for now; each counts as being asked for from here on.
     pub fn due(&mut self, now: Instant) -> Vec<Source> {
         let names = self.0.iter_mut().filter(|(source, _)| source.place.is_name());
