@@ -82,12 +82,15 @@ fn an_edge_serves_what_it_can_while_its_authority_is_away() {
     let output = edge.request("a.test");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("self-signed"), "its own is shown: {error}");
-    // How long it waits is known over a restart: a process that starts again and again does not
-    // ask each time.
+    // How long it waits is known over a restart, and why: a process that starts again and again
+    // does not ask each time.
     edge.kill();
     edge.begin();
-    let next_s = edge.until(1, |_| true)[0]["next_attempt_s"].as_u64().unwrap();
+    let again = edge.until(1, |it| it["next_attempt_s"].as_u64() > Some(0));
+    let next_s = again[0]["next_attempt_s"].as_u64().unwrap();
     assert!(next_s >= acme[0]["next_attempt_s"].as_u64().unwrap(), "{next_s}");
+    assert_eq!(again[0]["fault"], acme[0]["fault"]);
+    edge.until_logged(&["acme: still no certificate", fault]);
     sleep(Duration::from_secs(1));
     assert_eq!(edge.acme()[0]["failures"], 0);
 }

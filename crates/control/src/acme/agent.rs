@@ -197,6 +197,7 @@ impl Agent {
         let mut view = self.view.all();
         let known = view.entry(file.to_owned()).or_default();
         known.next_attempt_s = tracked.due_s();
+        known.fault = tracked.fault().cloned();
         known.asking = tracked.place().and_then(Place::asking);
         (known.issued_s, known.issued_by) = tracked.issued();
     }
@@ -287,24 +288,23 @@ impl Agent {
             Done::Information(window, ask_s) => tracked.inform(window, ask_s),
             Done::Attempt(Ok(issued), progress) => {
                 known.issued += 1;
-                known.fault = None;
+                tracked.trouble = None;
                 tracked.renew(issued, progress);
             }
-            Done::Attempt(Err(fault), progress) => {
+            Done::Attempt(Err(_), progress) => {
                 known.failures += 1;
-                known.fault = Some(fault.to_string());
-                tracked.progress = progress;
+                (tracked.trouble, tracked.progress) = (None, progress);
             }
             Done::Shared(fault) => {
                 let fault = fault.map(|fault| fault.to_string());
                 if let Some(fault) = &fault {
                     tracked.postpone();
                     // Once, until it goes well again or something else is wrong.
-                    if known.fault.as_ref() != Some(fault) {
+                    if tracked.trouble.as_ref() != Some(fault) {
                         tracing::warn!(file, "acme: left to the other edges: {fault}");
                     }
                 }
-                known.fault = fault;
+                tracked.trouble = fault;
             }
         }
         drop(view);

@@ -67,7 +67,10 @@ impl Attempt {
         let wait_s = wait_s(failures, retry_after_s, rand::random());
         let name = &self.name;
         tracing::warn!(name, failures, retry_in_s = wait_s, "acme: no certificate: {fault}");
-        self.progress = Progress { failures, not_before_s: now_s() + wait_s, order };
+        // What an authority says may be as long as it likes.
+        let told = Some(fault.why.chars().take(FAULT_MAX).collect());
+        let not_before_s = now_s() + wait_s;
+        self.progress = Progress { failures, not_before_s, order, fault: told };
         if let Err(error) = self.keep_progress(&self.progress).await {
             tracing::warn!(name, %error, "acme: the state of the order cannot be kept");
         }
@@ -239,6 +242,9 @@ fn patience() -> RetryPolicy {
         .backoff(1.5)
         .timeout(Duration::from_secs(120))
 }
+
+/// Characters of the reason of a failure that are kept.
+const FAULT_MAX: usize = 1_000;
 
 /// Twice as many as an order takes.
 const STEPS_MAX: u32 = 8;

@@ -31,6 +31,9 @@ pub(super) struct Progress {
     /// The order that is under way.
     #[serde(default)]
     pub(super) order: Option<KeptOrder>,
+    /// Why the last of the attempts failed; unknown where an earlier version has kept this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fault: Option<String>,
 }
 
 /// An order that is resumed.
@@ -139,7 +142,8 @@ mod tests {
         let folder = Folder::open(&path).unwrap().unwrap();
         assert!(Folder::open(&path).unwrap().is_none(), "another process has it");
         let order = KeptOrder { url: "https://ca.test/1".to_owned(), key: "KEY".to_owned() };
-        let progress = Progress { failures: 2, not_before_s: 7, order: Some(order) };
+        let fault = Some("refused".to_owned());
+        let progress = Progress { failures: 2, not_before_s: 7, order: Some(order), fault };
         folder.keep_progress("a.test", &progress).unwrap();
         folder.keep_certificate("b.test", "PEM").unwrap();
         drop(folder);
@@ -152,6 +156,16 @@ mod tests {
         }
         folder.keep_progress("a.test", &Progress::default()).unwrap();
         assert!(!path.join("a.test.json").exists());
+    }
+
+    #[test]
+    fn what_a_version_before_this_one_has_kept_of_an_attempt_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap().unwrap();
+        let text = "{\"failures\":2,\"not_before_s\":7,\"order\":null}";
+        fs::write(place.path().join("a.test.json"), text).unwrap();
+        let before = Progress { failures: 2, not_before_s: 7, ..Progress::default() };
+        assert_eq!(folder.progress("a.test"), before);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub(super) struct Tracked {
     authority: Arc<Authority>,
     held: Option<Issued>,
     pub(super) progress: Progress,
+    /// Why it is left to the other edges, if it is.
+    pub(super) trouble: Option<String>,
     /// When its authority is asked when to renew it.
     ask_s: u64,
     pub(super) is_busy: bool,
@@ -55,9 +57,15 @@ impl Tracked {
         });
         let progress = match place {
             Some(_) => Progress::default(),
-            None => authority.folder.progress(&name),
+            None => taken_up(authority.folder.progress(&name), &name),
         };
-        Self { name, authority, held, progress, ask_s: 0, is_busy: false, place }
+        let (trouble, is_busy) = (None, false);
+        Self { name, authority, held, progress, trouble, ask_s: 0, is_busy, place }
+    }
+
+    /// Why there is no certificate yet, or no other one; none where the last attempt went well.
+    pub(super) fn fault(&self) -> Option<&String> {
+        self.trouble.as_ref().or(self.progress.fault.as_ref())
     }
 
     pub(super) fn issuer(&self) -> &loadline_core::fleet::acme::Issuer {
@@ -84,9 +92,13 @@ impl Tracked {
         if !is_known || revision == it.revision {
             return Ok(false);
         }
+        let is_first = it.revision < 0;
         it.revision = revision;
         let record = it.place.record();
         (self.progress, it.stored) = (record.progress, record.certificate);
+        if is_first {
+            self.progress = taken_up(std::mem::take(&mut self.progress), &self.name);
+        }
         let issued = it.stored.as_ref().and_then(|stored| {
             let window = |(start_s, end_s)| Window { start_s, end_s };
             let mut issued = Issued::read(&stored.pem, &self.name)
@@ -258,6 +270,18 @@ impl Tracked {
         tracing::info!(name, not_after_s, "acme: a certificate was issued");
         (self.held, self.progress, self.ask_s) = (Some(issued), progress, 0);
     }
+}
+
+/// How it stands after attempts of a process before this one or of other edges: that the next one
+/// waits, and why, is told.
+fn taken_up(progress: Progress, name: &str) -> Progress {
+    let retry_in_s = progress.not_before_s.saturating_sub(now_s());
+    if progress.failures > 0 && retry_in_s > 0 {
+        let fault = progress.fault.as_deref().unwrap_or("the reason was not kept");
+        let failures = progress.failures;
+        tracing::warn!(name, failures, retry_in_s, "acme: still no certificate: {fault}");
+    }
+    progress
 }
 
 /// Carries out a task that is due, under the lock.
