@@ -69,8 +69,9 @@ impl Attempt {
         tracing::warn!(name, failures, retry_in_s = wait_s, "acme: no certificate: {fault}");
         // What an authority says may be as long as it likes.
         let told = Some(fault.why.chars().take(FAULT_MAX).collect());
+        let settings = Some(self.authority.issuer.settings());
         let not_before_s = now_s() + wait_s;
-        self.progress = Progress { failures, not_before_s, order, fault: told };
+        self.progress = Progress { failures, not_before_s, order, fault: told, settings };
         if let Err(error) = self.keep_progress(&self.progress).await {
             tracing::warn!(name, %error, "acme: the state of the order cannot be kept");
         }

@@ -34,6 +34,9 @@ pub(super) struct Progress {
     /// Why the last of the attempts failed; unknown where an earlier version has kept this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fault: Option<String>,
+    /// The settings of the issuer with which it failed; unknown as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) settings: Option<String>,
 }
 
 /// An order that is resumed.
@@ -142,8 +145,9 @@ mod tests {
         let folder = Folder::open(&path).unwrap().unwrap();
         assert!(Folder::open(&path).unwrap().is_none(), "another process has it");
         let order = KeptOrder { url: "https://ca.test/1".to_owned(), key: "KEY".to_owned() };
-        let fault = Some("refused".to_owned());
-        let progress = Progress { failures: 2, not_before_s: 7, order: Some(order), fault };
+        let [fault, settings] = ["refused", "by http-01"].map(|it| Some(it.to_owned()));
+        let order = Some(order);
+        let progress = Progress { failures: 2, not_before_s: 7, order, fault, settings };
         folder.keep_progress("a.test", &progress).unwrap();
         folder.keep_certificate("b.test", "PEM").unwrap();
         drop(folder);

@@ -75,6 +75,14 @@ impl Issuer {
         format!("{}/{}", self.state_dir, self.name())
     }
 
+    /// What an attempt to get a certificate depends on beside the name: where two issuers differ in
+    /// it, one may succeed where the other has failed.
+    #[must_use]
+    pub fn settings(&self) -> String {
+        let Self { directory, email, authorities, external_account, challenge, .. } = self;
+        format!("{directory:?} {email:?} {authorities:?} {external_account:?} {challenge:?}")
+    }
+
     /// The file of the key and the certificate for `name`.
     #[must_use]
     pub fn certificate(&self, name: &str) -> String {

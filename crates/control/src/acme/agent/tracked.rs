@@ -2,7 +2,10 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use loadline_core::acme::{CertificateState, Lock, Task, Window, ask_again_s};
+use loadline_core::{
+    acme::{CertificateState, Lock, Task, Window, ask_again_s},
+    fleet::acme::Issuer,
+};
 use tokio::time::sleep;
 
 use super::{Done, Front};
@@ -57,7 +60,7 @@ impl Tracked {
         });
         let progress = match place {
             Some(_) => Progress::default(),
-            None => taken_up(authority.folder.progress(&name), &name),
+            None => taken_up(authority.folder.progress(&name), &name, &authority.issuer),
         };
         let (trouble, is_busy) = (None, false);
         Self { name, authority, held, progress, trouble, ask_s: 0, is_busy, place }
@@ -68,7 +71,7 @@ impl Tracked {
         self.trouble.as_ref().or(self.progress.fault.as_ref())
     }
 
-    pub(super) fn issuer(&self) -> &loadline_core::fleet::acme::Issuer {
+    pub(super) fn issuer(&self) -> &Issuer {
         &self.authority.issuer
     }
 
@@ -97,7 +100,8 @@ impl Tracked {
         let record = it.place.record();
         (self.progress, it.stored) = (record.progress, record.certificate);
         if is_first {
-            self.progress = taken_up(std::mem::take(&mut self.progress), &self.name);
+            let progress = std::mem::take(&mut self.progress);
+            self.progress = taken_up(progress, &self.name, &self.authority.issuer);
         }
         let issued = it.stored.as_ref().and_then(|stored| {
             let window = |(start_s, end_s)| Window { start_s, end_s };
@@ -272,9 +276,14 @@ impl Tracked {
     }
 }
 
-/// How it stands after attempts of a process before this one or of other edges: that the next one
-/// waits, and why, is told.
-fn taken_up(progress: Progress, name: &str) -> Progress {
+/// How it stands after attempts of a process before this one, of other edges or with other settings
+/// of the issuer. After the last the next one is made at once; otherwise that it waits, and why, is
+/// told. Edges of which each has settings of its own do not go on like this: it is done once, when
+/// an edge begins with its settings.
+fn taken_up(progress: Progress, name: &str, issuer: &Issuer) -> Progress {
+    if progress.settings.as_ref().is_some_and(|failed| *failed != issuer.settings()) {
+        return Progress { failures: 0, not_before_s: 0, ..progress };
+    }
     let retry_in_s = progress.not_before_s.saturating_sub(now_s());
     if progress.failures > 0 && retry_in_s > 0 {
         let fault = progress.fault.as_deref().unwrap_or("the reason was not kept");
@@ -326,3 +335,37 @@ const AWAY_S: u64 = 10;
 
 /// From one message about the same to the next, in seconds.
 const TELL_AGAIN_S: u64 = 3600;
+
+#[cfg(test)]
+mod tests {
+    use loadline_core::fleet::acme::{Challenge, Storage};
+
+    use super::*;
+
+    #[test]
+    fn what_failed_with_settings_that_were_corrected_is_tried_at_once() {
+        let issuer = Issuer {
+            directory: "https://ca.test/dir".to_owned(),
+            email: None,
+            authorities: None,
+            external_account: None,
+            challenge: Challenge::Http01,
+            state_dir: "/s".to_owned(),
+            storage: Storage::Disk,
+        };
+        let corrected = Issuer { challenge: Challenge::TlsAlpn01, ..issuer.clone() };
+        let progress = |settings| Progress {
+            failures: 9,
+            not_before_s: u64::MAX,
+            fault: Some("refused".to_owned()),
+            settings,
+            ..Progress::default()
+        };
+        let failed = progress(Some(issuer.settings()));
+        assert_eq!(taken_up(failed.clone(), "a.test", &issuer), failed);
+        let unknown = progress(None);
+        assert_eq!(taken_up(unknown.clone(), "a.test", &corrected), unknown);
+        let tried = taken_up(failed, "a.test", &corrected);
+        assert_eq!((tried.failures, tried.not_before_s), (0, 0));
+    }
+}
