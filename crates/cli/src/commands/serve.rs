@@ -318,7 +318,7 @@ impl Edge {
                 }
                 Some(asker) = asked.recv() => Upgrade::ask(&mut self.upgrade, asker),
                 done = done(self.upgrade.as_mut()) => {
-                    if let Some(process) = self.conclude(done) {
+                    if let Some(process) = self.conclude(done).await {
                         break Outcome::Succeeded(process);
                     }
                 }
@@ -381,16 +381,14 @@ impl Edge {
     }
 
     /// Tells how the upgrade ended; the id of the new process where it serves.
-    fn conclude(&mut self, done: anyhow::Result<u32>) -> Option<u32> {
+    async fn conclude(&mut self, done: anyhow::Result<u32>) -> Option<u32> {
         let upgrade = self.upgrade.take()?;
         match done {
             Ok(new) => {
                 upgrade.pass_signals(new);
-                let (old, drain) = (std::process::id(), self.site.file().edge.drain_timeout);
-                upgrade.answer(&format!(
-                    "ok process {new} serves; process {old} ends when its connections have, or \
-                     after {drain}\n"
-                ));
+                // Whoever is told comes to the new process from then on.
+                self.proxy.handle().leave().await;
+                upgrade.succeed(new, self.site.file().edge.drain_timeout);
                 Some(new)
             }
             Err(error) => {

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream, UdpSocket},
     os::unix::{
         fs::{MetadataExt as _, chown, symlink},
@@ -175,6 +175,35 @@ fn the_new_process_serves_http3_while_the_old_one_drains() {
         until_served(upgrades + 1);
     }
     assert!(!fs::read_to_string(&log).unwrap().contains("no HTTP/3"));
+}
+
+/// The response to a client that comes now.
+fn asked_anew(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+#[test]
+fn once_an_upgrade_is_told_of_the_old_process_takes_nobody_in() {
+    let worker = Worker::start(&[]);
+    let says = |name: usize| {
+        format!("routes = [{{ answer = {{ status = 200, body = \"process {name}\" }} }}]\n")
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut edge = Edge::start_in(directory, &worker, &says(0), Stdio::inherit());
+    for upgrades in 1..=4 {
+        edge.write(&worker.address, &says(upgrades));
+        let (code, told) = edge.upgrade();
+        assert_eq!(code, Some(0), "{told}");
+        for _ in 0..10 {
+            let response = asked_anew(&edge.address);
+            assert!(response.ends_with(&format!("process {upgrades}")), "{response}");
+        }
+    }
 }
 
 #[test]

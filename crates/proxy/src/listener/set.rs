@@ -338,6 +338,13 @@ impl Listeners {
         handles.filter(|listener| listener.is_accepted_from()).collect()
     }
 
+    /// All listeners, with those that close.
+    pub(crate) fn handles(&self) -> Vec<Arc<ListenerHandle>> {
+        let mut handles = self.closing();
+        handles.extend(self.entries.iter().map(|entry| entry.listener.clone()));
+        handles
+    }
+
     /// Gives the sockets up. Those that workers accept from close with them, unless another process
     /// has them too.
     pub(crate) fn release(&mut self) {

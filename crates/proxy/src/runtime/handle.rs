@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::{
     cache::unix_now,
-    listener::{inherited::Inherited, set::HandoverSockets},
+    listener::{handle::ListenerHandle, inherited::Inherited, set::HandoverSockets},
     runtime::{
         ReloadError, SharedChecks, Survey,
         inbox::Inbox,
@@ -96,6 +96,13 @@ impl Handle {
     /// or start slowly. Nothing where the controller has no time for it within a second.
     pub async fn known_servers(&self) -> Vec<KnownServer> {
         timeout(ANSWER_MAX, self.inputs.ask()).await.unwrap_or_default()
+    }
+
+    /// Takes no more connections in, since a process that follows does, and waits until no worker
+    /// does any more. What is there goes on until [`Runtime::leave`](super::Runtime::leave).
+    pub async fn leave(&self) {
+        self.shared.leave();
+        abandoned(self.shared.listeners().handles()).await;
     }
 
     /// Goes on as before, after a process that was to follow did not serve.
@@ -238,15 +245,19 @@ impl Handle {
     /// request that comes from then on is decided by it, and each connection is taken in by it.
     pub async fn settled(&self) {
         self.inputs.settled().await;
-        let closing = self.shared.listeners().closing();
-        let abandoned = async {
-            for listener in closing {
-                listener.abandoned().await;
-            }
-        };
-        // A worker that has no time for so long takes in what waits there when it has.
-        let _ = timeout(CLOSING_MAX, abandoned).await;
+        abandoned(self.shared.listeners().closing()).await;
     }
+}
+
+/// Waits until no worker accepts from these, which have been closed.
+async fn abandoned(listeners: Vec<Arc<ListenerHandle>>) {
+    let all = async {
+        for listener in listeners {
+            listener.abandoned().await;
+        }
+    };
+    // A worker that has no time for so long takes in what waits there when it has.
+    let _ = timeout(CLOSING_MAX, all).await;
 }
 
 /// Many times longer than a worker takes to be through with a listener that closes: it may wait

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::ensure;
+use loadline_core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
 
@@ -72,6 +73,15 @@ impl Upgrade {
             Some(under_way) => under_way.await,
             None => pending().await,
         }
+    }
+
+    /// Tells whoever asked that this process serves, and how long the one before it may go on.
+    pub(super) fn succeed(self, new: u32, drain: Duration) {
+        let old = std::process::id();
+        self.answer(&format!(
+            "ok process {new} serves; process {old} ends when its connections have, or after \
+             {drain}\n"
+        ));
     }
 
     /// Tells whoever asked, and the process manager, that this process goes on, and why.
