@@ -3,7 +3,9 @@
 //! A request is planned in the interval of its planned instant, and ends in the interval in which
 //! it ended, so that both sums over all intervals are those of the run. What is in flight at the
 //! end of an interval is what was sent until then less what of it ended until then: what is only
-//! due, or dropped, is not. Requests that time out after the plan and the last response have
+//! due, or dropped, is not. The most that were in flight in an interval are counted as requests go
+//! out; those of several generators are added, which is more than there were where they had their
+//! most at different instants. Requests that time out after the plan and the last response have
 //! moments later than the time the record says it took, which ends with those.
 //!
 //! Memory is bounded: where a run takes longer than [`MOST`] intervals, each two become one and
@@ -40,6 +42,8 @@ struct Entry {
     outcomes: Outcomes,
     /// How many of these had been sent.
     ended: u64,
+    /// The most in flight at once.
+    most: u64,
     bytes_read: u64,
     total: Duration,
     longest: Duration,
@@ -84,6 +88,13 @@ impl Moments {
         self.entries[self.open].ended += 1;
     }
 
+    /// Enters that a request goes out, with which so many are in flight. It was due, so that this
+    /// is in the interval of the latest instant entered, or a little later.
+    pub(crate) fn send(&mut self, in_flight: u64) {
+        let Some(entry) = self.entries.last_mut() else { return };
+        entry.most = entry.most.max(in_flight);
+    }
+
     /// Enters the response time of the successful request that was ended last.
     pub(crate) fn record(&mut self, response: Duration) {
         self.current.record(response);
@@ -96,6 +107,7 @@ impl Moments {
     /// entered. They count the responses that took `late_after` or longer.
     pub(crate) fn moments(&mut self, late_after: Option<Duration>) -> Vec<Moment> {
         self.close();
+        self.complete_most();
         let (mut sent, mut ended) = (0_u64, 0);
         let moment = |(entry, number): (&Entry, u64)| {
             sent += entry.sent;
@@ -121,10 +133,13 @@ impl Moments {
         while other.interval < self.interval {
             other.halve();
         }
+        self.complete_most();
+        other.complete_most();
         let length = self.entries.len().max(other.entries.len());
         self.entries.resize_with(length, Entry::default);
         for (entry, another) in self.entries.iter_mut().zip(other.entries) {
-            *entry = Entry::merge(&[std::mem::take(entry), another]);
+            let most = entry.most + another.most;
+            *entry = Entry { most, ..Entry::merge(&[std::mem::take(entry), another]) };
         }
         self.latest = self.latest.max(other.latest);
     }
@@ -151,6 +166,17 @@ impl Moments {
         self.entries = self.entries.chunks(2).map(Entry::merge).collect();
     }
 
+    /// Makes the most of an interval no less than what is in flight at its beginning and its end:
+    /// nothing may go out in it.
+    fn complete_most(&mut self) {
+        let mut in_flight = 0_u64;
+        for entry in &mut self.entries {
+            let before = in_flight;
+            in_flight = (in_flight + entry.sent).saturating_sub(entry.ended);
+            entry.most = entry.most.max(before).max(in_flight);
+        }
+    }
+
     /// Puts the times of the open interval into its entry.
     fn close(&mut self) {
         let Some(entry) = self.entries.get_mut(self.open) else { return };
@@ -168,6 +194,7 @@ impl Entry {
             all.planned += entry.planned;
             all.sent += entry.sent;
             all.ended += entry.ended;
+            all.most = all.most.max(entry.most);
             all.outcomes = add(all.outcomes, entry.outcomes);
             all.bytes_read += entry.bytes_read;
             all.total = all.total + entry.total;
@@ -183,6 +210,7 @@ impl Entry {
         Moment {
             at,
             planned: self.planned,
+            most_in_flight: Some(self.most),
             outcomes: self.outcomes,
             bytes_read: self.bytes_read,
             mean: if ok == 0 { Duration::ZERO } else { self.total / ok },
@@ -310,6 +338,21 @@ mod tests {
         let in_flight: Vec<_> =
             moments.moments(None).iter().map(|moment| moment.in_flight).collect();
         assert_eq!(in_flight, [1, 0]);
+    }
+
+    #[test]
+    fn the_most_in_flight_of_several_generators_is_at_most_the_sum() {
+        let part = |in_flight| {
+            let mut moments = Moments::new(Some(Duration::from_secs(1)));
+            moments.plan(ms(10));
+            moments.send(in_flight);
+            moments.end(ms(20), Outcome::Ok, 0);
+            moments.sent(ms(10));
+            moments
+        };
+        let mut all = part(2);
+        all.add(part(3));
+        assert_eq!(all.moments(None)[0].most_in_flight, Some(5));
     }
 
     #[test]

@@ -46,6 +46,8 @@ struct Books {
     /// When the run was interrupted; none before.
     interrupted: Option<Instant>,
     in_flight: u64,
+    /// Of these, those that went out.
+    sent: u64,
     figures: Figures,
     recent: Recent,
 }
@@ -72,6 +74,7 @@ impl Tally {
             start: Instant::ZERO,
             interrupted: None,
             in_flight: 0,
+            sent: 0,
             figures: Figures::new(lasts),
             recent: Recent { since: Instant::ZERO, response: Times::new(RECENT_DIGITS) },
         };
@@ -193,7 +196,11 @@ impl Tally {
 impl Ticket {
     /// Notes that the request goes out now.
     pub(crate) fn send(&mut self, now: Instant) {
-        self.sent = Some(now);
+        if self.sent.replace(now).is_none() {
+            let books = &mut *self.tally.books.borrow_mut();
+            books.sent += 1;
+            books.figures.send(books.sent);
+        }
     }
 
     /// Settles the request: it was answered, or ended otherwise, at `now`.
@@ -225,6 +232,7 @@ impl Ticket {
             }
             figures.count_answer(ended, answer);
         }
+        books.sent -= u64::from(self.sent.is_some());
         books.in_flight -= 1;
         if books.in_flight == 0 {
             self.tally.idle.notify_one();
@@ -279,6 +287,27 @@ mod tests {
         assert_eq!(record.elapsed, Duration::from_millis(20));
         assert_eq!((record.bytes_read, record.head_bytes), (100, 40));
         assert_eq!(record.by_header["a"], 1);
+    }
+
+    /// Two requests are answered before an interval ends, a third one takes two more.
+    #[test]
+    fn the_most_in_flight_is_that_between_the_ends_of_intervals_too() {
+        let tally = Tally::new(Some(Duration::from_secs(1)));
+        let sent = |at| {
+            let mut ticket = tally.plan(ms(at));
+            ticket.send(ms(at));
+            ticket
+        };
+        for ticket in [sent(0), sent(50)] {
+            ticket.end(ms(95), answer(200));
+        }
+        let slow = sent(150);
+        tally.plan(ms(160)).end(ms(160), Err(Outcome::Dropped));
+        slow.end(ms(350), answer(200));
+        let moments = tally.close(None, false).record(&plan()).moments;
+        let shown: Vec<_> =
+            moments.iter().map(|moment| (moment.in_flight, moment.most_in_flight)).collect();
+        assert_eq!(shown, [(0, Some(2)), (1, Some(1)), (1, Some(1)), (0, Some(1))]);
     }
 
     #[test]

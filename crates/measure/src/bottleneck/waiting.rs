@@ -35,7 +35,7 @@ pub(super) fn unmet(record: &ResourceRecord, load: &LoadRecord, run: Window) -> 
         return None;
     }
     let took = (interval * part.len() as u64).as_secs_f64().max(f64::MIN_POSITIVE);
-    let most = moments.iter().map(|moment| moment.in_flight).max().unwrap_or(0);
+    let most = moments.iter().map(Moment::most_in_flight).max().unwrap_or(0);
     let text = format!(
         "{:.0}/s were offered and {:.0}/s answered from {} on; in flight rose to {most}",
         offered(part) / took,

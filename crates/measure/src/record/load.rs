@@ -272,6 +272,10 @@ pub struct Moment {
     pub outcomes: Outcomes,
     /// Requests in flight at the end of the interval.
     pub in_flight: u64,
+    /// Most requests in flight at once in the interval; over several agents the sum of theirs,
+    /// which is an upper bound. Absent in a simulation and in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_in_flight: Option<u64>,
     /// Bytes of the whole responses that ended in it, headers included.
     pub bytes_read: u64,
     /// Mean response time of successful requests that ended.
@@ -294,6 +298,14 @@ pub struct Moment {
     /// objective, to 1 % of it; absent without such a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<u64>,
+}
+
+impl Moment {
+    /// The most requests in flight at once, as far as it is known.
+    #[must_use]
+    pub fn most_in_flight(&self) -> u64 {
+        self.most_in_flight.unwrap_or_default().max(self.in_flight)
+    }
 }
 
 /// Health of the load generator.

@@ -11,7 +11,7 @@ pub(super) struct Slice {
     pub(super) until: Duration,
     pub(super) planned: u64,
     pub(super) outcomes: Outcomes,
-    /// The most that were under way at the end of a moment.
+    /// The most that were in flight at once.
     pub(super) in_flight: u64,
     /// The mean of the moments' medians, weighted by their responses.
     pub(super) p50: Duration,
@@ -65,7 +65,7 @@ pub(super) fn slices(moments: &[Moment], elapsed: Duration) -> Vec<Slice> {
             until: moment.at,
             planned: moment.planned,
             outcomes: moment.outcomes,
-            in_flight: moment.in_flight,
+            in_flight: moment.most_in_flight(),
             p50: moment.p50,
             p99: moment.p99,
             max: moment.max,

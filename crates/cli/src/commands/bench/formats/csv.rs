@@ -35,6 +35,7 @@ mod tests {
             planned: 10,
             outcomes: Outcomes { ok: 8, connect_refused: 1, ..Outcomes::default() },
             in_flight: 1,
+            most_in_flight: Some(2),
             bytes_read: 800,
             mean: Duration::from_micros(1_500),
             p50: Duration::from_millis(1),

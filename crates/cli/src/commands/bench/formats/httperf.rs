@@ -7,8 +7,8 @@
 //!   instant; httperf counts from its connect, and is silent on how late that was;
 //! - the test ends with the last response: with httperf, one that times out lengthens the test and
 //!   lowers every rate;
-//! - concurrent connections are the most requests under way at any moment of the record, and at
-//!   least the users of a closed loop, or 1;
+//! - concurrent connections are the most requests in flight at once (of several agents the sum, an
+//!   upper bound), and at least the users of a closed loop, or 1;
 //! - the framing of chunks and trailers count to the content;
 //! - the CPU time is this process's, from its start.
 
@@ -65,8 +65,8 @@ fn connections(text: &mut String, record: &LoadRecord) {
         LoadModel::Closed { users, .. } => u64::from(users),
         LoadModel::Open { .. } => 1,
     };
-    let sampled = record.moments.iter().map(|moment| moment.in_flight).max();
-    let concurrent = sampled.unwrap_or(0).max(least);
+    let most = record.moments.iter().map(Moment::most_in_flight).max();
+    let concurrent = most.unwrap_or(0).max(least);
     line(
         text,
         format_args!(
@@ -282,7 +282,7 @@ Errors: fd-unavail 0 addrunavail 0 ftab-full 0 other 0
             response: times([100, 1_300, 10_200, 500, 1_900]),
             phases: Phases { first_byte: times([0, 1_200, 0, 0, 0]), ..Phases::default() },
             statuses: [(200, 500)].into(),
-            moments: vec![Moment { in_flight: 3, ..Moment::default() }],
+            moments: vec![Moment { most_in_flight: Some(3), ..Moment::default() }],
             ..LoadRecord::default()
         };
         let cpu = CpuTime { user: 0.47, system: 0.99 };

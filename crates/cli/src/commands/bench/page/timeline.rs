@@ -80,7 +80,7 @@ fn gather(span: &[Moment], lasts: Duration) -> Column {
     Column {
         ok_per_s: ok as f64 / seconds,
         failed_per_s: failed as f64 / seconds,
-        in_flight: span.iter().map(|moment| moment.in_flight).max().unwrap_or(0),
+        in_flight: span.iter().map(Moment::most_in_flight).max().unwrap_or(0),
         p99: span.iter().map(|moment| moment.p99).max().unwrap_or_default(),
     }
 }
