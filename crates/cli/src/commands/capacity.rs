@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write_max_rate(path, group, &record)?;
     }
     written.and(printed)?;
-    Ok(exit_code(record.verdict))
+    Ok(ExitCode::from(exit_code(record.verdict, args.edit().is_some())))
 }
 
 fn search(args: &Args) -> anyhow::Result<(CapacityRecord, Option<OutputFile>)> {
@@ -66,14 +66,17 @@ fn check_edit(path: &Path, group: &str) -> Result<(), EditError> {
 
 fn write_max_rate(path: &Path, group: &str, record: &CapacityRecord) -> anyhow::Result<()> {
     let name = path.display();
-    let told = match &record.found {
-        Some(line) => {
+    let told = match (&record.found, record.verdict) {
+        (Some(line), _) => {
             loadline_control::write_max_rate(path, group, line.max_rate)?;
-            format!("max_rate of {group} is now {}", line.max_rate)
+            format!("{name}: max_rate of {group} is now {}", line.max_rate)
         }
-        None => "left as it is: no load line was found".to_owned(),
+        (None, Verdict::AtLeast) => {
+            format!("only a lower bound was found (--max-rate): {name} is left as it is")
+        }
+        (None, _) => format!("no load line was found: {name} is left as it is"),
     };
-    super::tell(&format!("loadline: {name}: {told}"));
+    super::tell(&format!("loadline: {told}"));
     Ok(())
 }
 
@@ -82,14 +85,14 @@ fn json(record: &CapacityRecord) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-fn exit_code(verdict: Verdict) -> ExitCode {
+/// A lower bound is a result, unless a load line was to be written into a file.
+fn exit_code(verdict: Verdict, is_to_be_written: bool) -> u8 {
     match verdict {
-        Verdict::Found | Verdict::AtLeast => ExitCode::SUCCESS,
-        Verdict::NoLoadMeets | Verdict::Unconfirmed | Verdict::OutOfTime => {
-            ExitCode::from(EXIT_BREACHED)
-        }
-        Verdict::GeneratorInvalid => ExitCode::from(EXIT_INVALID),
-        Verdict::Interrupted => ExitCode::from(super::EXIT_FAILED),
+        Verdict::AtLeast if is_to_be_written => EXIT_INVALID,
+        Verdict::Found | Verdict::AtLeast => 0,
+        Verdict::NoLoadMeets | Verdict::Unconfirmed | Verdict::OutOfTime => EXIT_BREACHED,
+        Verdict::GeneratorInvalid => EXIT_INVALID,
+        Verdict::Interrupted => super::EXIT_FAILED,
     }
 }
 
@@ -102,3 +105,15 @@ fn is_usage(error: &anyhow::Error) -> bool {
 
 /// No load, or none that could be confirmed, meets the objective; as k6 has it.
 const EXIT_BREACHED: u8 = 99;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lower_bound_is_no_result_where_a_load_line_was_to_be_written() {
+        assert_eq!(exit_code(Verdict::AtLeast, false), 0);
+        assert_eq!(exit_code(Verdict::AtLeast, true), EXIT_INVALID);
+        assert_eq!(exit_code(Verdict::Found, true), 0);
+    }
+}

@@ -252,8 +252,9 @@ the search, and the output says what to change. Of a name with several addresses
 takes a connection gets all requests, as with bench.
 
 Exit codes: 0 found (or even --max-rate meets the objective), 1 wrong usage, 2 failed (as
-where nothing is answered) or interrupted, 98 the generator ran out first, 99 no load meets the
-objective, or none was confirmed in time.";
+where nothing is answered) or interrupted, 98 the generator ran out first, or nothing was written
+(--write) since even --max-rate meets the objective, 99 no load meets the objective, or none was
+confirmed in time.";
 
 #[cfg(test)]
 mod tests {
