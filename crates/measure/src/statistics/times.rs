@@ -162,19 +162,20 @@ impl TryFrom<Written> for Times {
 }
 
 /// The spread of a latency in at most ten bars whose bounds grow by the same factor, at least
-/// 1.002; their counts sum to all.
+/// 1.002; their counts sum to all. Times too short to be told, as those of hits in a simulated
+/// cache, which may be zero, have a bar before these.
 #[must_use]
 pub fn bars(latency: &Latency, spread: &Spread) -> Vec<Bin> {
     if latency.count == 0 {
         return Vec::new();
     }
-    let ratio = latency.max.as_nanos() as f64 / latency.min.as_nanos().max(1) as f64;
-    let distinct = (ratio.ln() / FINEST.ln()).ceil().max(1.0);
-    let number = BARS.min(distinct as u32);
-    let mut bars: Vec<_> = (1..=number)
-        .map(|i| latency.min.scale(ratio.powf(f64::from(i) / f64::from(number))))
-        .map(|up_to| Bin { up_to, count: 0 })
-        .collect();
+    let first = (latency.min < SHORTEST).then_some(SHORTEST.min(latency.max));
+    let told = spread.0.iter().map(|bin| bin.up_to).find(|up_to| *up_to > SHORTEST);
+    let low = if first.is_some() { told } else { Some(latency.min) };
+    let number = BARS - u32::from(first.is_some());
+    let bounds = low.into_iter().flat_map(|low| geometric(low, latency.max, number));
+    let mut bars: Vec<_> =
+        first.into_iter().chain(bounds).map(|up_to| Bin { up_to, count: 0 }).collect();
     let last = bars.len() - 1;
     bars[last].up_to = latency.max;
     for bin in &spread.0 {
@@ -183,6 +184,17 @@ pub fn bars(latency: &Latency, spread: &Spread) -> Vec<Bin> {
     }
     bars
 }
+
+/// At most so many bounds up to `max`, which grow by the same factor.
+fn geometric(min: Duration, max: Duration, most: u32) -> impl Iterator<Item = Duration> {
+    let ratio = max.as_nanos() as f64 / min.as_nanos().max(1) as f64;
+    let distinct = (ratio.ln() / FINEST.ln()).ceil().max(1.0);
+    let number = most.min(distinct as u32);
+    (1..=number).map(move |i| min.scale(ratio.powf(f64::from(i) / f64::from(number))))
+}
+
+/// The shortest time that is not told as 0.00 ms.
+const SHORTEST: Duration = Duration::from_micros(10);
 
 /// Longer times count as this one in the percentiles.
 const LONGEST: Duration = Duration::from_secs(3_600);
@@ -245,6 +257,28 @@ mod tests {
         }
         let bars = bars(&times.latency(), &times.spread());
         assert_eq!(bars, [Bin { up_to: Duration::from_millis(5), count: 7 }]);
+    }
+
+    #[test]
+    fn hits_in_a_cache_that_take_no_time_have_a_bar_before_those_of_the_misses() {
+        let mut times = Times::new(3);
+        for time in [0, 0, 0, 90, 100, 1_000].map(Duration::from_millis) {
+            times.record(time);
+        }
+        let mut bars = bars(&times.latency(), &times.spread());
+        assert_eq!(bars.remove(0), Bin { up_to: Duration::from_micros(10), count: 3 });
+        assert_eq!(bars.len(), 9);
+        assert!(bars[0].up_to > Duration::from_millis(90), "{bars:?}");
+        assert!(bars.is_sorted_by(|one, other| one.up_to < other.up_to), "{bars:?}");
+        assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), 3);
+    }
+
+    #[test]
+    fn times_of_nothing_but_zero_are_one_bar() {
+        let mut times = Times::new(3);
+        times.record(Duration::ZERO);
+        let bars = bars(&times.latency(), &times.spread());
+        assert_eq!(bars, [Bin { up_to: Duration::ZERO, count: 1 }]);
     }
 
     #[test]
