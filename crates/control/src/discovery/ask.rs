@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     iter::successors,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, SocketAddr, UdpSocket},
     sync::Arc,
 };
 
@@ -38,6 +38,7 @@ pub(super) struct Asking(Result<Resolvers, Arc<str>>);
 struct Resolvers {
     all: TokioResolver,
     each: Arc<[TokioResolver]>,
+    addresses: Arc<[SocketAddr]>,
 }
 
 /// The records of an answer, and how long they count.
@@ -99,12 +100,13 @@ impl Resolvers {
         };
         let several = Some(&config.name_servers).filter(|them| them.len() > 1);
         let each = several.into_iter().flatten().map(alone).collect::<Result<_, _>>()?;
-        Ok(Self { all: built(config)?, each })
+        let addresses = config.name_servers.iter().map(address).collect();
+        Ok(Self { all: built(config)?, each, addresses })
     }
 
     /// The records of a kind, of which there may be none.
     async fn records(&self, name: &Name, kind: RecordType) -> Result<Found<RData>, String> {
-        self.look_up(name, kind).await.map_err(|error| told(&error))
+        self.look_up(name, kind).await.map_err(|error| self.told(&error))
     }
 
     /// The SRV records of a name or of what it is an alias of (RFC 1034, 3.6.2), with the least TTL
@@ -127,7 +129,7 @@ impl Resolvers {
                 (Ok(found), Ok(None)) => {
                     return Ok(Found { ttl: ttl.into_iter().chain(found.ttl).min(), ..found });
                 }
-                (Err(error), _) | (Ok(_), Err(error)) => return Err(told(&error)),
+                (Err(error), _) | (Ok(_), Err(error)) => return Err(self.told(&error)),
             }
             if passed.contains(&name) {
                 return Err(format!("the alias {name} leads back to itself"));
@@ -166,6 +168,26 @@ impl Resolvers {
             }
         }
         first
+    }
+
+    /// Why there is no answer: the same words for the same trouble, which the log tells once. What
+    /// cannot be read of an answer may be another part every time.
+    fn told(&self, error: &NetError) -> String {
+        match error {
+            NetError::Proto(_) => "what a name server sent cannot be read".to_owned(),
+            NetError::NoConnections => {
+                format!("no name server can be reached: {}", self.listed(told_with_cause))
+            }
+            NetError::Timeout => {
+                format!("request timed out: {}", self.listed(SocketAddr::to_string))
+            }
+            error => error.to_string(),
+        }
+    }
+
+    /// All name servers as `tell` has them.
+    fn listed(&self, tell: impl FnMut(&SocketAddr) -> String) -> String {
+        self.addresses.iter().map(tell).collect::<Vec<_>>().join(", ")
     }
 
     /// The addresses of a host.
@@ -219,6 +241,22 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
     let mut config = NameServerConfig::udp_and_tcp(address.ip());
     config.connections.iter_mut().for_each(|way| way.port = address.port());
     config
+}
+
+/// Where it is asked first.
+fn address(server: &NameServerConfig) -> SocketAddr {
+    let port = server.connections.first().map_or(DNS_PORT, |way| way.port);
+    SocketAddr::new(server.ip, port)
+}
+
+/// Its address and, where the system refuses to send there, why: the resolver does not say. This
+/// sends nothing.
+fn told_with_cause(address: &SocketAddr) -> String {
+    let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    match UdpSocket::bind(any).and_then(|socket| socket.connect(address)) {
+        Ok(()) => address.to_string(),
+        Err(error) => format!("{address} ({error})"),
+    }
 }
 
 async fn addresses(
@@ -276,15 +314,6 @@ fn found(answer: Result<Lookup, NetError>) -> Result<Found<RData>, NetError> {
     }
 }
 
-/// Why there is no answer: the same words for the same trouble, which the log tells once. What
-/// cannot be read of an answer may be another part every time.
-fn told(error: &NetError) -> String {
-    match error {
-        NetError::Proto(_) => "what a name server sent cannot be read".to_owned(),
-        error => error.to_string(),
-    }
-}
-
 /// The aliases, and the records of the name that was asked for and of those that it is an alias of:
 /// whoever answers may add others. Where aliases are asked for, those on the way from the name.
 fn of_name(lookup: &Lookup) -> Vec<&Record> {
@@ -319,6 +348,9 @@ impl<T> Found<T> {
 
 /// Whatever servers and attempts there are: long enough for all of them, short against any outage.
 const LONGEST: Duration = Duration::from_secs(30);
+
+/// The port of name servers.
+const DNS_PORT: u16 = 53;
 
 /// More names than anybody has in a chain of aliases, which may be a ring.
 const NAMES_MAX: usize = 16;
@@ -434,6 +466,29 @@ mod tests {
             let answer = asking(&[broken]).ask(&place).await;
             assert_eq!(answer.servers.unwrap_err(), "what a name server sent cannot be read");
         }
+    }
+
+    /// The system lets nobody broadcast who has not asked for it.
+    #[tokio::test]
+    async fn name_servers_that_cannot_be_reached_are_told_with_the_cause() {
+        let servers = ["255.255.255.255:53", "255.255.255.255:54"].map(|it| it.parse().unwrap());
+        let trouble = asking(&servers).ask(&web()).await.servers.unwrap_err();
+        let start = "no name server can be reached: 255.255.255.255:53 (";
+        assert!(trouble.starts_with(start), "{trouble}");
+        assert!(trouble.contains("), 255.255.255.255:54 ("), "{trouble}");
+    }
+
+    #[tokio::test]
+    async fn a_name_server_that_is_silent_is_told_by_its_address() {
+        let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = silent.local_addr().unwrap();
+        let names = NameServers {
+            servers: vec![address],
+            timeout: Duration::from_millis(50),
+            ..NameServers::default()
+        };
+        let trouble = Asking::of(&names).ask(&web()).await.servers.unwrap_err();
+        assert_eq!(trouble, format!("request timed out: {address}"));
     }
 
     #[tokio::test]
