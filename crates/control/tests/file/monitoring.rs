@@ -34,6 +34,22 @@ fn promtool_takes_the_alert_rules_and_their_metrics_are_there() {
 }
 
 #[test]
+fn every_alert_has_its_row_in_the_manual_and_what_the_manual_alerts_on_is_a_rule() {
+    let read = |path| fs::read_to_string(repository(path)).expect("a file");
+    let rules = read("examples/monitoring/alerts.yml");
+    let page = read("docs/operation.md");
+    let table = page.split_once("| alert | fires when |\n").expect("the table of alerts").1;
+    let rows = table.lines().take_while(|line| line.starts_with('|')).skip(1);
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let told: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    assert_eq!(told, alerts.collect::<Vec<_>>());
+    let advice = "loadline_standby_whole == 0";
+    assert!(read("docs/standby.md").contains(&format!("Alert on `{advice}`")));
+    assert!(rules.contains(&format!("expr: {advice}\n")), "{advice}");
+}
+
+#[test]
 fn every_panel_of_the_dashboard_asks_for_metrics_that_are_there() {
     let text = fs::read_to_string(repository("examples/monitoring/dashboard.json"));
     let dashboard: Value = serde_json::from_str(&text.expect("the dashboard")).expect("JSON");
