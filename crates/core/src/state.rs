@@ -541,9 +541,16 @@ impl Limits {
     const NOTHING: Self = Self { rate_per_s: Some(0.0), in_flight: Some(0), utilization: None };
 }
 
+/// Rates are whole thousandths of a request per second; the interval in a budget is rounded.
+fn to_thousandths(per_s: f64) -> f64 {
+    libm::round(per_s * 1e3) / 1e3
+}
+
 impl limits::Limits {
     fn as_told(&self) -> Limits {
-        let per_s = |rate: &crate::decide::budget::Allowance| 1.0 / rate.interval().as_secs_f64();
+        let per_s = |rate: &crate::decide::budget::Allowance| {
+            to_thousandths(1.0 / rate.interval().as_secs_f64())
+        };
         Limits {
             rate_per_s: self.rate.as_ref().map(per_s),
             in_flight: (self.in_flight < u32::MAX).then_some(self.in_flight),
@@ -566,7 +573,7 @@ impl GroupPlan {
         let servers = || self.servers.iter().map(|server| server.limits.as_told());
         let rates: Option<Vec<f64>> = servers().map(|limits| limits.rate_per_s).collect();
         let places: Option<Vec<u32>> = servers().map(|limits| limits.in_flight).collect();
-        let rate = rates.map(|rates| rates.iter().sum::<f64>());
+        let rate = rates.map(|rates| to_thousandths(rates.iter().sum()));
         let places =
             places.map(|places| places.iter().fold(0, |sum: u32, n| sum.saturating_add(*n)));
         Limits {

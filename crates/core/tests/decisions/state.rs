@@ -78,6 +78,16 @@ fn the_excess_is_seen_where_it_goes_and_what_is_left_as_headroom() {
     assert_eq!(State::of(&plan, NOW).services[0].groups[0].load.in_flight, 0);
 }
 
+/// The interval of the budget is 15,000,151 ns, that of 66.6659955623 requests per second.
+#[test]
+fn a_limit_is_told_to_the_thousandths_that_it_was_written_with() {
+    let max_rate = Some(Rate::milli_per_sec(66_666));
+    let limited = Capacity { max_rate, ..Capacity::default() };
+    let groups = vec![group("near", 0, 2, limited)];
+    let (_controller, plan) = started(Service { groups, ..Service::named("web") });
+    assert_eq!(State::of(&plan, NOW).services[0].groups[0].limits.rate_per_s, Some(66.666));
+}
+
 #[test]
 fn what_goes_past_a_nearest_group_that_is_drained_is_overflow() {
     let mut service = two_groups();
