@@ -324,11 +324,31 @@ mod tests {
         }
     }
 
+    fn token(text: &str) -> Token {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Token::read(file.path()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_agent_whose_leader_has_another_token_says_that_the_token_may_differ() {
+        let (ours, theirs) = (token("0123456789abcdef\n"), token("fedcba9876543210\n"));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let names = [listener.local_addr().unwrap().to_string()];
+        let follow = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let begun: Result<Link<Report, Order>, _> = link::follow(stream, &theirs, "1").await;
+            begun.map(drop).unwrap_err().to_string()
+        };
+        let (led, why) = tokio::join!(Leader::connect(&names, &ours, "1"), follow);
+        assert!(matches!(led, Err(AgentError::Token { .. })));
+        let told = "it closed the connection when it had our proof; its token may differ from ours";
+        assert_eq!(why, told);
+    }
+
     #[tokio::test]
     async fn an_interrupt_is_heard_while_an_agent_does_not_get_ready() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "0123456789abcdef\n").unwrap();
-        let token = Token::read(file.path()).unwrap();
+        let token = token("0123456789abcdef\n");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let names = [listener.local_addr().unwrap().to_string()];
         let hangs = async {

@@ -42,6 +42,8 @@ pub(super) enum Ended {
     Text(serde_json::Error),
     #[error("it does not know our token")]
     Token,
+    #[error("it closed the connection when it had our proof; its token may differ from ours")]
+    Unproven,
     #[error("it runs loadline {0}")]
     Version(String),
 }
@@ -142,7 +144,10 @@ where
     let proof = token.proof(Side::Agent, &nonces);
     write_plain(&mut stream, &Welcome::Proof { nonce: nonces.agent, proof }).await?;
     // A leader that finds the agent's proof wrong goes away.
-    let Proof(shown) = read_plain(&mut stream).await?;
+    let Proof(shown) = read_plain(&mut stream).await.map_err(|why| match why {
+        Ended::Closed => Ended::Unproven,
+        why => why,
+    })?;
     if !token.is_proven_by(Side::Leader, &nonces, shown) {
         return Err(Ended::Token);
     }
