@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use loadline_core::state::State;
 use loadline_http1::{BodyReader, HeadLimits, Method, ResponseHead, Status};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 /// Where an administration listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,9 +164,22 @@ fn read<T: DeserializeOwned>(answer: &[u8]) -> anyhow::Result<T> {
     BodyReader::new(head.framing())
         .feed_data(&answer[length..], |piece| body.extend_from_slice(piece))
         .context(STRANGE)?;
-    let told = String::from_utf8_lossy(&body);
-    ensure!(head.status() == 200, "it answered {}: {}", head.status(), told.trim());
+    ensure!(head.status() == 200, "it answered {}: {}", head.status(), refusal(&body));
     serde_json::from_slice(&body).context(STRANGE)
+}
+
+/// Why it refuses, in its own words, or all that it says where it has none for that.
+fn refusal(body: &[u8]) -> String {
+    match serde_json::from_slice::<Refusal>(body) {
+        Ok(Refusal { error }) => error,
+        Err(_) => String::from_utf8_lossy(body).trim().to_owned(),
+    }
+}
+
+/// What the API answers where it refuses.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
 }
 
 /// What is said of a response that is not HTTP, or not the administration's.
@@ -286,6 +299,15 @@ mod tests {
         assert!(read::<State>(refused).unwrap_err().to_string().contains("421: name"));
         assert!(read::<State>(&answer.as_bytes()[..answer.len() - 9]).is_err());
         assert!(read::<State>(b"HTTP/1.1 200 OK\r\n").is_err());
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_its_words_and_not_as_json() {
+        let body = r#"{"error":"there is no service `nosuch`"}"#;
+        let answer =
+            format!("HTTP/1.1 404 Not Found\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let told = read::<State>(answer.as_bytes()).unwrap_err().to_string();
+        assert_eq!(told, "it answered 404: there is no service `nosuch`");
     }
 
     #[test]
