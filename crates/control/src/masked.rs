@@ -1,38 +1,110 @@
-//! The text of a file as its errors show it: without the keys of sessions, which stand in it.
+//! The text of a file as its errors show it: without the keys of sessions and the passwords, hashed
+//! or not, which stand in it.
 //!
 //! An error shows the lines around it, and goes to a log when a file is read again. So the values
-//! of all keys called `key` become stars, of which each line has as many as it had bytes: places in
-//! the text stay true, and a file that is no TOML yet is masked as well.
+//! of keys called `key`, unless they are paths, and of all keys in `users` of `basic_auth` become
+//! stars, of which each line has as many as it had bytes: places in the text stay true, and a file
+//! that is no TOML yet is masked as well.
 
 use std::ops::Range;
 
 /// The same text with stars for secrets.
 pub(crate) fn masked(text: &str) -> String {
     let mut shown = text.to_owned();
-    for (at, _) in text.match_indices(KEY) {
-        if let Some(secret) = value_of(text, at) {
-            let star = |byte| if byte == b'\n' { '\n' } else { '*' };
-            let stars: String = text[secret.clone()].bytes().map(star).collect();
-            shown.replace_range(secret, &stars);
-        }
+    let keys = text.match_indices(KEY).filter_map(|(at, _)| value_of(text, at));
+    let passwords = text.match_indices(USERS).flat_map(|(at, _)| passwords(text, at));
+    for secret in keys.chain(passwords) {
+        let star = |byte| if byte == b'\n' { '\n' } else { '*' };
+        let stars: String = text[secret.clone()].bytes().map(star).collect();
+        shown.replace_range(secret, &stars);
     }
     shown
 }
 
-/// Where the value of the key at `at` stands, without its quotes; none where that is no key.
+/// Where the secret of the key at `at` stands, without its quotes; none where that is no key or the
+/// path of a file.
 fn value_of(text: &str, at: usize) -> Option<Range<usize>> {
     let (before, rest) = (&text[..at], &text[at + KEY.len()..]);
-    if before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-')) {
+    if before.ends_with(is_of_name) {
         return None;
     }
-    let rest = rest.trim_start_matches(['"', '\'']).trim_start_matches(BLANKS);
+    let rest = rest.trim_start_matches(QUOTES).trim_start_matches(BLANKS);
     let rest = rest.strip_prefix('=')?.trim_start_matches(BLANKS);
-    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let quote = rest.chars().next().filter(|c| QUOTES.contains(c))?;
+    let (inside, _) = string_at(text, text.len() - rest.len(), quote);
+    (!is_path(before, &text[inside.clone()])).then_some(inside)
+}
+
+/// Whether the value of a key that stands behind `before` is the path of a file, as that of a
+/// certificate. Of a session it is none, whatever it looks like.
+fn is_path(before: &str, value: &str) -> bool {
+    let table = &before[before.rfind("\n[").unwrap_or(0)..];
+    let inline = table.rfind('{').map(|open| &table[open..]).filter(|it| !it.contains('}'));
+    let is_beside_chain = match inline {
+        Some(inline) => inline.contains("chain"),
+        None => table.lines().any(|line| line.trim_start().starts_with("chain")),
+    };
+    let is_of_session = ["sticky", "cookie"].iter().any(|name| table.contains(name));
+    (is_beside_chain || ENDS_OF_PATHS.iter().any(|end| value.ends_with(end))) && !is_of_session
+}
+
+/// Where the passwords of the users that are named at `at` stand; none where that is no such key.
+fn passwords(text: &str, at: usize) -> Vec<Range<usize>> {
+    let (before, rest) = (text[..at].trim_end_matches(QUOTES), &text[at + USERS.len()..]);
+    let outer = before.strip_suffix('.').map(|outer| outer.trim_end_matches(QUOTES));
+    let is_another = match outer {
+        Some(outer) => !outer.ends_with("basic_auth"),
+        None => before.ends_with(is_of_name),
+    };
+    if is_another || rest.starts_with(is_of_name) {
+        return Vec::new();
+    }
+    let rest = rest.trim_start_matches(QUOTES).trim_start_matches(BLANKS);
+    let inline = rest.strip_prefix('=').map(|value| value.trim_start_matches(BLANKS));
+    let inline = inline.and_then(|value| value.strip_prefix('{'));
+    let (part, ends): (&str, &[char]) = match (inline, rest.chars().next()) {
+        (Some(table), _) => (table, &['}']),
+        (None, Some(']')) if outer.is_some() => (rest, &['[']),
+        (None, Some('.' | '=')) => (rest, &['\n', ',', '}']),
+        _ => return Vec::new(),
+    };
+    values(text, text.len() - part.len(), ends)
+}
+
+/// The strings that are values of keys from `at` on, until one of `ends` stands outside of them.
+fn values(text: &str, mut at: usize, ends: &[char]) -> Vec<Range<usize>> {
+    let (mut found, mut is_value) = (Vec::new(), false);
+    while let Some(c) = text[at..].chars().next().filter(|c| !ends.contains(c)) {
+        if QUOTES.contains(&c) {
+            let (inside, end) = string_at(text, at, c);
+            at = end;
+            if is_value {
+                found.push(inside);
+            }
+        } else if c == '#' {
+            at += text[at..].find('\n').unwrap_or(text.len() - at);
+        } else {
+            at += c.len_utf8();
+        }
+        is_value = c == '=' || is_value && BLANKS.contains(&c);
+    }
+    found
+}
+
+/// Where the string with its opening quotes at `at` stands without them, and where it ends with
+/// the closing ones.
+fn string_at(text: &str, at: usize, quote: char) -> (Range<usize>, usize) {
+    let rest = &text[at..];
     let opening = rest.len() - rest.trim_start_matches(quote).len();
     let quotes = if opening >= QUOTES_OF_LINES { QUOTES_OF_LINES } else { 1 };
-    let inside = &rest[quotes..];
-    let start = text.len() - inside.len();
-    Some(start..start + length_of(inside, quote, quotes))
+    let start = at + quotes;
+    let end = start + length_of(&text[start..], quote, quotes);
+    let closing = text[end..].chars().take(quotes).take_while(|c| *c == quote).count();
+    (start..end, end + closing)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-')
 }
 
 /// How long a string is that goes on like this after its opening quotes. Where the closing ones are
@@ -55,8 +127,16 @@ fn length_of(inside: &str, quote: char, quotes: usize) -> usize {
 /// What a string that may have several lines is put in.
 const QUOTES_OF_LINES: usize = 3;
 
-/// What the keys of secrets are called; names of files are called so too, and lose nothing by it.
+/// What the keys of secrets are called; names of files are called so too.
 const KEY: &str = "key";
+
+/// What the table of users with their passwords is called.
+const USERS: &str = "users";
+
+/// What the names of files with keys end with.
+const ENDS_OF_PATHS: [&str; 2] = [".key", ".pem"];
+
+const QUOTES: [char; 2] = ['"', '\''];
 
 const BLANKS: [char; 2] = [' ', '\t'];
 
@@ -77,6 +157,52 @@ mod tests {
             ("key = \"\"\"\nhush\nmore", "key = \"\"\"\n****\n****"),
             ("key = \"\"\nb = \"x\"", "key = \"\"\nb = \"x\""),
             ("keys = \"a\"\nmonkey = \"b\"\nkey", "keys = \"a\"\nmonkey = \"b\"\nkey"),
+        ] {
+            assert_eq!(masked(text), shown);
+        }
+    }
+
+    #[test]
+    fn the_path_of_the_key_of_a_certificate_is_shown() {
+        for shown in [
+            "key = \"shop.key\"",
+            "[[listener]]\ncertificate = { chain = \"a\", key = \"b\" }",
+            "[service.web.sticky]\nkey = 1\n[[listener.certificates]]\nchain = \"a\"\nkey = \"b\"",
+        ] {
+            assert_eq!(masked(shown), shown);
+        }
+        for (text, shown) in [
+            ("sticky.key = \"my.key\"", "sticky.key = \"******\""),
+            (
+                "a = 1\n[web.sticky]\ncookie = \"lb\"\nkey = \"a.key\"",
+                "a = 1\n[web.sticky]\ncookie = \"lb\"\nkey = \"*****\"",
+            ),
+            ("{ chain = \"a\" }\nkey = 'hush'", "{ chain = \"a\" }\nkey = '****'"),
+        ] {
+            assert_eq!(masked(text), shown);
+        }
+    }
+
+    #[test]
+    fn passwords_of_users_become_stars_hashed_or_not() {
+        for (text, shown) in [
+            (
+                "{ users = { a = \"$5$b\", \"b}\" = 'c' }, realm = \"x\" }",
+                "{ users = { a = \"****\", \"b}\" = '*' }, realm = \"x\" }",
+            ),
+            (
+                "[web.basic_auth.users] # a = \"b\"\na = \"$2y$\"\n\n[web]\nb = \"c\"",
+                "[web.basic_auth.users] # a = \"b\"\na = \"****\"\n\n[web]\nb = \"c\"",
+            ),
+            (
+                "basic_auth.users.a = \"b\"\nrealm = \"x\"",
+                "basic_auth.users.a = \"*\"\nrealm = \"x\"",
+            ),
+            ("[basic_auth]\nusers.\"a.b\" = \"c", "[basic_auth]\nusers.\"a.b\" = \"*"),
+            ("users = \"a:b\"", "users = \"***\""),
+            ("users_file = \"a\"\nservice = \"users\"", "users_file = \"a\"\nservice = \"users\""),
+            ("a = [\"b\", \"users\"]\nc = \"d\"", "a = [\"b\", \"users\"]\nc = \"d\""),
+            ("[service.users]\npolicy = \"first\"", "[service.users]\npolicy = \"first\""),
         ] {
             assert_eq!(masked(text), shown);
         }
