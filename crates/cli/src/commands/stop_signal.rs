@@ -3,6 +3,7 @@
 
 use std::io;
 
+use loadline_linux::signals;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for them. What comes while nobody waits is not lost.
@@ -17,8 +18,10 @@ impl StopSignal {
     /// # Errors
     /// The system does not let them be caught.
     pub(super) fn new() -> io::Result<Self> {
-        let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+        let [interrupt, terminate] = [SignalKind::interrupt(), SignalKind::terminate()];
+        signals::hold(&[interrupt.as_raw_value(), terminate.as_raw_value()], || {
+            Ok(Self { interrupt: signal(interrupt)?, terminate: signal(terminate)? })
+        })
     }
 
     /// Ends when one of them has come.

@@ -1,6 +1,7 @@
 //! The signals that `loadline serve` heeds.
 
 use anyhow::Context as _;
+use loadline_linux::signals::hold;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What the process is told by signals.
@@ -29,13 +30,24 @@ pub(super) enum SignalAction {
 impl Signals {
     /// Heeds them from now on. Must be called inside a runtime.
     pub(super) fn listen() -> anyhow::Result<Self> {
+        let kinds = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        let numbers = kinds.map(|kind| kind.as_raw_value());
         let listen = |kind| signal(kind).context("signals cannot be received");
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hangup: listen(SignalKind::hangup())?,
-            first_user: listen(SignalKind::user_defined1())?,
-            second_user: listen(SignalKind::user_defined2())?,
+        let [terminate, interrupt, hangup, first_user, second_user] = kinds;
+        hold(&numbers, || {
+            Ok(Self {
+                terminate: listen(terminate)?,
+                interrupt: listen(interrupt)?,
+                hangup: listen(hangup)?,
+                first_user: listen(first_user)?,
+                second_user: listen(second_user)?,
+            })
         })
     }
 
