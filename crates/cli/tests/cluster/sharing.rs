@@ -130,6 +130,23 @@ fn requests_in_flight_are_kept_by_two_edges_together() {
 }
 
 #[test]
+fn a_small_group_that_nobody_asks_for_is_shared_all_the_same() {
+    let server = Server::start(Duration::ZERO);
+    for capacity in ["max_rate = \"12/min\"", "max_in_flight = 12"] {
+        let etcd = Etcd::start();
+        let (first, second) = two(&etcd, &server, "", capacity);
+        for edge in [&first, &second] {
+            until_share(edge, 0.2);
+        }
+        let told = cluster(&first, &["status"]).text;
+        assert!(told.contains("  here: edge-1 ") && told.contains(" %, free "), "{told}");
+        if capacity.contains("in_flight") {
+            assert_eq!([first.request(), second.request()], ["200", "200"]);
+        }
+    }
+}
+
+#[test]
 fn the_share_of_an_edge_is_free_at_once_when_it_leaves_and_after_its_lease_when_it_is_killed() {
     let (etcd, server) = (Etcd::start(), Server::start(Duration::ZERO));
     let begun = Instant::now();

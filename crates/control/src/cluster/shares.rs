@@ -1,6 +1,6 @@
 //! Who may use how much of the groups that edges share, as the store has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loadline_core::cluster::{Report, SessionId, Share, Table};
 use serde::{Deserialize, Serialize};
@@ -81,9 +81,13 @@ fn info(name: String, table: &Table, reports: &BTreeMap<SessionId, Report>) -> S
         Some((report.name.clone(), demand as f64 / 1e3))
     });
     let edge = |session| reports.get(&session).map_or("gone", |report| &report.name).to_owned();
-    let groups = table.groups.iter().map(|(group, entries)| {
+    // All of a group is free of which nobody has anything.
+    let told = reports.values().filter_map(|report| report.services.get(&name));
+    let told = told.flat_map(|service| service.groups.keys());
+    let names: BTreeSet<&String> = table.groups.keys().chain(told).collect();
+    let groups = names.into_iter().map(|group| {
         let mut shares = BTreeMap::new();
-        for entry in entries {
+        for entry in table.groups.get(group).into_iter().flatten() {
             *shares.entry(edge(entry.session)).or_default() += part(entry.share);
         }
         let (floors, free) = (part(table.reserved), part(table.free(group)));
@@ -98,7 +102,21 @@ fn part(share: Share) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use loadline_core::cluster::{GroupReport, ServiceReport};
+
     use super::*;
+
+    #[test]
+    fn of_a_group_of_which_nobody_has_anything_all_but_the_floors_is_free() {
+        let groups = [("near".to_owned(), GroupReport::default())].into();
+        let service = ServiceReport { groups, ..ServiceReport::default() };
+        let services = [("web".to_owned(), service)].into();
+        let reports = [(SessionId(1), Report { services, ..Report::default() })].into();
+        let table = Table { version: 1, reserved: Share::part(1, 4), ..Table::default() };
+        let told = info("web".to_owned(), &table, &reports).groups;
+        let told: Vec<_> = told.iter().map(|it| (&*it.name, it.shares.len(), it.free)).collect();
+        assert_eq!(told, [("near", 0, 0.75)]);
+    }
 
     #[test]
     fn the_edge_whose_report_is_the_oldest_is_the_elected_one() {

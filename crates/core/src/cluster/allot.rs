@@ -236,7 +236,9 @@ fn spare(
     let left = pool.parts().saturating_sub(parts.iter().sum());
     let is_full = |group: usize| {
         let used = routed.iter().map(|row| row[group]).sum::<u64>();
-        used + ROUNDING >= pool.of(rates[group])
+        let all = pool.of(rates[group]);
+        // However little a group has, it is not full while nobody asks for anything.
+        rates[group] == 0 || used > 0 && used + ROUNDING.min(all / 32) >= all
     };
     let open: Vec<usize> = (0..rates.len()).filter(|group| !is_full(*group)).collect();
     let weight = |edge: &&EdgeDemand| {
@@ -283,7 +285,8 @@ fn whole_places(parts: &mut [u64], places: u32, floor: Share, pool: Share) {
 /// Far more than anything can do, and sums of it do not overflow.
 const RATE_MAX: u64 = 1 << 48;
 
-/// What division may leave of a group that is full, in requests per thousand seconds.
+/// What division may leave of a group that is full, in requests per thousand seconds; of a small
+/// one, a part.
 const ROUNDING: u64 = 256;
 
 #[cfg(test)]

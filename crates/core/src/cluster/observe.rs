@@ -65,7 +65,11 @@ impl GroupPlan {
         let rate = whole.rate.as_ref().map(|rate| per_thousand_seconds(rate.interval(), 1));
         let held = self.state.held.get();
         let held = Some(held).filter(|held| *held > Duration::ZERO);
-        let by_places = places.zip(held).map(|(places, held)| per_thousand_seconds(held, places));
+        // Requests that last for hours leave a rate of one at least, or the group would have none.
+        let by_places = |(places, held): (u32, Duration)| {
+            per_thousand_seconds(held, places).max(u64::from(places > 0))
+        };
+        let by_places = places.zip(held).map(by_places);
         GroupObservation {
             distance: Some(self.distance),
             capacity: [rate, by_places].into_iter().flatten().min(),

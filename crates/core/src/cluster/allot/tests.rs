@@ -119,6 +119,24 @@ fn equal_edges_share_a_group_of_unknown_capacity_equally_however_little_they_ask
     }
 }
 
+#[test]
+fn a_small_group_that_nobody_asks_for_leaves_each_edge_something_of_it() {
+    let twelve_a_minute = GroupCapacity { rate: Some(200), places: None };
+    let twelve_places = GroupCapacity { rate: None, places: Some(12) };
+    let floors = Floors { each: Share::part(1, 100), edges: 10 };
+    for group in [twelve_a_minute, twelve_places] {
+        let shares = allot(&[edge(1, 0, &[1]), edge(2, 0, &[1])], &[group], floors);
+        assert!(shares.iter().all(|row| row[0] > Share::part(1, 5)), "{group:?}: {shares:?}");
+    }
+}
+
+#[test]
+fn a_group_that_is_given_nothing_keeps_nobody_from_what_is_left_of_the_next() {
+    let edges = [edge(1, 0, &[1, 9]), edge(2, 0, &[1, 9])];
+    let shares = allot(&edges, &[rate(0), rate(100)], NO_FLOORS);
+    assert_eq!([shares[0][1], shares[1][1]], [Share::part(1, 4); 2]);
+}
+
 fn fleets(edges: usize) -> impl Strategy<Value = (Vec<EdgeDemand>, Vec<GroupCapacity>, Floors)> {
     let group =
         (prop::option::weighted(0.9, 0_u64..2_000_000), prop::option::weighted(0.3, 0_u32..40));
@@ -210,6 +228,47 @@ proptest! {
             let differ = most.unwrap_or(0) - least.unwrap_or(0);
             prop_assert!(differ <= crumb + place + 4, "{differ} of group {group}: {shares:?}");
         }
+    }
+}
+
+/// Whether half of what floors leave of a group is given where nobody asks for anything, or as much
+/// of it as whole places allow.
+fn check_at_rest(distances: &[u32], group: GroupCapacity, floor: u64) {
+    let edges: Vec<EdgeDemand> =
+        (0..).zip(distances).map(|(at, distance)| edge(at, 0, &[*distance])).collect();
+    let count = edges.len() as u64;
+    let floors = Floors { each: Share::part(floor, 1_000), edges: count as u32 };
+    let shares: Vec<Share> = allot(&edges, &[group], floors).iter().map(|row| row[0]).collect();
+    let pool = Share::WHOLE.saturating_sub(floors.sum()).parts();
+    let sum: u64 = shares.iter().map(|share| share.parts()).sum();
+    assert!(sum <= pool, "{sum} of {pool}");
+    let Some(places) = group.places else {
+        assert!(sum + count + 1 >= pool / 2, "{sum} of {pool}");
+        return;
+    };
+    let given = |share: &Share| (*share + floors.each).of_places(places);
+    let all: u32 = shares.iter().map(given).sum();
+    assert!(all <= places, "{all} of {places} places");
+    let fits = |share: &Share| {
+        let next = Share::part(u64::from(given(share)) + 1, places.into());
+        // Parts of places are rounded.
+        sum + next.saturating_sub(floors.each).saturating_sub(*share).parts() + 2 <= pool
+    };
+    let half = Share::from_parts(pool / 2).of_places(places);
+    assert!(all >= half || !shares.iter().any(fits), "{all} of {places} places: {shares:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn at_rest_half_is_given_whether_a_group_is_small_or_large(
+        distances in prop::collection::vec(0_u32..3, 1..12),
+        rate in prop::option::of(prop_oneof![1_u64..1_000, 1_u64..10_000_000]),
+        places in prop::option::of(prop_oneof![1_u32..30, 1_u32..10_000]),
+        floor in 0_u64..50,
+    ) {
+        check_at_rest(&distances, GroupCapacity { rate, places }, floor);
     }
 }
 
