@@ -289,8 +289,10 @@ fn edges_that_differ_in_their_floors_are_told_and_serve() {
     let demand = Demand::begin(&first.traffic, 1, 50);
     until_share(&first, 0.3);
     let second = Edge::of(&etcd, "edge-2", "floor = \"10%\"\nmax_edges = 2", &web).start();
-    second.until(|it| it["sharing"]["mismatch"] == true);
-    second.until_logged(&["edges differ in `floor` or `max_edges`"]);
+    for edge in [&first, &second] {
+        edge.until(|it| it["sharing"]["mismatch"] == true);
+        edge.until_logged(&["edges differ in `floor` or `max_edges`"]);
+    }
     let metrics = second.metrics();
     assert!(metrics.contains("loadline_cluster_mismatch 1"), "{metrics}");
     assert!(metrics.contains("loadline_cluster_faults_total{kind=\"mismatch\"} 1"), "{metrics}");

@@ -299,6 +299,7 @@ impl Sharing {
 const IDLE: std::time::Duration = std::time::Duration::from_secs(1);
 
 const MISMATCH: &str = "edges differ in `floor` or `max_edges`, or there are more of them than \
-                        `max_edges`: shares are not moved, and a group may be given too much";
+                        `max_edges`: shares are not moved while they differ, and a group may be \
+                        given too much";
 const MISMATCH_HELP: &str = "write the same in [cluster] of each edge; after a change at all of \
                              them, remove the keys below PREFIX/sharing/shares/";

@@ -15,6 +15,8 @@
 
 use alloc::{collections::BTreeMap, vec, vec::Vec};
 
+use serde::{Deserialize, Serialize};
+
 use crate::cluster::{share::Share, table::SessionId};
 
 mod fill;
@@ -47,7 +49,7 @@ pub struct GroupCapacity {
 }
 
 /// What no allotment gives away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floors {
     /// What each edge may use of each group without asking.
     pub each: Share,

@@ -273,7 +273,8 @@ impl Participant {
     /// Tells the others what they have to know, if there is anything, and not too often.
     fn report(&mut self, now: Instant) {
         let Some(session) = self.session() else { return };
-        let report = Report { name: self.settings.name.clone(), services: self.services() };
+        let (name, floors) = (self.settings.name.clone(), Some(self.settings.floors()));
+        let report = Report { name, floors, services: self.services() };
         if let Some(told) = self.told.as_ref().filter(|told| told.session == session) {
             let since = now.since(told.at);
             let known = self.view.as_ref().and_then(|view| view.reports.get(&session));
@@ -323,19 +324,21 @@ impl Participant {
     }
 
     /// Writes tables: as the elected edge, towards the goal; otherwise, to take what this edge
-    /// lacks.
+    /// lacks. None while other floors are kept, since more might be given then than there is.
     fn write_tables(&mut self, now: Instant) {
         let Some(session) = self.session().filter(|_| self.lease.is_valid(now)) else { return };
         let known = self.view.as_ref().is_some_and(|view| view.reports.contains_key(&session));
-        if !known {
+        if !known || self.others_differ() {
             return;
         }
+        let reserved = self.settings.floors().sum();
         let elected = self.is_elected();
         for at in 0..self.locals.len() {
             let local = &self.locals[at];
             let view = self.view.as_ref();
             let table = view.and_then(|view| view.tables.get(&local.name));
-            if !local.may_write(now, table.map(|(revision, _)| *revision)) {
+            let differs = table.is_some_and(|(_, table)| table.reserved != reserved);
+            if differs || !local.may_write(now, table.map(|(revision, _)| *revision)) {
                 continue;
             }
             let moved = if elected { self.moved(now, at) } else { None };
@@ -365,9 +368,6 @@ impl Participant {
             let may = view.may_begin(now, service, self.settings.lease);
             return may.then_some((None, table));
         };
-        if table.reserved != floors.sum() {
-            return None;
-        }
         let goal = self.goals.entry(service.clone()).or_default();
         goal.update((now, gap), view, service, floors);
         goal.table(view, service, table).map(|table| (Some(*revision), table))

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::share::Share;
+use crate::cluster::{allot::Floors, share::Share};
 
 mod rewrite;
 
@@ -25,6 +25,10 @@ pub struct SessionId(pub i64);
 pub struct Report {
     /// What people call the edge.
     pub name: String,
+    /// What it takes the floors of all edges to be; none where the edge is of a release that does
+    /// not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floors: Option<Floors>,
     /// By the name of the service.
     pub services: BTreeMap<String, ServiceReport>,
 }

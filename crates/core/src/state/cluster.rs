@@ -70,7 +70,8 @@ pub struct Sharing {
     pub slices: u64,
     /// Seconds since any edge changed shares; null if no change was seen.
     pub allotted_s: Option<f64>,
-    /// Whether edges have different settings (`floor`, `max_edges`), so that no shares are changed.
+    /// Whether edges have different settings (`floor`, `max_edges`), so that no shares are changed,
+    /// or are more than `max_edges`.
     pub mismatch: bool,
     /// Why nothing can be written although the store is connected; null if it can.
     pub fault: Option<ClusterFault>,

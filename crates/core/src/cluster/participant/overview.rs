@@ -44,14 +44,22 @@ impl Participant {
         Some(&report.name)
     }
 
-    /// Whether other floors are kept in the store than these, or for fewer edges than there are:
-    /// nobody moves shares then, or groups may be given more than they have.
+    /// Whether another edge keeps other floors than this one, or a table does, so that nobody moves
+    /// shares; or there are more edges than floors are kept for. Groups may be given more than they
+    /// have.
     #[must_use]
     pub fn is_mismatch(&self) -> bool {
         let floors = self.settings.floors();
         let mut tables = self.locals.iter().filter_map(|local| self.table(&local.name));
-        self.sessions().count() > floors.edges as usize
+        self.others_differ()
+            || self.sessions().count() > floors.edges as usize
             || tables.any(|table| table.reserved != floors.sum())
+    }
+
+    /// Whether another edge says that it keeps other floors than this one.
+    pub(super) fn others_differ(&self) -> bool {
+        let floors = self.settings.floors();
+        self.sessions().filter_map(|(_, report)| report.floors).any(|told| told != floors)
     }
 }
 

@@ -3,7 +3,10 @@
 use alloc::{string::ToString, vec, vec::Vec};
 
 use super::*;
-use crate::{cluster::share::Share, units::Ratio};
+use crate::{
+    cluster::{allot::Floors, share::Share, table::GroupReport},
+    units::Ratio,
+};
 
 const OWN: SessionId = SessionId(7);
 
@@ -188,4 +191,60 @@ fn a_share_that_is_lowered_is_told_at_once() {
         panic!("it tells that it has seen it: {actions:?}")
     };
     assert_eq!(report.services["web"].seen, 6);
+}
+
+/// What an edge says that wants 50/s of a group of 100/s.
+fn wanting(floors: Option<Floors>) -> Report {
+    let (distance, capacity) = (Some(1_000), Some(100_000));
+    let group = GroupReport { distance, capacity, ..GroupReport::default() };
+    let groups = [("near".to_string(), group)].into();
+    let service = ServiceReport { demand: [0, 50_000, 0], groups, ..ServiceReport::default() };
+    Report { floors, services: [("web".to_string(), service)].into(), ..Report::default() }
+}
+
+/// Whether an edge that is elected, or is short, writes a table beside an edge that keeps these
+/// floors, and whether it tells of a mismatch.
+fn writes_beside(is_elected: bool, floors: impl Fn(Floors) -> Option<Floors>) -> (bool, bool) {
+    let mut participant = joined(WhenAway::Floor);
+    let own = participant.settings().floors();
+    let free = Table { version: 6, reserved: own.sum(), groups: BTreeMap::new() };
+    let mut changes = vec![
+        Change::Report(OWN, 2, wanting(Some(own))),
+        Change::Report(SessionId(9), 6, wanting(floors(own))),
+        Change::Table("web".to_string(), free),
+    ];
+    if is_elected {
+        changes.push(Change::Ended(SessionId(1)));
+    }
+    participant.handle(at(1_600), Event::Changed(6, changes));
+    let mut actions = drain(&mut participant, at(1_600));
+    for (millis, came) in [(1_650, 0), (1_700, 100)] {
+        let distance = Some(Duration::from_millis(1));
+        let group = GroupObservation { distance, capacity: Some(100_000), ..Default::default() };
+        let observed = Observation { asked: [0, came, 0], groups: vec![group] };
+        participant.handle(at(millis), Event::Observed(vec![observed]));
+        actions.extend(drain(&mut participant, at(millis)));
+    }
+    let writes = actions.iter().any(|action| matches!(action, Action::Table { .. }));
+    (writes, participant.is_mismatch())
+}
+
+#[test]
+fn no_share_is_moved_while_edges_differ_in_their_floors() {
+    for is_elected in [true, false] {
+        assert_eq!(writes_beside(is_elected, Some), (true, false));
+        assert_eq!(writes_beside(is_elected, |_| None), (true, false), "an earlier release");
+        let other = |own| Some(Floors { each: Share::part(1, 5), ..own });
+        assert_eq!(writes_beside(is_elected, other), (false, true));
+        let for_fewer = |own| Some(Floors { edges: 2, ..own });
+        assert_eq!(writes_beside(is_elected, for_fewer), (false, true));
+    }
+}
+
+#[test]
+fn a_report_of_an_earlier_release_is_read() {
+    let old = r#"{"name":"one","services":{}}"#;
+    let read: Report = serde_json::from_str(old).expect("it is read");
+    assert_eq!((read.name.as_str(), read.floors), ("one", None));
+    assert_eq!(serde_json::to_string(&read).expect("it is written"), old);
 }

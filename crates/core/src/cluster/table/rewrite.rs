@@ -147,7 +147,7 @@ mod tests {
         let report = |(session, seen): &(i64, u64)| {
             let service = ServiceReport { seen: *seen, ..ServiceReport::default() };
             let services = [(String::from("web"), service)].into();
-            (SessionId(*session), Report { name: String::new(), services })
+            (SessionId(*session), Report { services, ..Report::default() })
         };
         seen.iter().map(report).collect()
     }
