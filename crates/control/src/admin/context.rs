@@ -27,6 +27,8 @@ pub(crate) struct AdminContext {
     pub(crate) scrapes: Arc<Semaphore>,
     seen: Mutex<Seen>,
     looked: watch::Sender<()>,
+    /// Told where another process serves.
+    left: watch::Sender<()>,
 }
 
 /// The last looks.
@@ -52,7 +54,8 @@ impl AdminContext {
     pub(crate) fn new(site: Arc<LiveConfiguration>, token: Token, detail: Detail) -> Self {
         let scrapes = Arc::new(Semaphore::new(AT_ONCE));
         let seen = Mutex::new(Seen::default());
-        let context = Self { site, token, detail, scrapes, seen, looked: watch::Sender::new(()) };
+        let (looked, left) = (watch::Sender::new(()), watch::Sender::new(()));
+        let context = Self { site, token, detail, scrapes, seen, looked, left };
         context.look();
         context
     }
@@ -99,6 +102,16 @@ impl AdminContext {
     /// Hears of each look.
     pub(crate) fn looks(&self) -> watch::Receiver<()> {
         self.looked.subscribe()
+    }
+
+    /// Lets whoever watches know that another process serves.
+    pub(crate) fn leave(&self) {
+        self.left.send_replace(());
+    }
+
+    /// Hears of the end.
+    pub(crate) fn left(&self) -> watch::Receiver<()> {
+        self.left.subscribe()
     }
 
     /// The state now, with rates since the look before the last.

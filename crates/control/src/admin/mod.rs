@@ -152,11 +152,15 @@ impl BoundAdmin {
         let serve = move || {
             let context = Arc::new(AdminContext::new(site, token, detail));
             let ticks = tick(context.clone());
+            let watched = context.clone();
+            let stopped = async move {
+                let _ = stopped.await;
+                watched.leave();
+            };
             runtime.block_on(async {
                 tokio::select! {
-                    () = socket.serve(routes(context, hosts)) => {}
+                    () = socket.serve(routes(context, hosts), stopped) => {}
                     () = ticks => {}
-                    _ = stopped => {}
                 }
             });
             drop(closes);
@@ -176,7 +180,7 @@ impl Admin {
         self.socket.try_clone()
     }
 
-    /// Ends it, since another process serves. Its Unix socket goes unless that one listens there.
+    /// Ends it with the requests under way, since another process serves. Its Unix socket goes unless that one listens there.
     pub async fn leave(self) {
         let Self { socket, path, stop, closed, .. } = self;
         drop((socket, stop));
@@ -206,5 +210,5 @@ async fn tick(context: Arc<AdminContext>) {
     }
 }
 
-/// It has no more to do until it is closed than what one request takes.
+/// It has no more to do until it is closed than what requests take that are under way.
 const CLOSE_MAX: Duration = Duration::from_secs(1);

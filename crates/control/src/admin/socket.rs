@@ -13,6 +13,7 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
+    pin::pin,
     time::Duration,
 };
 
@@ -20,15 +21,20 @@ use axum::{
     Router,
     serve::{Listener, ListenerExt as _},
 };
-use hyper::server::conn::http1;
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
 use rustix::net::sockopt;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::watch, time::timeout};
 
-use super::{AdminError, Bind};
+use super::{AdminError, Bind, CLOSE_MAX};
 
 /// A bound socket.
 pub(crate) enum Socket {
@@ -79,22 +85,26 @@ impl Socket {
         }
     }
 
-    /// Serves until the process ends.
-    pub(crate) async fn serve(self, routes: Router) {
-        if let Err(error) = self.try_to_serve(routes).await {
+    /// Serves until it is stopped, and then whoever is there already, for a moment.
+    pub(crate) async fn serve(self, routes: Router, stopped: impl Future<Output = ()>) {
+        if let Err(error) = self.try_to_serve(routes, stopped).await {
             tracing::error!(%error, "the admin interface has ended");
         }
     }
 
-    async fn try_to_serve(self, routes: Router) -> io::Result<()> {
+    async fn try_to_serve(
+        self,
+        routes: Router,
+        stopped: impl Future<Output = ()>,
+    ) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => {
                 let socket = tokio::net::TcpListener::from_std(socket)?;
-                serve_on(socket.tap_io(probe), routes, IDLE).await;
+                serve_on(socket.tap_io(probe), routes, IDLE, stopped).await;
             }
             Self::Unix(socket) => {
                 let socket = tokio::net::UnixListener::from_std(socket)?;
-                serve_on(socket, routes, IDLE).await;
+                serve_on(socket, routes, IDLE, stopped).await;
             }
         }
         Ok(())
@@ -109,19 +119,50 @@ impl Socket {
     }
 }
 
-/// Serves everybody who comes; a connection without a request for as long as `idle` is closed.
-async fn serve_on(mut socket: impl Listener, routes: Router, idle: Duration) {
+/// Serves everybody who comes until it is stopped; a connection without a request for as long as
+/// `idle` is closed. Then nobody else is accepted, and requests that are under way, and the first
+/// of who has just come, are waited for.
+async fn serve_on(
+    mut socket: impl Listener,
+    routes: Router,
+    idle: Duration,
+    stopped: impl Future<Output = ()>,
+) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(idle);
+    let ending = watch::Sender::new(());
+    let mut stopped = pin!(stopped);
     loop {
-        let (stream, _) = socket.accept().await;
+        let (stream, _) = tokio::select! {
+            accepted = socket.accept() => accepted,
+            () = &mut stopped => break,
+        };
+        let (has_asked, mut asked) = watch::channel(false);
         let service = TowerToHyperService::new(routes.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            has_asked.send_replace(true);
+            service.call(request)
+        });
         let connection = http.serve_connection(TokioIo::new(stream), service);
+        let mut ends = ending.subscribe();
         tokio::spawn(async move {
+            let mut connection = pin!(connection);
             // Whoever was there has gone, or was silent.
+            tokio::select! {
+                _ = &mut connection => return,
+                _ = ends.changed() => {}
+            }
+            tokio::select! {
+                _ = &mut connection => return,
+                _ = asked.wait_for(|asked| *asked) => {}
+            }
+            connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         });
     }
+    drop(socket);
+    ending.send_replace(());
+    let _ = timeout(CLOSE_MAX, ending.closed()).await;
 }
 
 /// Has the kernel find out whether the other side of a silent connection is still there.
@@ -208,9 +249,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use axum::routing::get;
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
-        time::timeout,
+        sync::{Notify, oneshot},
+        task::yield_now,
     };
 
     use super::*;
@@ -252,7 +297,8 @@ mod tests {
             let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = socket.local_addr().unwrap();
             let idle = Duration::from_millis(50);
-            tokio::spawn(serve_on(socket.tap_io(probe), Router::new(), idle));
+            let never = std::future::pending();
+            tokio::spawn(serve_on(socket.tap_io(probe), Router::new(), idle, never));
             for request in ["", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"] {
                 let mut client = TcpStream::connect(address).await.unwrap();
                 client.write_all(request.as_bytes()).await.unwrap();
@@ -261,6 +307,68 @@ mod tests {
                 ended.await.expect("it is closed").unwrap();
                 assert_eq!(answer.starts_with(b"HTTP/1.1 404"), !request.is_empty(), "{answer:?}");
             }
+        });
+    }
+
+    async fn ask(client: &mut TcpStream, path: &str) {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+    }
+
+    /// What comes until the connection is closed.
+    async fn rest(mut client: TcpStream) -> String {
+        let mut answer = String::new();
+        let ended = timeout(Duration::from_secs(10), client.read_to_string(&mut answer));
+        ended.await.expect("it is closed").unwrap();
+        answer
+    }
+
+    #[test]
+    fn who_has_asked_or_has_just_come_is_answered_when_another_process_takes_over() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = socket.local_addr().unwrap();
+            let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+            let (begins, waits) = (begun.clone(), go_on.clone());
+            let slow = move || {
+                begins.notify_one();
+                let waits = waits.clone();
+                async move {
+                    waits.notified().await;
+                    "done"
+                }
+            };
+            let routes = Router::new().route("/slow", get(slow));
+            let (stop, stopped) = oneshot::channel::<()>();
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            let serving = tokio::spawn(serve_on(socket, routes, IDLE, stopped));
+            let connect = || TcpStream::connect(address);
+            let mut under_way = connect().await.unwrap();
+            ask(&mut under_way, "/slow").await;
+            begun.notified().await;
+            let mut new = connect().await.unwrap();
+            // Whoever came before is accepted before.
+            let mut answered = connect().await.unwrap();
+            ask(&mut answered, "/none").await;
+            assert!(answered.read(&mut [0; 1_024]).await.unwrap() > 0);
+            drop(stop);
+            while connect().await.is_ok() {
+                yield_now().await;
+            }
+            assert_eq!(rest(answered).await, "");
+            ask(&mut new, "/none").await;
+            let told = rest(new).await;
+            assert!(
+                told.starts_with("HTTP/1.1 404") && told.contains("connection: close"),
+                "{told}"
+            );
+            go_on.notify_one();
+            let told = rest(under_way).await;
+            assert!(told.starts_with("HTTP/1.1 200") && told.ends_with("done"), "{told}");
+            timeout(Duration::from_secs(10), serving).await.expect("it has ended").unwrap();
         });
     }
 }

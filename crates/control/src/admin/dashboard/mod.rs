@@ -56,11 +56,13 @@ async fn page(State(context): State<Arc<AdminContext>>) -> impl IntoResponse {
     ([(CONTENT_SECURITY_POLICY, POLICY)], Html(page.into_string()))
 }
 
-/// The content of the page again, each second, to whoever watches, and a sign of life between.
+/// The content of the page again, each second, to whoever watches, and a sign of life between;
+/// until another process serves.
 async fn live(
     State(context): State<Arc<AdminContext>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let looks = WatchStream::from_changes(context.looks());
+    let ends = WatchStream::from_changes(context.left()).map(|()| None);
     let events = looks.map(move |()| {
         let (content, took) = processor_time(|| picture::content(&context).into_string());
         context.took(took);
@@ -70,7 +72,7 @@ async fn live(
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Scripts do not see comments, and an event without data is none.
     let beats = IntervalStream::new(beats).map(|_| Ok(Event::default().event("alive").data("-")));
-    Sse::new(events.merge(beats))
+    Sse::new(events.merge(beats).map(Some).merge(ends).map_while(|event| event))
 }
 
 /// The script takes the connection for dead after three of them.
