@@ -92,6 +92,25 @@ fn an_edge_with_the_name_of_another_is_told_so_and_serves() {
 }
 
 #[test]
+fn an_edge_with_the_name_of_another_has_its_floor_alone_until_the_name_is_free() {
+    let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
+    let web = shared(&worker.address);
+    let mut first = Edge::of(&etcd, "edge-1", "", &web).start();
+    first.until(|it| it["joined"] == true && it["sharing"]["leased"] == true);
+    let second = Edge::of(&etcd, "edge-1", "", &web).start();
+    // It has tried again and again, for as long as it takes to get a lease for sharing.
+    let told = second.until(|it| it["faults"]["name"].as_u64() >= Some(4));
+    assert_eq!(told["sharing"]["leased"], false, "{told:#}");
+    let share = told["sharing"]["services"][0]["groups"][0]["share"].as_f64().unwrap();
+    assert!((share - 0.01).abs() < 1e-6, "{told:#}");
+    let sessions = ["get", "--prefix", "--keys-only", "/loadline/sharing/edges/"];
+    let sessions = etcd.control(&sessions);
+    assert_eq!(sessions.matches("/loadline/").count(), 1, "{sessions}");
+    first.stop();
+    second.until(|it| it["joined"] == true && it["sharing"]["leased"] == true);
+}
+
+#[test]
 fn the_identity_of_a_cluster_is_written_again_where_it_is_removed() {
     let (etcd, worker) = (Etcd::start(), Worker::start(&[]));
     let edge = Edge::of(&etcd, "edge-1", "", &service("web", &worker.address)).start();

@@ -199,7 +199,7 @@ impl Agent {
     async fn enter(&mut self, client: &Client) -> Result<(), Fault> {
         let admitted = self.admit(client).await;
         match &admitted {
-            Ok(()) => self.view.admit(true),
+            Ok(()) => self.view.admit(!self.is_another()),
             Err(Fault::Foreign { .. }) => self.view.admit(false),
             Err(_) => {}
         }

@@ -1,7 +1,10 @@
 //! Being there: a lease, and a key that ends with it.
 
 use super::*;
-use crate::cluster::etcd::message::{Compare, Operation, PutRequest};
+use crate::cluster::{
+    etcd::message::{Compare, Operation, PutRequest},
+    known::Entry,
+};
 
 /// What the store remembers this process by.
 #[derive(Debug)]
@@ -81,7 +84,20 @@ impl Agent {
         self.view.change(|state| state.joined = false);
     }
 
-    /// Puts the key of this edge, unless another edge has that name or nothing has changed.
+    /// The key of this edge's name, where it is of another process.
+    fn entry_of_other(&self) -> Option<&Entry> {
+        let entry = self.known.entry(&self.settings.name);
+        entry.filter(|entry| !self.leases.contains(&entry.lease))
+    }
+
+    /// Whether the name is that of another edge, and not of a process before this one or after it.
+    pub(super) fn is_another(&self) -> bool {
+        let member = self.entry_of_other().and_then(|entry| entry.member.as_ref());
+        member.is_some_and(|member| member.instance != self.disk.instance())
+    }
+
+    /// Puts the key of this edge, unless another edge has that name or nothing has changed. One
+    /// whose name another has takes no part in anything that is written below the prefix.
     async fn introduce(&mut self, client: &Client, lease: i64) -> Result<(), Fault> {
         let member = EdgeEntry {
             instance: self.disk.instance().to_owned(),
@@ -93,18 +109,16 @@ impl Agent {
             refused: self.refused.clone(),
             services: (self.identity.services)(),
         };
+        let is_another = self.is_another();
+        self.view.admit(!is_another);
+        // The process before this one has left its key, unless it came after.
+        if is_another || self.has_joined && self.entry_of_other().is_some() {
+            self.told = None;
+            self.view.change(|state| state.joined = false);
+            return Err(Fault::Name(self.settings.name.clone()));
+        }
         let name = &self.settings.name;
         let entry = self.known.entry(name);
-        let others = entry.filter(|entry| !self.leases.contains(&entry.lease));
-        if let Some(other) = others {
-            let instance = other.member.as_ref().map(|it| &it.instance);
-            // The process before this one has left its key, unless it came after.
-            if self.has_joined || instance.is_some_and(|it| *it != member.instance) {
-                self.told = None;
-                self.view.change(|state| state.joined = false);
-                return Err(Fault::Name(name.clone()));
-            }
-        }
         if entry.is_some() && self.told.as_ref() == Some(&(lease, member.clone())) {
             self.view.change(|state| state.joined = true);
             return Ok(());
