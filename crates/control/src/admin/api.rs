@@ -247,13 +247,30 @@ async fn changes(State(context): State<Arc<AdminContext>>) -> Json<Changes> {
 
 /// The changes as lines for the file.
 async fn lines(State(context): State<Arc<AdminContext>>) -> String {
-    let (changes, fleet) = (context.site.changes(), context.site.file());
-    let counts = |change: &&Override| !changes.iter().any(|it| change.yields_to(it, &fleet));
+    lines_of(&context.site.changes(), &context.site.file())
+}
+
+fn lines_of(changes: &[Override], fleet: &Fleet) -> String {
+    let counts = |change: &&Override| !changes.iter().any(|it| change.yields_to(it, fleet));
     let line = |change: &Override| {
-        let other = change.of_store(&fleet).or_else(|| of_discovered(change, &fleet));
-        other.unwrap_or_else(|| change.to_string()) + "\n"
+        let other = change.of_store(fleet).or_else(|| of_discovered(change, fleet));
+        let mut line = other.unwrap_or_else(|| change.to_string());
+        if let Some(weight) = weight_of_return(change, changes, fleet) {
+            let is_comment = line.lines().next_back().is_some_and(|last| last.contains('#'));
+            line += if is_comment { "; " } else { "  # " };
+            line += &format!("`weight = {weight}` once it is active again");
+        }
+        line + "\n"
     };
     changes.iter().filter(counts).map(line).collect()
+}
+
+/// The weight that was given to a server which is out by this change.
+fn weight_of_return(change: &Override, changes: &[Override], fleet: &Fleet) -> Option<u32> {
+    changes.iter().find_map(|it| match it.setting {
+        Setting::Weight(_, weight) if it.yields_to(change, fleet) => Some(weight),
+        _ => None,
+    })
 }
 
 /// What is said of the weight of a server that the file does not name, since its group discovers
@@ -437,6 +454,31 @@ mod tests {
     use loadline_core::units::Ratio;
 
     use super::*;
+
+    #[test]
+    fn the_lines_of_a_drained_server_tell_the_weight_that_it_was_given() {
+        let text = "[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
+                    [[service.web.group]]\nname = \"near\"\nservers = [\"127.0.0.1:1\"]\n";
+        let fleet = crate::parse_with("a", text, &crate::LocalOnly).unwrap().fleet;
+        let server = fleet.services[0].groups[0].servers[0].address;
+        let change = |setting| Override { service: "web".into(), group: "near".into(), setting };
+        let weight = change(Setting::Weight(server, 7));
+        for (out, ends) in [
+            (
+                Setting::Mode(server, Mode::Drain),
+                "\nweight = 0  # `weight = 7` once it is active again",
+            ),
+            (
+                Setting::Drain(server, Duration::from_secs(5)),
+                "of the service; `weight = 7` once it is active again",
+            ),
+        ] {
+            let told = lines_of(&[weight.clone(), change(out)], &fleet);
+            assert!(told.ends_with(&format!("{ends}\n")), "{told}");
+            assert_eq!(told.matches("\nweight = ").count(), 1, "{told}");
+            assert!(!lines_of(&[change(out)], &fleet).contains("active again"));
+        }
+    }
 
     #[test]
     fn a_scaler_that_would_be_rounded_to_zero_drains_no_group() {
