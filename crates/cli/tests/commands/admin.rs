@@ -419,6 +419,10 @@ fn a_request_that_is_none_is_refused_with_a_reason_in_json() {
     let refused = edge.get("/api/services/w%ffb");
     assert_eq!(refused.status, 400, "{}", refused.body);
     assert!(refused.json()["error"].as_str().unwrap().contains("UTF-8"), "{}", refused.body);
+    let absent = edge.get("/api/nothing?x=1");
+    assert_eq!(absent.status, 404, "{}", absent.body);
+    let told = absent.json()["error"].as_str().unwrap().to_owned();
+    assert!(told.contains("there is no `/api/nothing`"), "{told}");
     for (line, hosts, status) in [
         ("GET /healthz HTTP/1.1", "", 400),
         ("GET /healthz HTTP/1.1", "Host: localhost\r\nHost: localhost\r\n", 400),

@@ -9,7 +9,7 @@ use axum::{
         rejection::{JsonRejection, QueryRejection},
     },
     http::{
-        StatusCode,
+        StatusCode, Uri,
         header::{CONTENT_TYPE, WWW_AUTHENTICATE},
         request::Parts,
     },
@@ -48,6 +48,11 @@ pub(crate) fn routes() -> Router<Arc<AdminContext>> {
         .route("/api/services/{service}/groups/{group}", post(change_group))
         .route("/api/services/{service}/groups/{group}/servers/{server}", post(change_server))
         .route("/api/reload", post(reload))
+}
+
+/// What is answered where there is nothing.
+pub(super) async fn absent(uri: Uri) -> Refused {
+    refused(StatusCode::NOT_FOUND, format!("there is no `{}`; see /openapi.json", uri.path()))
 }
 
 async fn description() -> impl IntoResponse {

@@ -197,6 +197,7 @@ impl Admin {
 
 fn routes(context: Arc<AdminContext>, hosts: Hosts) -> Router {
     let routes = probes::routes().merge(api::routes()).merge(dashboard::routes());
+    let routes = routes.fallback(api::absent);
     routes.layer(middleware::from_fn_with_state(hosts, host::check)).with_state(context)
 }
 

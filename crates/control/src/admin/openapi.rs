@@ -64,7 +64,6 @@ impl Page {
     fn read(&mut self, path: &str, summary: &str, answer: Describe) {
         let mut responses = json!({ "200": answer(&mut self.generator) });
         if path.contains('{') {
-            responses["400"] = answers::<Failure>(&mut self.generator);
             responses["404"] = answers::<Failure>(&mut self.generator);
         }
         if path == "/readyz" {
@@ -132,7 +131,6 @@ impl Page {
             responses[status] = answers::<Failure>(generator);
         }
         if path.contains('{') {
-            responses["400"] = answers::<Failure>(generator);
             responses["404"] = answers::<Failure>(generator);
         }
         let mut operation = json!({
@@ -150,10 +148,13 @@ impl Page {
     }
 
     fn finish(mut self) -> Value {
-        // Whatever the path, if the administration is called by a name that is not its own.
+        // Whatever the path, if the administration is called by no name, or by one that is not its
+        // own.
         let operations = self.paths.values_mut().filter_map(Value::as_object_mut);
         for operation in operations.flat_map(Map::values_mut) {
-            operation["responses"]["421"] = answers::<Failure>(&mut self.generator);
+            for status in ["400", "421"] {
+                operation["responses"][status] = answers::<Failure>(&mut self.generator);
+            }
         }
         json!({
             "openapi": "3.1.0",
@@ -223,12 +224,14 @@ mod tests {
     #[test]
     fn what_is_told_by_another_name_in_an_upgrade_and_of_a_full_disk_is_described() {
         let service = "/api/services/{service}";
-        assert_eq!(statuses(service, "get"), ["200", "400", "404", "421"], "400 if not UTF-8");
+        assert_eq!(statuses(service, "get"), ["200", "400", "404", "421"]);
         assert_eq!(statuses(service, "post"), ["200", "400", "401", "404", "421", "422", "503"]);
-        assert_eq!(statuses("/api/reload", "post"), ["200", "401", "421", "422", "503"]);
-        assert_eq!(statuses("/api/cache/purge", "post"), ["200", "401", "421", "422", "500"]);
-        assert_eq!(statuses("/readyz", "get"), ["200", "421", "503"]);
-        assert_eq!(statuses("/metrics", "get"), ["200", "421", "503"], "too many at once");
+        assert_eq!(statuses("/api/reload", "post"), ["200", "400", "401", "421", "422", "503"]);
+        let purge = statuses("/api/cache/purge", "post");
+        assert_eq!(purge, ["200", "400", "401", "421", "422", "500"]);
+        assert_eq!(statuses("/readyz", "get"), ["200", "400", "421", "503"]);
+        assert_eq!(statuses("/metrics", "get"), ["200", "400", "421", "503"], "too many at once");
+        assert_eq!(statuses("/api/state", "get"), ["200", "400", "421"], "400 without `Host`");
     }
 
     #[test]
