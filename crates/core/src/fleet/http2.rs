@@ -19,8 +19,8 @@ pub struct Http2Limits {
     pub streams: u32,
     /// What a client may send on a stream before its server has taken it, up to 2^31 - 1 bytes.
     pub window: Bytes,
-    /// The same for all streams of a connection, at least 65,536 bytes: with the part of each
-    /// answer that waits for the client, what a connection can hold of our memory.
+    /// The same for all streams of a connection, at least 65,536 bytes: with what of its responses
+    /// waits for the client, what a connection can hold of our memory.
     pub connection_window: Bytes,
     /// Streams that may end without a response, in the long run; ten seconds' worth at once. More
     /// end the connection, if they are more than half of all it ever had.

@@ -277,27 +277,11 @@ impl Session {
         let mut session =
             Self { origin, client, timer, partial, private, is_new: false, is_hurried: false };
         let next = session.next().await;
-        session.let_out(next == Next::Reset).await;
         match next {
             Next::Reset => session.client.socket.reset(),
             Next::Linger => session.linger().await,
             _ => session.client.socket.shut(),
         }
-    }
-
-    /// Has what was written of a response that breaks off leave before its stream is reset.
-    async fn let_out(&mut self, is_reset: bool) {
-        let out = poll_fn(|cx| Poll::Ready(self.client.socket.poll_out(cx, is_reset))).await;
-        if out.is_ready() {
-            return;
-        }
-        self.timer.arm(CUT_WAIT);
-        let Self { client, timer, .. } = self;
-        poll_fn(|cx| match client.socket.poll_out(cx, is_reset) {
-            Poll::Pending if timer.has_expired() => Poll::Ready(()),
-            out => out,
-        })
-        .await;
     }
 
     /// Agrees with the client on TLS, where the listener has it.
@@ -593,10 +577,6 @@ const CONNECT: Refused =
 
 /// How long a client may take to take in why its message is refused.
 const LINGER: Duration = Duration::from_secs(1);
-
-/// How long what was written of a response that breaks off has to leave: a slow client holds it up,
-/// or other streams of its connection do.
-const CUT_WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,9 @@
-//! What has come on the streams of a connection and nobody has taken yet.
+//! What has come on the streams of a connection to a server and nobody has taken yet.
 //!
-//! Frames wait in h2 until whoever they are for has room: a slow server, a client that does not
-//! read. Each of them takes a few hundred bytes there however little is in it, so h2 allows so
-//! many small ones on a connection and then gives it up, with everybody's streams. What a peer may
-//! send is for the windows to say. So when [`MANY`] small frames have come in a row, what waits is
+//! Frames wait in h2 until whoever they are for has room: a client that does not read. Each of them
+//! takes a few hundred bytes there however little is in it, so h2 allows so many small ones on a
+//! connection and then gives it up, with everybody's streams. What a server may send is for the
+//! windows to say. So when [`MANY`] small frames have come in a row, what waits is
 //! taken out of h2 and kept as plain bytes. The window is given back when they are handed on.
 //!
 //! A connection holds the bytes of its window at most, in memory that grows by doubling, and
@@ -17,10 +17,9 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
-use http::HeaderMap;
 use loadline_core::decide::reason::Reason;
 
-use super::{inbound::Latest, incoming::Receive};
+use super::{head::trailer_text, inbound::Latest, incoming::Receive};
 use crate::telemetry::reason::of_http2;
 
 /// The streams of a connection that bring something.
@@ -31,14 +30,10 @@ pub(crate) struct Backlogs {
     small: Cell<u32>,
     /// Of which streams something came last.
     latest: Cell<Latest>,
-    /// The stream that the violation is charged to which ended the connection; 0 for none of them.
+    /// The stream that the violation is charged to which ended the connection.
     charged: Cell<Option<u32>>,
     /// The streams of requests to the server.
     calls: RefCell<Vec<u32>>,
-    /// The highest stream that h2 has handed out.
-    newest: Cell<u32>,
-    /// Streams above it that were reset as malformed.
-    malformed: RefCell<Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
@@ -63,16 +58,6 @@ pub(crate) struct Receiver {
 }
 
 impl Backlogs {
-    /// Those of a connection of which a violation is charged to the connection itself.
-    pub(super) fn of_client() -> Self {
-        Self { charged: Cell::new(Some(0)), ..Self::default() }
-    }
-
-    /// Whether a violation is charged to one of the streams.
-    pub(super) fn charges_streams(&self) -> bool {
-        !matches!(self.charged.get(), Some(0))
-    }
-
     /// Notes of which streams something came last.
     pub(super) fn note_latest(&self, latest: Latest) {
         self.latest.set(latest);
@@ -109,25 +94,6 @@ impl Backlogs {
         }
         let is_charged = self.charged.get() == Some(stream);
         if is_charged { of_http2(error) } else { Reason::ConnectionViolated }
-    }
-
-    /// Notes a stream that is reset as malformed. Whoever has one that h2 has handed out counts it.
-    pub(super) fn note_malformed(&self, stream: u32) {
-        if stream > self.newest.get() {
-            self.malformed.borrow_mut().push(stream);
-        }
-    }
-
-    /// Notes a stream that h2 has handed out.
-    pub(super) fn note_accepted(&self, stream: u32) {
-        self.newest.set(stream.max(self.newest.get()));
-        self.malformed.borrow_mut().retain(|malformed| *malformed != stream);
-    }
-
-    /// How many streams have been reset as malformed that h2 keeps to itself. To be called when it
-    /// has handed out all others.
-    pub(super) fn take_malformed(&self) -> usize {
-        self.malformed.borrow_mut().drain(..).count()
     }
 
     /// Takes a stream in, until the receiver is dropped.
@@ -197,8 +163,9 @@ impl Backlog {
         Poll::Ready(data.map(|data| data.map_err(|error| self.failed(error))))
     }
 
-    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Failed>> {
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, Failed>> {
         let trailers = ready!(self.stream.poll_trailers(cx));
+        let trailers = trailers.map(|trailers| trailers.as_ref().map(trailer_text));
         Poll::Ready(trailers.map_err(|error| self.failed(error)))
     }
 
@@ -230,7 +197,7 @@ impl Receive for Receiver {
         Poll::Ready(data.map(|data| data.map_err(|failed| self.why(&failed))))
     }
 
-    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>> {
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, Reason>> {
         let polled = self.backlogs.with(self.slot, |backlog| backlog.poll_trailers(cx));
         let trailers = ready!(polled.unwrap_or(Poll::Ready(Ok(None))));
         Poll::Ready(trailers.map_err(|failed| self.why(&failed)))

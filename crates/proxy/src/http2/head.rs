@@ -1,5 +1,8 @@
 //! Heads from one syntax to the other (RFC 9113, 8.2 and 8.3).
 //!
+//! Here are those of clients of HTTP/3, and both ways towards servers, in the types of `http` that
+//! h2 and h3 know. Requests of clients of HTTP/2 go through `request_head`, by the same rules.
+//!
 //! | HTTP/2 | HTTP/1 |
 //! |---|---|
 //! | `:method`, `:path` | request line |
@@ -28,12 +31,12 @@ use super::incoming::Coding;
 /// Appends the head of a request with a body (or without, if `is_over`): how the body has to be
 /// written.
 pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> Coding {
-    let authority = parts.uri.authority().map(Authority::as_str);
-    let target = match (&parts.method, authority) {
-        (&Method::CONNECT, Some(authority)) => with_port(&parts.uri, authority),
-        _ => Cow::Borrowed(parts.uri.path_and_query().map_or("/", |it| it.as_str())),
+    let (method, scheme) = (parts.method.as_str().as_bytes(), scheme(&parts.uri));
+    let target = match (&parts.method, parts.uri.authority()) {
+        (&Method::CONNECT, Some(authority)) => with_port(scheme, authority.as_str().as_bytes()),
+        _ => parts.uri.path_and_query().map_or(&b"/"[..], |it| it.as_str().as_bytes()).into(),
     };
-    write(out, &[parts.method.as_str().as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
+    write(out, &[method, b" ", &target, b" HTTP/1.1\r\n"]);
     write_host(out, &parts.uri, &parts.headers);
     write_fields(out, &parts.headers);
     let counted = is_counted(&parts.headers);
@@ -42,7 +45,7 @@ pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> 
     let coding = if is_plain { Coding::Plain } else { Coding::Chunked };
     if coding == Coding::Chunked {
         out.extend_from_slice(b"transfer-encoding: chunked\r\n");
-    } else if is_over && !counted && expects_body(&parts.method) {
+    } else if is_over && !counted && expects_body(method) {
         // RFC 9110, 8.6: some servers answer 411 to a POST that does not say so.
         out.extend_from_slice(b"content-length: 0\r\n");
     }
@@ -52,12 +55,19 @@ pub(crate) fn write_request(out: &mut Vec<u8>, parts: &Parts, is_over: bool) -> 
 
 /// Whom a CONNECT names, as HTTP/1 says it: with the port, which in an extended one (RFC 8441, 4)
 /// the scheme may imply.
-fn with_port<'a>(uri: &Uri, authority: &'a str) -> Cow<'a, str> {
-    match (uri.scheme_str(), uri.port()) {
-        (Some("https"), None) => format!("{authority}:443").into(),
-        (Some(_), None) => format!("{authority}:80").into(),
+pub(super) fn with_port<'a>(scheme: Option<&[u8]>, authority: &'a [u8]) -> Cow<'a, [u8]> {
+    let port = authority.rsplit(|byte| *byte == b':').next().unwrap_or_default();
+    let has_port = port.len() < authority.len()
+        && str::from_utf8(port).is_ok_and(|port| port.parse::<u16>().is_ok());
+    match scheme {
+        Some(b"https") if !has_port => [authority, b":443"].concat().into(),
+        Some(_) if !has_port => [authority, b":80"].concat().into(),
         _ => authority.into(),
     }
+}
+
+fn scheme(uri: &Uri) -> Option<&[u8]> {
+    uri.scheme_str().map(str::as_bytes)
 }
 
 /// Appends who is asked.
@@ -67,25 +77,26 @@ pub(super) fn write_host(out: &mut Vec<u8>, uri: &Uri, headers: &HeaderMap) {
     }
     let hosts = headers.get_all(HOST);
     let is_only = hosts.iter().nth(1).is_none();
+    let says_the_same = |host: &HeaderValue| {
+        let authority = uri.authority().map(|it| it.as_str().as_bytes());
+        authority.is_some_and(|it| are_same(scheme(uri), it, host.as_bytes()))
+    };
     for host in hosts {
-        if !is_only || !is_authority(uri, host.as_bytes()) {
+        if !is_only || !says_the_same(host) {
             write(out, &[b"host: ", host.as_bytes(), b"\r\n"]);
         }
     }
 }
 
-/// Whether `host` says the same as the authority, by the rules of the scheme (RFC 9113, 8.3.1):
-/// the case does not count, nor whether its port is there.
-fn is_authority(uri: &Uri, host: &[u8]) -> bool {
-    let port: &[u8] = match uri.scheme_str() {
-        Some("https") => b":443",
-        Some("http") => b":80",
+/// Whether two authorities say the same by the rules of the scheme (RFC 9113, 8.3.1): the case does
+/// not count, nor whether its port is there.
+pub(super) fn are_same(scheme: Option<&[u8]>, one: &[u8], other: &[u8]) -> bool {
+    let port: &[u8] = match scheme {
+        Some(b"https") => b":443",
+        Some(b"http") => b":80",
         _ => b"",
     };
-    let host = without(port, host);
-    uri.authority().is_some_and(|authority| {
-        without(port, authority.as_str().as_bytes()).eq_ignore_ascii_case(host)
-    })
+    without(port, one).eq_ignore_ascii_case(without(port, other))
 }
 
 fn without<'a>(port: &[u8], authority: &'a [u8]) -> &'a [u8] {
@@ -115,11 +126,13 @@ pub(super) fn write_fields(out: &mut Vec<u8>, headers: &HeaderMap) {
     }
 }
 
-/// Appends trailers as they are: the parser refuses those that may not be there.
-pub(super) fn write_trailers(out: &mut Vec<u8>, trailers: &HeaderMap) {
+/// Trailers as they are: the parser refuses those that may not be there.
+pub(crate) fn trailer_text(trailers: &HeaderMap) -> Vec<u8> {
+    let mut text = Vec::new();
     for (name, value) in trailers {
-        write(out, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+        write(&mut text, &[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
     }
+    text
 }
 
 /// The head of a response, parsed from `bytes`, with another status if one is given.
@@ -253,7 +266,7 @@ pub(crate) fn list_size(limits: HeadLimits) -> u32 {
 
 /// Whether a field belongs to one connection (RFC 9113, 8.2.2). `te` does not: what it may say in
 /// HTTP/2 is meant for the server.
-const fn ends_here(known: Known) -> bool {
+pub(super) const fn ends_here(known: Known) -> bool {
     matches!(
         known,
         Known::Connection
@@ -271,8 +284,9 @@ fn is_counted(headers: &HeaderMap) -> bool {
     headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRAILER)
 }
 
-fn expects_body(method: &Method) -> bool {
-    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+/// Whether a method is about what its request brings.
+pub(super) fn expects_body(method: &[u8]) -> bool {
+    matches!(method, b"POST" | b"PUT" | b"PATCH")
 }
 
 fn write(out: &mut Vec<u8>, pieces: &[&[u8]]) {

@@ -56,10 +56,10 @@ impl Latest {
 }
 
 impl Inbound {
-    /// The frames behind so many bytes.
-    pub(super) const fn behind(bytes: usize) -> Self {
+    /// Frames from the first one on.
+    pub(super) const fn new() -> Self {
         Self {
-            ahead: bytes,
+            ahead: 0,
             header: [0; HEADER],
             come: 0,
             due: 0,
@@ -211,7 +211,8 @@ mod tests {
 
     /// What h2 sees of `bytes` that come in pieces of this length, with room for as many.
     fn seen(bytes: &[u8], piece: usize) -> Vec<u8> {
-        let mut inbound = Inbound::behind(3);
+        let mut inbound = Inbound::new();
+        inbound.ahead = 3;
         let (mut left, mut seen) = (bytes, Vec::new());
         let mut read = |into: &mut [u8]| {
             let count = into.len().min(left.len());
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn frames_without_anything_in_them_are_left_out_as_long_as_they_are_not_many_more() {
-        let mut inbound = Inbound::behind(0);
+        let mut inbound = Inbound::new();
         let mut pass = |bytes: &[u8], millis: u64| {
             let now = Instant::ZERO + Duration::from_millis(millis);
             inbound.sift(&mut bytes.to_vec(), now) > 0
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn small_frames_are_counted() {
-        let mut inbound = Inbound::behind(0);
+        let mut inbound = Inbound::new();
         for (frame, small) in [
             (frame(DATA, 0, 1, &[0; 255]), 1),
             (frame(DATA, 0, 1, &[0; 256]), 0),
@@ -301,7 +302,7 @@ mod tests {
 
     #[test]
     fn it_is_known_of_which_streams_something_came_with_the_last_read() {
-        let mut inbound = Inbound::behind(0);
+        let mut inbound = Inbound::new();
         let mut read = |bytes: &[u8]| {
             inbound.sift(&mut bytes.to_vec(), Instant::ZERO);
             let latest = inbound.latest();

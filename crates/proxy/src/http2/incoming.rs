@@ -6,22 +6,21 @@
 
 use std::{
     io,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
-use http::HeaderMap;
 use loadline_core::decide::reason::Reason;
 
-use super::{backlog::Receiver, head::write_trailers};
+use super::backlog::Receiver;
 
 /// What a body comes from, of either version that has streams.
 pub(crate) trait Receive {
     /// The next piece of payload; none at the end.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>>;
 
-    /// What follows the payload.
-    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>>;
+    /// What follows the payload, in the syntax of HTTP/1.
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, Reason>>;
 }
 
 /// The receiving half of a stream, as HTTP/1.
@@ -71,12 +70,6 @@ impl<R: Receive> Incoming<R> {
         }
     }
 
-    /// The same with payload that has been taken already.
-    pub(super) fn with_early(mut self, early: Bytes) -> Self {
-        self.begin_data(early);
-        self
-    }
-
     /// Reads what is there; 0 at the end of the message.
     pub(crate) fn poll_read(
         &mut self,
@@ -96,17 +89,6 @@ impl<R: Receive> Incoming<R> {
                 _ => return Poll::Ready(Ok(count)),
             }
         }
-    }
-
-    /// Why a message broke off of which nothing more will come, nor is wanted.
-    pub(super) fn fault(&mut self) -> Option<Reason> {
-        let mut cx = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(data)) = self.receive.poll_data(&mut cx) {
-            if let Err(reason) = data {
-                return Some(reason);
-            }
-        }
-        None
     }
 
     /// Hands out what is in memory.
@@ -133,7 +115,7 @@ impl<R: Receive> Incoming<R> {
                 None => self.stage = ReadState::Trailers,
             },
             ReadState::Trailers => match ready!(self.receive.poll_trailers(cx)) {
-                Ok(trailers) => self.end(trailers.as_ref()),
+                Ok(trailers) => self.end(&trailers.unwrap_or_default()),
                 Err(reason) => self.stage = ReadState::Broken(reason),
             },
             ReadState::Over => return Poll::Ready(Ok(false)),
@@ -150,11 +132,11 @@ impl<R: Receive> Incoming<R> {
         self.data = data;
     }
 
-    fn end(&mut self, trailers: Option<&HeaderMap>) {
+    fn end(&mut self, trailers: &[u8]) {
         self.stage = ReadState::Over;
         if self.coding == Coding::Chunked {
             self.text.extend_from_slice(b"0\r\n");
-            trailers.into_iter().for_each(|trailers| write_trailers(&mut self.text, trailers));
+            self.text.extend_from_slice(trailers);
             self.text.extend_from_slice(b"\r\n");
         }
     }

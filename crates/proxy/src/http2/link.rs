@@ -292,7 +292,7 @@ async fn greet(link: &Link, target: &Target, slot: Slot, timer: &Timer) -> Resul
     }
     // Streams may be without timeouts.
     peer.socket.keep_alive();
-    let wire = Wire::new(peer, 0, &link.backlogs, &link.timers);
+    let wire = Wire::new(peer, &link.backlogs, &link.timers);
     let mut greeting = pin!(builder(target.longest_head).handshake(wire));
     let greeted = poll_fn(|cx| match greeting.as_mut().poll(cx) {
         Poll::Pending if timer.has_expired() => Poll::Ready(Err(Reason::SettingsTimeout)),

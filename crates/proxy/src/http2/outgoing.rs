@@ -27,14 +27,12 @@ pub(super) struct Outgoing {
     owed: usize,
     /// The end has been sent.
     over: bool,
-    /// Frames were given to h2 since somebody last asked.
-    sent: bool,
 }
 
 impl Outgoing {
     /// What takes the bytes that `body` reads.
     pub(super) const fn new(send: SendStream<Bytes>, body: BodyReader) -> Self {
-        Self { send, body, held: Bytes::new(), owed: 0, over: false, sent: false }
+        Self { send, body, held: Bytes::new(), owed: 0, over: false }
     }
 
     /// Writes some of the body. Once this has been pending, the next call must begin with the same
@@ -51,16 +49,6 @@ impl Outgoing {
         Poll::Ready(Ok(mem::take(&mut self.owed)))
     }
 
-    /// How much has gone of what a write was given that is pending, or was given up.
-    pub(super) fn begun(&self) -> usize {
-        self.owed.saturating_sub(self.held.len())
-    }
-
-    /// Ready when the peer has reset the stream, or is gone.
-    pub(super) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.send.poll_reset(cx).map(|_| ())
-    }
-
     /// Ends the body, which must be whole: one that is not is reset.
     pub(super) fn shut(&mut self) {
         if self.over {
@@ -72,18 +60,13 @@ impl Outgoing {
     }
 
     /// Whether that is all of the body if nothing more comes.
-    pub(super) fn is_through(&mut self) -> bool {
+    fn is_through(&mut self) -> bool {
         self.over || self.held.is_empty() && self.body.end_of_stream().is_ok()
-    }
-
-    /// Whether frames were given to h2 since the last call.
-    pub(super) const fn has_sent(&mut self) -> bool {
-        mem::replace(&mut self.sent, false)
     }
 
     /// Ends the stream so that nobody takes what there was of the body for the whole. What h2 has
     /// not sent yet is not sent any more.
-    pub(super) fn reset(&mut self) {
+    fn reset(&mut self) {
         self.send.send_reset(Reason::INTERNAL_ERROR);
     }
 
@@ -112,7 +95,7 @@ impl Outgoing {
             let piece = self.held.split_to(room.min(self.held.len()));
             let is_last = self.held.is_empty() && self.is_whole() && self.trailers().is_none();
             self.send.send_data(piece, is_last).map_err(io::Error::other)?;
-            (self.over, self.sent) = (is_last, true);
+            self.over = is_last;
         }
         if self.is_whole() && !self.over {
             self.end()?;
@@ -122,7 +105,7 @@ impl Outgoing {
 
     /// Sends the end of the stream by itself, which needs no window.
     fn end(&mut self) -> io::Result<()> {
-        (self.over, self.sent) = (true, true);
+        self.over = true;
         let ended = match self.trailers() {
             Some(trailers) => self.send.send_trailers(trailers),
             None => self.send.send_data(Bytes::new(), true),

@@ -5,33 +5,34 @@
 //! on the way), *over*.
 
 use std::{
+    cell::{RefCell, RefMut},
     future::poll_fn,
     io,
     net::SocketAddr,
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker, ready},
+    time::Duration as StdDuration,
 };
 
 use bytes::Bytes;
-use h2::{RecvStream, server::SendResponse};
-use http::{Method, Request, header::CONTENT_LENGTH, request::Parts};
-use loadline_core::decide::reason::Reason;
-use loadline_http1::{self as http1, ResponseHead, Status};
+use loadline_core::{decide::reason::Reason, time::Instant};
+use loadline_http1::{self as http1, BodyReader, Framing, Known, ResponseHead, Status};
 
 use super::{
-    backlog::{Backlogs, Receiver},
-    head::{ANY, answer, final_answer, write_request},
-    incoming::{Incoming, Receive as _},
-    outgoing::Outgoing,
+    head::{ANY, ends_here},
+    hpack::Encoder,
+    incoming::{Incoming, Receive},
+    protocol::{ErrorCode, Opened, Protocol, WaitsFor},
+    request_head::Head,
+    response_body::ResponseBody,
     streams::Place,
-    websocket,
 };
-use crate::runtime::timer::Timer;
+use crate::{io::peer::Peer, runtime::timer::Timer};
 
 /// A stream that a client opened.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    request: Incoming,
+    request: Incoming<Receiver>,
     /// What decides whether the response has a body.
     method: http1::Method,
     answer: ResponseState,
@@ -40,63 +41,158 @@ pub(crate) struct Stream {
     /// It was over before anybody could answer.
     is_taken_back: bool,
     place: Place,
+    handle: Handle,
+}
+
+/// What a connection and the sockets of its streams share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) protocol: RefCell<Protocol>,
+    pub(super) client: RefCell<Peer>,
+}
+
+impl Shared {
+    /// Sends what waits for the socket. Over TLS records are sealed first, and go together.
+    pub(super) fn poll_send(&self, cx: &mut Context<'_>, now: Instant) -> Poll<io::Result<()>> {
+        let (mut protocol, socket) =
+            (self.protocol.borrow_mut(), &mut self.client.borrow_mut().socket);
+        while !protocol.unsent().is_empty() {
+            match ready!(socket.poll_write_corked(cx, [protocol.unsent(), b""]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => protocol.advance(count, now),
+            }
+        }
+        socket.poll_flush(cx)
+    }
+
+    /// Writes payload for which there is room. Records of TLS are sealed of it where it stands.
+    fn write(&self, slot: usize, payload: &[u8], ends: bool, now: Instant) {
+        let (mut protocol, socket) =
+            (self.protocol.borrow_mut(), &mut self.client.borrow_mut().socket);
+        protocol.write_data_header(slot, payload.len(), ends);
+        let before = protocol.unsent().len();
+        let driver = protocol.driver().unwrap_or(Waker::noop()).clone();
+        let cx = &mut Context::from_waker(&driver);
+        // What is wrong with the socket the driver sees.
+        let sealed = match socket.poll_write_corked(cx, [protocol.unsent(), payload]) {
+            Poll::Ready(Ok(sealed)) => sealed,
+            _ => 0,
+        };
+        protocol.append(&payload[sealed.saturating_sub(before)..]);
+        protocol.advance(sealed.min(before), now);
+    }
+}
+
+/// A stream of the connection, which forgets it when this is dropped.
+#[derive(Debug)]
+pub(super) struct Handle {
+    shared: Rc<Shared>,
+    slot: usize,
+}
+
+/// The receiving half of a stream.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    shared: Rc<Shared>,
+    slot: usize,
 }
 
 /// A request whose head has come.
 #[derive(Debug)]
-pub(super) struct Opened {
-    parts: Parts,
-    receive: Receiver,
-    /// What came while it was looked whether there is a body.
-    early: Bytes,
-    is_over: bool,
+pub(super) struct Request {
+    head: Head,
+    handle: Handle,
+    is_bodiless: bool,
     is_taken_back: bool,
 }
 
 #[derive(Debug)]
 enum ResponseState {
-    Awaited(SendResponse<Bytes>),
-    Begun(Outgoing),
+    Awaited,
+    Begun(ResponseBody),
     Over,
 }
 
-impl Opened {
-    pub(super) fn new(request: Request<RecvStream>, backlogs: &Rc<Backlogs>) -> Self {
-        let (parts, receive) = request.into_parts();
-        let is_over = receive.is_end_stream();
-        Self {
-            parts,
-            receive: backlogs.hold(receive),
-            early: Bytes::new(),
-            is_over,
-            is_taken_back: false,
+impl Handle {
+    pub(super) fn protocol(&self) -> RefMut<'_, Protocol> {
+        self.shared.protocol.borrow_mut()
+    }
+
+    pub(super) const fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// Ready when up to `most` bytes of payload may be written: how many. What waits for the socket
+    /// is sent first where that makes room: what has just been read goes on while it is in the
+    /// processor's cache.
+    pub(super) fn poll_room(
+        &self,
+        most: usize,
+        cx: &Context<'_>,
+        now: Instant,
+    ) -> Poll<Result<usize, Reason>> {
+        let is_full = self.protocol().is_full();
+        let driver = if is_full { self.protocol().driver().cloned() } else { None };
+        if let Some(driver) = driver {
+            // What is wrong with the socket the driver sees.
+            let _ = self.shared.poll_send(&mut Context::from_waker(&driver), now);
         }
+        self.protocol().poll_room(self.slot, most, cx)
+    }
+}
+
+impl Handle {
+    /// Whether so much payload is better sealed where it stands than copied behind what waits.
+    pub(super) fn seals(&self, bytes: usize) -> bool {
+        bytes >= SEALED_MIN && !self.shared.client.borrow().socket.is_plain()
+    }
+
+    /// Writes payload for which there is room.
+    pub(super) fn write(&self, payload: &[u8], ends: bool, now: Instant) {
+        self.shared.write(self.slot, payload, ends, now);
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.protocol().forget(self.slot);
+    }
+}
+
+impl Receive for Receiver {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Reason>>> {
+        self.shared.protocol.borrow_mut().poll_data(self.slot, cx)
+    }
+
+    fn poll_trailers(&mut self, _: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, Reason>> {
+        let trailers = self.shared.protocol.borrow_mut().take_trailers_of(self.slot);
+        Poll::Ready(Ok(Some(trailers)))
+    }
+}
+
+impl Request {
+    pub(super) fn new(Opened { slot, head }: Opened, shared: &Rc<Shared>) -> Self {
+        let handle = Handle { shared: shared.clone(), slot };
+        Self { head, handle, is_bodiless: false, is_taken_back: false }
     }
 
     /// Whether the next frame has to tell if there is a body: the end of a GET may come in a frame
     /// of its own. What has a body by its method may wait for the head of the response.
-    pub(super) fn is_undecided(&self) -> bool {
-        let may_lack = matches!(self.parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        may_lack && !self.is_over && !self.parts.headers.contains_key(CONTENT_LENGTH)
+    pub(super) const fn is_undecided(&self) -> bool {
+        self.head.may_lack_body
     }
 
     /// Waits until that is known, or the timer expires.
     pub(super) async fn decide(&mut self, timer: &Timer) {
-        let first = poll_fn(|cx| match self.receive.poll_data(cx) {
-            Poll::Pending if timer.has_expired() => Poll::Ready(None),
-            first => first.map(Some),
+        let handle = &self.handle;
+        let come = poll_fn(|cx| match handle.protocol().poll_bodiless(handle.slot, cx) {
+            Poll::Pending if timer.has_expired() => Poll::Ready(Ok(false)),
+            come => come,
         });
-        match first.await {
-            // Trailers may come behind no data at all.
-            Some(None) => self.is_over = self.receive.is_over(),
-            Some(Some(Ok(early))) => {
-                // The end may come as an empty piece.
-                self.is_over = early.is_empty() && self.receive.is_over();
-                self.early = early;
-            }
+        match come.await {
+            Ok(is_bodiless) => self.is_bodiless = is_bodiless,
             // What is wrong is seen again.
-            Some(Some(Err(_))) => self.is_taken_back = true,
-            None => {}
+            Err(_) => self.is_taken_back = true,
         }
     }
 
@@ -107,28 +203,20 @@ impl Opened {
 }
 
 impl Stream {
-    /// A stream whose head has come. `draws` are 128 random bits.
-    pub(super) fn new(
-        opened: Opened,
-        respond: SendResponse<Bytes>,
-        draws: [u64; 2],
-        place: Place,
-    ) -> Box<Self> {
-        let Opened { parts, receive, early, is_over, is_taken_back } = opened;
-        let mut text = Vec::with_capacity(TEXT_BYTES);
-        let coding = if websocket::is_asked_for(&parts) {
-            websocket::write_upgrade(&mut text, &parts, draws)
-        } else {
-            write_request(&mut text, &parts, is_over)
-        };
-        let is_head = parts.method == Method::HEAD;
+    /// A stream whose head has come.
+    pub(super) fn new(request: Request, place: Place) -> Box<Self> {
+        let Request { head, handle, is_bodiless, is_taken_back } = request;
+        let head = if is_bodiless { head.without_body() } else { head };
+        let Head { text, coding, method, has_key, .. } = head;
+        let receiver = Receiver { shared: handle.shared.clone(), slot: handle.slot };
         Box::new(Self {
-            request: Incoming::new(text, coding, receive).with_early(early),
-            method: if is_head { http1::Method::Head } else { http1::Method::Other },
-            answer: ResponseState::Awaited(respond),
-            has_key: websocket::has_key(&parts),
+            request: Incoming::new(text, coding, receiver),
+            method,
+            answer: ResponseState::Awaited,
+            has_key,
             is_taken_back,
             place,
+            handle,
         })
     }
 
@@ -148,31 +236,43 @@ impl Stream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut self.answer {
-            ResponseState::Awaited(_) => Poll::Ready(self.begin(bytes)),
+            ResponseState::Awaited => Poll::Ready(self.begin(bytes)),
             ResponseState::Begun(body) => {
-                let written = body.poll_write(cx, bytes);
-                if body.has_sent() {
-                    self.place.note_sent();
-                }
-                written
+                body.poll_write(&self.handle, cx, (bytes, self.place.now()))
             }
             ResponseState::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
 
     /// How much has gone of what a write was given that is pending, or was given up.
-    pub(crate) fn begun(&self) -> usize {
+    pub(crate) const fn begun(&self) -> usize {
         match &self.answer {
             ResponseState::Begun(body) => body.begun(),
-            ResponseState::Awaited(_) | ResponseState::Over => 0,
+            ResponseState::Awaited | ResponseState::Over => 0,
         }
+    }
+
+    /// How long ago a client for which something waits made room for some of it, for this stream or
+    /// for those whose turn comes first; none where it has not yet.
+    pub(crate) fn since_taken(&self) -> Option<StdDuration> {
+        let waits_for = self.handle.protocol().waits_for(self.handle.slot);
+        let since = match waits_for {
+            WaitsFor::Stream(granted_at) => granted_at?,
+            WaitsFor::Connection(widened_at) => widened_at,
+            WaitsFor::Socket => {
+                let since = self.handle.shared.client.borrow().socket.since_taken();
+                return Some(since.unwrap_or_default());
+            }
+        };
+        Some(self.place.now().since(since).to_std())
     }
 
     /// Ready when the client has reset the stream, or is gone.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.answer {
-            ResponseState::Awaited(respond) => respond.poll_reset(cx).map(|_| ()),
-            ResponseState::Begun(body) => body.poll_reset(cx),
+        match &self.answer {
+            ResponseState::Awaited | ResponseState::Begun(_) => {
+                self.handle.protocol().poll_fault(self.handle.slot, cx)
+            }
             ResponseState::Over => Poll::Pending,
         }
     }
@@ -183,8 +283,9 @@ impl Stream {
     }
 
     /// Why the stream is over, once it has been reset.
-    pub(crate) fn why_reset(&mut self) -> Reason {
-        self.request.fault().map_or(Reason::ClientGone, Reason::of_client)
+    pub(crate) fn why_reset(&self) -> Reason {
+        let fault = self.handle.protocol().fault(self.handle.slot);
+        fault.map_or(Reason::ClientGone, Reason::of_client)
     }
 
     /// The address that the client opened the connection to, if that is known.
@@ -192,61 +293,74 @@ impl Stream {
         self.place.destination()
     }
 
-    /// Ready when nothing of the response is left that ending it would take back: h2 forgets what
-    /// it has not sent of a stream that is reset. Whether it `is_reset` even if it is whole.
-    pub(crate) fn poll_out(&mut self, cx: &mut Context<'_>, is_reset: bool) -> Poll<()> {
-        let ResponseState::Begun(body) = &mut self.answer else { return Poll::Ready(()) };
-        if !is_reset && body.is_through() {
-            return Poll::Ready(());
-        }
-        match self.place.poll_out(cx) {
-            Poll::Pending => body.poll_reset(cx),
-            out => out,
-        }
-    }
-
     /// Ends the response. Without one, or with half of one, the stream is reset.
     pub(crate) fn shut(&mut self) {
         if let ResponseState::Begun(body) = &mut self.answer {
-            body.shut();
+            body.shut(&self.handle);
         }
     }
 
     /// Ends the stream so that nobody takes what there was of the response for the whole. Dropping
     /// it would say that the client itself has taken its request back (CANCEL).
     pub(crate) fn reset(&mut self) {
-        match &mut self.answer {
-            ResponseState::Awaited(respond) => respond.send_reset(h2::Reason::INTERNAL_ERROR),
-            ResponseState::Begun(body) => body.reset(),
-            ResponseState::Over => {}
+        if !matches!(self.answer, ResponseState::Over) {
+            self.handle.protocol().reset(self.handle.slot, ErrorCode::INTERNAL_ERROR);
         }
     }
 
     /// Sends the head at the beginning of `bytes`: its length.
     fn begin(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let ResponseState::Awaited(respond) = &mut self.answer else { return Ok(0) };
         let mut head = ResponseHead::new(ANY);
         let Ok(Status::Complete(length)) = head.parse(bytes, self.method) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        if head.is_interim() {
-            let interim = answer(&head, bytes, head.status())?;
-            respond.send_informational(interim).map_err(io::Error::other)?;
+        let is_switch = head.tunnels();
+        let is_interim = head.is_interim();
+        // To an extended CONNECT, 200 says what 101 does in HTTP/1 (RFC 8441, 5).
+        let status = if is_switch { 200 } else { head.status() };
+        let body = match is_switch {
+            true => BodyReader::new(Framing::UntilClose),
+            false => head.body(),
+        };
+        let is_whole = !is_interim && body.is_finished();
+        // It answers a key that the client knows nothing of.
+        let hides_key = is_switch && !self.has_key;
+        let write = |encoder: &mut Encoder, out: &mut Vec<u8>| {
+            encoder.status(out, status);
+            write_fields(encoder, out, &head, bytes, hides_key);
+        };
+        self.handle
+            .protocol()
+            .write_head(self.handle.slot, is_whole, write)
+            .map_err(io::Error::other)?;
+        if is_interim {
             return Ok(length);
         }
-        let (answer, body) = final_answer(&head, bytes, self.has_key)?;
-        let is_whole = body.is_finished();
-        let sent = respond.send_response(answer, is_whole);
-        let send = sent.map_err(io::Error::other)?;
         self.place.was_answered = true;
-        self.place.note_sent();
         self.answer = match is_whole {
             true => ResponseState::Over,
-            false => ResponseState::Begun(Outgoing::new(send, body)),
+            false => ResponseState::Begun(ResponseBody::new(body)),
         };
         Ok(length)
     }
 }
 
-/// Most heads are shorter.
-const TEXT_BYTES: usize = 512;
+/// Appends the fields of a response, but those that belong to a connection.
+fn write_fields(
+    encoder: &mut Encoder,
+    out: &mut Vec<u8>,
+    head: &ResponseHead,
+    bytes: &[u8],
+    hides_key: bool,
+) {
+    for field in head.fields().as_slice() {
+        let (name, value) = (field.name.of(bytes), field.value.of(bytes));
+        let is_hidden = hides_key && name.eq_ignore_ascii_case(b"sec-websocket-accept");
+        if !ends_here(field.known) && field.known != Known::Underscored && !is_hidden {
+            encoder.field(out, name, value);
+        }
+    }
+}
+
+/// A record of TLS costs as much as copying some kilobytes.
+const SEALED_MIN: usize = 8 << 10;

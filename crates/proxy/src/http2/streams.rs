@@ -8,12 +8,7 @@
 //! The level L rises by 1 with each and falls by the
 //! rate r per second, never below 0; L > 10 s x r is too much.
 
-use std::{
-    cell::{Cell, RefCell},
-    net::SocketAddr,
-    rc::Rc,
-    task::{Context, Poll, Waker},
-};
+use std::{cell::Cell, net::SocketAddr, rc::Rc};
 
 use loadline_core::{time::Instant, units::Rate};
 
@@ -37,10 +32,6 @@ pub(crate) struct Streams {
     allowed: Rate,
     /// When the last one ended.
     idle_since: Cell<Instant>,
-    /// How often all that streams had given to h2 has gone out.
-    sendings: Cell<u64>,
-    /// Those who wait for the next time.
-    waiting: RefCell<Vec<Waker>>,
 }
 
 impl Streams {
@@ -60,8 +51,6 @@ impl Streams {
             abandoned_at: Cell::new(timers.coarse_now()),
             allowed,
             idle_since: Cell::new(timers.coarse_now()),
-            sendings: Cell::new(0),
-            waiting: RefCell::default(),
         })
     }
 
@@ -69,18 +58,12 @@ impl Streams {
     pub(crate) fn enter(self: &Rc<Self>) -> Place {
         self.open.set(self.open.get() + 1);
         self.all.set(self.all.get() + 1);
-        Place { streams: self.clone(), was_answered: false, was_abandoned: false, sent_after: None }
+        Place { streams: self.clone(), was_answered: false, was_abandoned: false }
     }
 
     /// Since when there has been none; nothing while there are some.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         (self.open.get() == 0).then(|| self.idle_since.get())
-    }
-
-    /// Notes that all has gone out that streams have given to h2.
-    pub(super) fn note_sending(&self) {
-        self.sendings.set(self.sendings.get() + 1);
-        self.waiting.take().into_iter().for_each(Waker::wake);
     }
 
     /// Whether the client asks in order to make work rather than to be answered.
@@ -109,8 +92,6 @@ pub(crate) struct Place {
     pub(crate) was_answered: bool,
     /// It is counted among those without a response already.
     was_abandoned: bool,
-    /// How often all had gone out when it gave something to h2 the last time.
-    sent_after: Option<u64>,
 }
 
 impl Place {
@@ -126,19 +107,9 @@ impl Place {
         }
     }
 
-    /// Notes that it has given something to h2.
-    pub(super) fn note_sent(&mut self) {
-        self.sent_after = Some(self.streams.sendings.get());
-    }
-
-    /// Ready once all that it has given to h2 has gone out.
-    pub(super) fn poll_out(&self, cx: &Context<'_>) -> Poll<()> {
-        let Streams { sendings, waiting, .. } = &*self.streams;
-        if self.sent_after.is_none_or(|before| sendings.get() > before) {
-            return Poll::Ready(());
-        }
-        waiting.borrow_mut().push(cx.waker().clone());
-        Poll::Pending
+    /// The time.
+    pub(super) fn now(&self) -> Instant {
+        self.streams.timers.coarse_now()
     }
 }
 
@@ -152,11 +123,6 @@ impl Drop for Place {
         }
         streams.idle_since.set(now);
     }
-}
-
-/// Streams that may end without a response at once, where so many may per second in the long run.
-pub(super) fn at_once(allowed: Rate) -> u64 {
-    allowed.as_milli_per_sec().saturating_mul(BURST_SECS) / 1_000
 }
 
 /// With 20 per second that is twice what a client can have open: more than one that leaves in the
@@ -192,20 +158,6 @@ mod tests {
         assert!(!streams.is_abused(), "20 a second for 50 s");
         (0..201).for_each(|_| drop(streams.enter()));
         assert!(streams.is_abused());
-    }
-
-    #[test]
-    fn what_a_stream_has_written_is_out_when_its_connection_has_sent_all() {
-        let streams = Streams::new(&Rc::default(), Rate::per_sec(20), None);
-        let mut place = streams.enter();
-        let cx = Context::from_waker(Waker::noop());
-        assert!(place.poll_out(&cx).is_ready(), "nothing was written");
-        for _ in 0..2 {
-            place.note_sent();
-            assert!(place.poll_out(&cx).is_pending());
-            streams.note_sending();
-            assert!(place.poll_out(&cx).is_ready());
-        }
     }
 
     #[test]

@@ -21,13 +21,6 @@ use super::{
     incoming::Coding,
 };
 
-/// Whether a request asks for a WebSocket.
-pub(super) fn is_asked_for(parts: &Parts) -> bool {
-    let protocol = parts.extensions.get::<Protocol>();
-    let is_websocket = protocol.is_some_and(|it| it.as_str() == "websocket");
-    parts.method == Method::CONNECT && is_websocket && !has_length(parts)
-}
-
 /// Whether a request says how long its content is. A CONNECT has none (RFC 9110, 9.3.6): one that
 /// says so is left a CONNECT, which the parser refuses.
 pub(crate) fn has_length(parts: &Parts) -> bool {
@@ -48,16 +41,22 @@ pub(crate) fn write_upgrade(out: &mut Vec<u8>, parts: &Parts, draws: [u64; 2]) -
     }
     write_host(out, &parts.uri, &parts.headers);
     write_fields(out, &parts.headers);
-    if !has_key(parts) {
-        let bits = (u128::from(draws[0]) << 64) | u128::from(draws[1]);
+    write_handshake(out, (!has_key(parts)).then_some(draws));
+    out.extend_from_slice(b"\r\n");
+    Coding::Plain
+}
+
+/// Appends the fields that ask for a WebSocket in HTTP/1. The key is made of 128 random bits, if
+/// they are given.
+pub(super) fn write_handshake(out: &mut Vec<u8>, draws: Option<[u64; 2]>) {
+    if let Some([high, low]) = draws {
+        let bits = (u128::from(high) << 64) | u128::from(low);
         let key = BASE64_STANDARD.encode(bits.to_be_bytes());
         for piece in ["sec-websocket-key: ", &key, "\r\n"] {
             out.extend_from_slice(piece.as_bytes());
         }
     }
     out.extend_from_slice(UPGRADE_LINES.as_bytes());
-    out.extend_from_slice(b"\r\n");
-    Coding::Plain
 }
 
 /// What a client of HTTP/1 is told whose WebSocket a server of HTTP/2 has accepted.

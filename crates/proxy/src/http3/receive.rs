@@ -11,11 +11,14 @@ use h3::{
     error::{Code, StreamError},
     server::RequestStream,
 };
-use http::{HeaderMap, Method, header::CONTENT_LENGTH, request::Parts};
+use http::{Method, header::CONTENT_LENGTH, request::Parts};
 use loadline_core::decide::reason::Reason;
 
 use super::{arrivals::StreamControl, quic::RecvStream};
-use crate::{http2::Receive, runtime::timer::Timer};
+use crate::{
+    http2::{Receive, trailer_text},
+    runtime::timer::Timer,
+};
 
 /// The receiving half of a stream.
 pub(super) struct Receiver {
@@ -23,7 +26,7 @@ pub(super) struct Receiver {
     control: Rc<StreamControl>,
     /// What came while it was checked for a body, or what was wrong with it.
     early: Option<Result<Bytes, Reason>>,
-    trailers: Option<HeaderMap>,
+    trailers: Option<Vec<u8>>,
     /// No more data comes.
     has_ended: bool,
     /// Nor trailers.
@@ -111,11 +114,12 @@ impl Receive for Receiver {
         self.poll(cx).map(Result::transpose)
     }
 
-    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<HeaderMap>, Reason>> {
+    fn poll_trailers(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Vec<u8>>, Reason>> {
         if let Some(trailers) = self.trailers.take() {
             return Poll::Ready(Ok(Some(trailers)));
         }
-        self.half.poll_recv_trailers(cx).map_err(|error| reason(&error))
+        let trailers = ready!(self.half.poll_recv_trailers(cx)).map_err(|error| reason(&error))?;
+        Poll::Ready(Ok(trailers.as_ref().map(trailer_text)))
     }
 }
 

@@ -504,15 +504,6 @@ impl Socket {
         }
     }
 
-    /// Ready when nothing that was written would be taken back by a reset of the stream, by which
-    /// it ends where it `is_reset` or where its response is not whole. Other sockets lose nothing.
-    pub(crate) fn poll_out(&mut self, cx: &mut Context<'_>, is_reset: bool) -> Poll<()> {
-        match self {
-            Self::Stream(stream) => stream.poll_out(cx, is_reset),
-            _ => Poll::Ready(()),
-        }
-    }
-
     /// Closes the connection so that the peer cannot take what it got for the whole.
     pub(crate) fn reset(self) {
         match self {
@@ -532,6 +523,9 @@ impl Socket {
 
     /// How long ago a peer for which something waits made room for some of it, if that is known.
     pub(crate) fn since_taken(&self) -> Option<Duration> {
+        if let Self::Stream(stream) = self {
+            return stream.since_taken();
+        }
         self.as_fd().and_then(|fd| since_sent(&fd).ok().flatten())
     }
 

@@ -81,7 +81,8 @@ fn idle(listener: &Listener) -> u64 {
 fn request(listener: &Listener) -> u64 {
     let head = listener.limits.size.get();
     let both = 2 * (BUFFER_BYTES as u64).max(head) + 2 * head;
-    let waiting = if speaks_http2(listener) { SEND_BYTES as u64 } else { 0 };
+    // The buffer has grown by doubling.
+    let waiting = if speaks_http2(listener) { 2 * SEND_BYTES as u64 } else { 0 };
     let tls = if listener.protocol.ends_tls() { TLS_RECORDS } else { 0 };
     let upload = listener.http2.window.min(listener.http2.connection_window).get();
     let quic = if listener.serves_http3() { QUIC_SEND_BYTES + upload } else { 0 };
@@ -166,7 +167,7 @@ mod tests {
         let mut one = fleet(&[(1, Protocol::Http)], None);
         let before = Bounds::of(&one).request.get();
         one.listeners[0].http_version = None;
-        assert_eq!(Bounds::of(&one).request.get(), before + (64 << 10));
+        assert_eq!(Bounds::of(&one).request.get(), before + (128 << 10));
     }
 
     #[test]
@@ -177,7 +178,7 @@ mod tests {
         one.listeners[0].http3 = true;
         let with = Bounds::of(&one);
         assert_eq!(with.idle.get(), 10 * QUIC_IDLE);
-        let less = TLS_RECORDS + (64 << 10);
+        let less = TLS_RECORDS + (128 << 10);
         assert_eq!(with.request.get(), without.request.get() - less + (4 << 20) + (256 << 10));
     }
 }

@@ -102,7 +102,8 @@ impl Handle {
     /// does any more. What is there goes on until [`Runtime::leave`](super::Runtime::leave).
     pub async fn leave(&self) {
         self.shared.leave();
-        abandoned(self.shared.listeners().handles()).await;
+        let handles = self.shared.listeners().handles();
+        abandoned(handles).await;
     }
 
     /// Goes on as before, after a process that was to follow did not serve.
@@ -245,7 +246,8 @@ impl Handle {
     /// request that comes from then on is decided by it, and each connection is taken in by it.
     pub async fn settled(&self) {
         self.inputs.settled().await;
-        abandoned(self.shared.listeners().closing()).await;
+        let closing = self.shared.listeners().closing();
+        abandoned(closing).await;
     }
 }
 

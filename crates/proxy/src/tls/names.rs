@@ -191,8 +191,8 @@ mod tests {
             let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
             CertifiedKey::new(chain, any_supported_type(&key).unwrap())
         };
-        let wildcard = of("*.test", &PKCS_ED25519);
-        let exact = of("a.test", &PKCS_ECDSA_P256_SHA256);
+        let wildcard = of("*.w.test", &PKCS_ED25519);
+        let exact = of("a.w.test", &PKCS_ECDSA_P256_SHA256);
         let chains = [wildcard.cert.clone(), exact.cert.clone()];
         let certificates = ByName::new(vec![wildcard, exact], BTreeMap::new());
         let shown = |name: &str, schemes: &[SignatureScheme]| {
@@ -200,10 +200,10 @@ mod tests {
             chains.iter().position(|it| *it == shown.cert).unwrap()
         };
         let (first, second) = (SignatureScheme::ED25519, SignatureScheme::ECDSA_NISTP256_SHA256);
-        assert_eq!(shown("a.test", &[first, second]), 1, "the exact one");
-        assert_eq!(shown("a.test", &[second]), 1);
-        assert_eq!(shown("a.test", &[first]), 0, "the other cannot be verified");
-        assert_eq!(shown("a.test", &[SignatureScheme::RSA_PSS_SHA256]), 1, "of none the first");
-        assert_eq!(shown("b.test", &[second]), 0);
+        assert_eq!(shown("a.w.test", &[first, second]), 1, "the exact one");
+        assert_eq!(shown("a.w.test", &[second]), 1);
+        assert_eq!(shown("a.w.test", &[first]), 0, "the other cannot be verified");
+        assert_eq!(shown("a.w.test", &[SignatureScheme::RSA_PSS_SHA256]), 1, "of none the first");
+        assert_eq!(shown("b.w.test", &[second]), 0);
     }
 }

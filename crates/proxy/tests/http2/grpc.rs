@@ -1,5 +1,5 @@
 //! gRPC by its reference implementation on both sides: every kind of call, errors, deadlines,
-//! metadata. It shares no code with the proxy, which uses h2 on both of its sides.
+//! metadata. It shares no code with the proxy, nor with the h2 crate.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -55,7 +55,7 @@ fn an_idle_connection_is_told_and_closed() {
     let mut fleet = fleet(answering(OK));
     fleet.listeners[0].timeouts.keep_alive = SHORT;
     let proxy = Proxy::of(fleet);
-    // It does not even answer the ping that h2 sends with its GOAWAY.
+    // It does not even answer the ping that comes with GOAWAY.
     let mut client = Raw::connect(proxy.address);
     client.until(GOAWAY);
     while client.receive().is_ok() {}

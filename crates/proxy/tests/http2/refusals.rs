@@ -18,6 +18,9 @@ use crate::{
 /// The code of an RST_STREAM (RFC 9113, 7).
 const PROTOCOL_ERROR: [u8; 4] = [0, 0, 0, 1];
 
+/// The code of a GOAWAY.
+const COMPRESSION_ERROR: u32 = 9;
+
 /// A proxy in front of nobody.
 fn alone() -> Proxy {
     Proxy::to(SocketAddr::from(([127, 0, 0, 1], 1)))
@@ -170,6 +173,35 @@ fn a_malformed_request_that_nobody_sees_is_counted_and_logged_and_the_connection
 }
 
 #[test]
+fn a_malformed_request_is_refused_and_those_beside_it_are_answered() {
+    let log = logged(answering(OK), |proxy| {
+        let mut client = Raw::connect(proxy.address);
+        // A name in upper case, a field of a connection, no `:path`, two of `:method`.
+        for (number, bad) in [
+            [GET, b"\x00\x01X\x011"].concat(),
+            [GET, b"\x00\x0aconnection\x011"].concat(),
+            GET[..2].to_vec(),
+            [b"\x82", GET].concat(),
+        ]
+        .iter()
+        .enumerate()
+        {
+            let stream = 4 * number as u32 + 1;
+            client.send(HEADERS, END_HEADERS | END_STREAM, stream, bad).unwrap();
+            client.send(HEADERS, END_HEADERS | END_STREAM, stream + 2, GET).unwrap();
+            let refused = client.until(RST_STREAM);
+            assert_eq!((refused.stream, &refused.payload[..]), (stream, &PROTOCOL_ERROR[..]));
+            assert_eq!(client.until(HEADERS).stream, stream + 2);
+        }
+        let counted = |ending| proxy.runtime.tallies().count(ending);
+        let all = || counted(Ending::Complete) == 4 && counted(Ending::ClientBad) == 4;
+        wait_until(all, "four bad requests and four that were answered");
+    });
+    let told = log.matches("HTTP/2 violated by the client: PROTOCOL_ERROR").count();
+    assert_eq!(told, 4, "{log}");
+}
+
+#[test]
 fn requests_beside_one_that_ends_the_connection_are_not_told_as_bad() {
     let silent = server(|mut stream| while head(&mut stream).is_some() {});
     let log = logged(silent, |proxy| {
@@ -178,16 +210,15 @@ fn requests_beside_one_that_ends_the_connection_are_not_told_as_bad() {
             client.send(HEADERS, END_HEADERS | END_STREAM, 2 * number + 1, GET).unwrap();
         }
         assert!(client.is_there());
-        // A name in upper case.
-        let bad = [GET, b"\x00\x01X\x011"].concat();
-        client.send(HEADERS, END_HEADERS | END_STREAM, 7, &bad).unwrap();
-        assert_eq!(client.reason(), 1);
+        // There is no field 0 (RFC 7541, 6.1).
+        client.send(HEADERS, END_HEADERS | END_STREAM, 7, b"\x80").unwrap();
+        assert_eq!(client.reason(), COMPRESSION_ERROR);
         let counted = |ending| proxy.runtime.tallies().count(ending);
         let all = || counted(Ending::ClientBad) == 1 && counted(Ending::ClientGone) == 3;
         wait_until(all, "one bad request and three that were cut");
     });
     let told = [
-        ("HTTP/2 violated by the client: PROTOCOL_ERROR", 1),
+        ("HTTP/2 violated by the client: COMPRESSION_ERROR", 1),
         ("HTTP/2 connection closed: the client violated HTTP/2", 3),
     ];
     for (reason, times) in told {

@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 
 use crate::{
     frames::{
-        ACK, DATA, END_HEADERS, END_STREAM, HEADERS, POST, RST_STREAM, Raw, SETTINGS, WINDOW_UPDATE,
+        ACK, DATA, END_HEADERS, END_STREAM, GET, HEADERS, POST, RST_STREAM, Raw, SETTINGS,
+        WINDOW_UPDATE,
     },
     scripted::Scripted,
     support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server, wait_until},
@@ -88,6 +89,30 @@ async fn a_client_that_does_not_read_stops_its_server_and_no_other_stream() {
         [Ending::ClientTimeout, Ending::Complete].map(|ending| tallies.count(ending))
     };
     wait_until(|| counted() == [1, 1], "both to be counted");
+}
+
+#[test]
+fn a_client_that_makes_room_slowly_and_steadily_gets_all_of_its_response() {
+    let mut fleet = fleet(server(|mut stream| {
+        head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n").unwrap();
+        let _ = stream.write_all(&body(20_000));
+    }));
+    fleet.listeners[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let mut client = Raw::connect(proxy.address);
+    // INITIAL_WINDOW_SIZE: 1,000 bytes.
+    client.send(SETTINGS, 0, 0, &[0, 4, 0, 0, 0x03, 0xe8]).unwrap();
+    client.send(HEADERS, END_HEADERS | END_STREAM, 1, GET).unwrap();
+    let mut came = Vec::new();
+    while came.len() < 20_000 {
+        came.extend(client.until(DATA).payload);
+        // All of it takes five times as long as a client may make no room.
+        std::thread::sleep(SHORT.to_std() / 4);
+        client.send(WINDOW_UPDATE, 0, 1, &1_000_u32.to_be_bytes()).unwrap();
+    }
+    assert_eq!(came, body(20_000));
+    proxy.expect(Ending::Complete, 1);
 }
 
 /// A server of HTTP/2 that takes no more than 16 KiB of a request until it is told to, and then

@@ -92,13 +92,13 @@ fn two_listeners_on_any_port_of_one_address_show_each_its_own_certificate() {
 fn of_two_certificates_for_a_name_a_client_is_shown_the_one_that_it_can_verify() {
     let authority = Authority::new();
     let key = KeyPair::generate_for(&PKCS_ED25519).unwrap();
-    for other in ["a.test", "*.test"] {
+    for other in ["a.w.test", "*.w.test"] {
         let certificates =
-            vec![authority.sign_key("other.pem", &[other], &key), authority.sign(&["a.test"])];
+            vec![authority.sign_key("other.pem", &[other], &key), authority.sign(&["a.w.test"])];
         let (_proxy, address) = start(fleet(echo(None), with(certificates)));
         let (to, file) = (address.to_string(), authority.file());
         for kind in ["ecdsa_secp256r1_sha256", "ed25519"] {
-            let args = ["s_client", "-connect", &to, "-servername", "a.test", "-CAfile", &file];
+            let args = ["s_client", "-connect", &to, "-servername", "a.w.test", "-CAfile", &file];
             let mut client = Command::new("openssl");
             let client = client.args(args).args(["-sigalgs", kind]).stdin(Stdio::null());
             let told = String::from_utf8(client.output().unwrap().stdout).unwrap();
