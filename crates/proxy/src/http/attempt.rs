@@ -215,8 +215,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Sends the head and what came with it; connects if need be.
     async fn send(&mut self) -> Result<(), Reason> {
-        let Self { exchange, connection, signed, sent, .. } = self;
-        let limit = if connection.reused { self.timeouts.head } else { self.timeouts.connect };
+        let Self { exchange, connection, signed, sent, timeouts, .. } = self;
+        let limit = if connection.reused { timeouts.head } else { timeouts.connect };
         exchange.timer.arm(limit);
         let signed = signed.as_deref().and_then(Signed::request);
         let mut text = signed.unwrap_or(&exchange.request.text);
@@ -226,6 +226,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
                     Poll::Ready(Ok(count @ 1..)) => {
                         *sent = true;
                         text = &text[count..];
+                        exchange.timer.arm(timeouts.idle);
                     }
                     Poll::Ready(Ok(_)) => return Poll::Ready(Err(Reason::Closed)),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(of_io(&error))),

@@ -1,11 +1,11 @@
 //! What a stream takes: the bytes of an HTTP/1 body in, frames out.
 //!
-//! Bytes are taken in pieces, and a piece counts as written when all of it has found room in the
-//! peer's window and in the memory set aside for the stream. Until then whoever writes waits, and
-//! reads nothing from where the bytes come from.
+//! Bytes are taken in pieces. What counts as written of one is what has found room in the peer's
+//! window and in the memory set aside for the stream. Until that is all of it whoever writes waits,
+//! and reads nothing from where the bytes come from.
 
 use std::{
-    io, mem,
+    io,
     task::{Context, Poll, ready},
 };
 
@@ -35,8 +35,8 @@ impl Outgoing {
         Self { send, body, held: Bytes::new(), owed: 0, over: false }
     }
 
-    /// Writes some of the body. Once this has been pending, the next call must begin with the same
-    /// bytes.
+    /// Writes some of the body: as much of a piece as has found room. The next call must go on
+    /// behind that, and once this has been pending begin with the same bytes.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -45,8 +45,14 @@ impl Outgoing {
         if self.owed == 0 {
             self.take(bytes)?;
         }
-        ready!(self.poll_flush(cx))?;
-        Poll::Ready(Ok(mem::take(&mut self.owed)))
+        let waited = self.held.len();
+        if self.poll_flush(cx)?.is_pending() && self.held.len() == waited {
+            return Poll::Pending;
+        }
+        // As long as something is held, so much is left of the bytes.
+        let gone = self.owed - self.held.len();
+        self.owed = self.held.len();
+        Poll::Ready(Ok(gone))
     }
 
     /// Ends the body, which must be whole: one that is not is reset.

@@ -1,7 +1,8 @@
 //! Flow control: what one side does not take, the other does not have to send.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     sync::Arc,
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
@@ -16,7 +17,7 @@ use crate::{
         ACK, DATA, END_HEADERS, END_STREAM, GET, HEADERS, POST, RST_STREAM, Raw, SETTINGS,
         WINDOW_UPDATE,
     },
-    scripted::Scripted,
+    scripted::{Asked, Scripted},
     support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server, wait_until},
 };
 
@@ -156,6 +157,44 @@ fn small_messages_within_the_window_wait_for_a_server_that_is_slow() {
     let answer = client.until(DATA).payload;
     assert_eq!(String::from_utf8_lossy(&answer), "240000 true");
     proxy.expect(Ending::Complete, 1);
+}
+
+/// A server of HTTP/2 that makes room for 1,000 bytes of a request four times in [`SHORT`], and
+/// answers how long the body is.
+fn steady() -> Scripted {
+    let mut builder = h2::server::Builder::new();
+    builder.initial_window_size(1_000);
+    Scripted::with(builder, async |mut asked: Asked| {
+        let mut came = 0;
+        while let Some(data) = asked.request.body_mut().data().await {
+            let length = data.unwrap().len();
+            came += length;
+            tokio::time::sleep(SHORT.to_std() / 4).await;
+            asked.request.body_mut().flow_control().release_capacity(length).unwrap();
+        }
+        asked.answer(&came.to_string());
+    })
+}
+
+#[tokio::test]
+async fn an_upload_of_which_its_server_takes_little_but_steadily_gets_through() {
+    let server = steady();
+    let mut fleet = server.fleet();
+    let limits = &mut fleet.services[0].timeouts;
+    (limits.head, limits.idle) = (SHORT, SHORT);
+    let proxy = Proxy::of(fleet);
+    let client = proxy.client().await;
+    assert_eq!(client.ask(post()).await.unwrap().text(), "0", "the connection is open");
+    let answer = client.send(post(), &[b'x'; 20_000], None).await.unwrap();
+    assert_eq!(answer.text(), "20000");
+    // In HTTP/1 the body comes with the head.
+    let mut stream = TcpStream::connect(proxy.address).unwrap();
+    let head = b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n";
+    stream.write_all(&[&head[..], &[b'x'; 20_000]].concat()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.ends_with("\r\n5\r\n20000\r\n0\r\n\r\n"), "{answer}");
+    proxy.expect(Ending::Complete, 3);
 }
 
 #[test]
