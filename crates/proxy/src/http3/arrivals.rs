@@ -49,6 +49,8 @@ pub(super) struct StreamControl {
     times_passed_over: Cell<u32>,
     /// What h3 was given last to send.
     payload: Cell<Bytes>,
+    /// Bytes of it that quinn has not taken.
+    unsent: Cell<usize>,
     taking: RefCell<Taking>,
     /// It has been reset.
     is_reset: Cell<bool>,
@@ -95,6 +97,7 @@ impl StreamControl {
             is_passed_over: Cell::new(false),
             times_passed_over: Cell::new(0),
             payload: Cell::default(),
+            unsent: Cell::new(0),
             taking: RefCell::new(taking),
             is_reset: Cell::new(false),
             cut: Cell::default(),
@@ -239,7 +242,18 @@ impl StreamControl {
 
     /// What h3 is given to send next.
     pub(super) fn set_payload(&self, payload: Bytes) {
+        self.unsent.set(payload.len());
         self.payload.set(payload);
+    }
+
+    /// quinn has taken so many bytes of it.
+    pub(super) fn take_unsent(&self, count: usize) {
+        self.unsent.set(self.unsent.get().saturating_sub(count));
+    }
+
+    /// How many bytes of it quinn has not taken.
+    pub(super) fn unsent(&self) -> usize {
+        self.unsent.get()
     }
 
     /// What h3 wants to send of that, to be sent without a copy; none where it is something else.

@@ -470,7 +470,10 @@ fn poll_write(
         Some(payload) => {
             let mut payload = [payload];
             let written = pin!(quinn.write_chunks(&mut payload)).poll(cx);
-            written.map_ok(|written| written.bytes)
+            written.map_ok(|written| {
+                control.take_unsent(written.bytes);
+                written.bytes
+            })
         }
         None => Pin::new(quinn).poll_write(cx, piece),
     }

@@ -4,7 +4,7 @@
 //! States of the response are those of HTTP/2: *awaited*, *begun*, *over*.
 
 use std::{
-    fmt, io, mem,
+    fmt, io,
     net::SocketAddr,
     rc::Rc,
     task::{Context, Poll, ready},
@@ -111,8 +111,8 @@ impl Stream {
         read
     }
 
-    /// Writes of the response. A head has to be written in one piece. Once this has been pending,
-    /// the next call must begin with the same bytes.
+    /// Writes of the response. A head has to be written in one piece. The next call must go on
+    /// behind what was written, and once this has been pending begin with the same bytes.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -127,8 +127,17 @@ impl Stream {
             self.control.set_payload(part.data.clone());
             self.send.begin(part);
         }
-        ready!(self.send.poll(cx))?;
-        Poll::Ready(Ok(mem::take(&mut self.owed)))
+        let unsent = self.control.unsent();
+        let is_through = self.send.poll(cx)?.is_ready();
+        let left = match self.control.unsent() {
+            _ if is_through => 0,
+            // Behind the last byte of a body trailers may wait.
+            left if left < unsent => left.max(1),
+            _ => self.owed,
+        };
+        let gone = self.owed - left;
+        self.owed = left;
+        if is_through || gone > 0 { Poll::Ready(Ok(gone)) } else { Poll::Pending }
     }
 
     /// The status that the client was told instead of a head longer than it takes.

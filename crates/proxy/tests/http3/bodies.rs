@@ -286,5 +286,27 @@ async fn a_download_that_its_client_takes_nothing_of_ends_though_it_takes_other_
     assert!(rest(&mut stalled).await.is_err());
 }
 
+#[tokio::test]
+async fn a_client_that_makes_room_slowly_and_steadily_gets_all_of_its_response() {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].timeouts.idle = Duration::from_millis(300);
+    let (proxy, address) = start(&fleet);
+    let client = Client::with(address, config(&authority, 1_000)).await;
+    let mut get = POST;
+    (get[0], get[2]) = ((":method", "GET"), (":path", "/20000"));
+    let (mut send, mut receive) = open(&client.connection, &lines(&get)).await;
+    send.finish().unwrap();
+    let (mut came, mut piece) = (0, [0; 1_000]);
+    // All of it takes three times as long as a client may take nothing.
+    while let Some(count) = receive.read(&mut piece).await.unwrap() {
+        came += count;
+        sleep(StdDuration::from_millis(50)).await;
+    }
+    assert!(came > 20_000, "{came} bytes with all that frames add");
+    until(|| proxy.tallies().count(Ending::Complete) == 1).await;
+}
+
 /// Takes longer than a client may be slow for.
 const SIZE: usize = 60 << 20;

@@ -13,7 +13,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{AccessLog, HeadLimits, LogTarget},
+    fleet::{AccessLog, HeadLimits, LogFormat, LogTarget},
     time::Duration,
     units::Bytes,
 };
@@ -236,6 +236,36 @@ async fn a_get_that_is_reset_before_its_end_is_logged_with_what_it_asked_for() {
     let is_told =
         |line: &str| line.contains(" client-gone ") && line.contains(" GET \"/3\" HTTP/3.0 ");
     assert!(log.lines().any(is_told), "{log}");
+}
+
+/// The bytes that the access log has of a response for which a client makes so much room, and no
+/// more.
+async fn logged(window: u32) -> u64 {
+    let authority = Authority::new();
+    let (server, _) = sized(b'a');
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let mut fleet = fleet(server, &authority, 1);
+    fleet.listeners[0].timeouts.idle = Duration::from_millis(300);
+    let target = LogTarget::File(path.display().to_string());
+    fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+    let (proxy, address) = start(&fleet);
+    let client = Client::with(address, config(&authority, window)).await;
+    let mut asked = GET;
+    asked[2] = (":path", "/16000");
+    let (mut send, _receive) = open(&client.connection, &lines(&asked)).await;
+    send.finish().unwrap();
+    until(|| proxy.tallies().count(Ending::ClientTimeout) == 1).await;
+    let stopped = tokio::task::spawn_blocking(move || proxy.stop(Duration::ZERO));
+    stopped.await.unwrap();
+    let line = fs::read_to_string(path).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line.trim()).unwrap();
+    line["bytes"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn the_access_log_has_what_went_out_of_a_response_that_its_client_does_not_take() {
+    assert_eq!(logged(2_000).await, logged(1_000).await + 1_000);
 }
 
 #[tokio::test]
