@@ -309,6 +309,24 @@ fn what_is_cut_at_the_end_of_a_drain_has_in_the_access_log_what_its_client_got()
 }
 
 #[test]
+fn the_access_log_has_interim_responses_that_go_before_one_of_our_own() {
+    let server = Scripted::answering_once(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let target = LogTarget::File(path.display().to_string());
+    let mut fleet = fleet(&[server.address]);
+    fleet.edge.access_log = Some(AccessLog { format: LogFormat::Json, ..AccessLog::to(target) });
+    let proxy = Proxy::of(fleet);
+    let ask = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let told = proxy.ask(ask);
+    assert!(told.starts_with("HTTP/1.1 103 ") && told.contains("HTTP/1.1 502 "), "{told}");
+    proxy.runtime.stop(SHORT);
+    let line = fs::read_to_string(path).unwrap();
+    let line: serde_json::Value = serde_json::from_str(line.trim()).unwrap();
+    assert_eq!(line["bytes"], told.len(), "{line}");
+}
+
+#[test]
 fn the_access_log_has_a_line_for_each_request() {
     let path = std::env::temp_dir().join(format!("loadline-log-{}", std::process::id()));
     let server = Scripted::answering(OK);

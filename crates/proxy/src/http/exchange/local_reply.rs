@@ -151,7 +151,8 @@ impl Exchange<'_> {
         let told = poll_fn(|cx| {
             let before = sent;
             let told = self.client.poll_send(cx, [&text, b""], &mut sent, self.timer);
-            self.record.bytes = sent as u64;
+            // Interim responses may have gone before.
+            self.record.bytes += (sent - before) as u64;
             if told.is_pending() && sent > before {
                 self.timer.arm_again();
             }
