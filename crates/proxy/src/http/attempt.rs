@@ -483,6 +483,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn commit(&mut self, head: &ResponseHead, ends_with_connection: bool) {
         self.committed = Some(if ends_with_connection { Next::Reset } else { Next::Close });
         self.count_session();
+        self.hide_length();
         self.exchange.record.status = head.status();
         let limit = match self.exchange.request.is_mirrored() {
             true => shorter(self.timeouts.idle, COPY_BODY_MAX),

@@ -19,7 +19,7 @@ use std::{
 };
 
 use h2::{Reason, RecvStream, client::ResponseFuture};
-use http::Response;
+use http::{Response, header::CONTENT_LENGTH};
 use loadline_core::{decide::reason::Reason as Why, time::Duration};
 use loadline_http1::{BodyReader, Framing, Known, Method, RequestHead, Status};
 use tokio::task::spawn_local;
@@ -39,6 +39,8 @@ pub(crate) struct Call {
     /// The body, once the head has gone; nothing where there is none.
     body: Option<Outgoing>,
     to_head: bool,
+    /// The response has no length but the one that HTTP/1 needs.
+    adds_length: bool,
     /// The `Sec-WebSocket-Accept` for a client whose WebSocket is accepted.
     accept: Option<Accept>,
     answer: ResponseState,
@@ -85,6 +87,7 @@ impl Call {
         Box::new(Self {
             body: None,
             to_head: false,
+            adds_length: false,
             accept: None,
             answer: ResponseState::Unasked,
             interim: Vec::new(),
@@ -96,6 +99,11 @@ impl Call {
     /// What is known of the call if it failed.
     pub(crate) const fn fate(&self) -> StreamFailure {
         self.fate
+    }
+
+    /// Whether the response, which has ended with its head, came without the length that it has.
+    pub(crate) const fn adds_length(&self) -> bool {
+        self.adds_length
     }
 
     /// Whether the link is not open yet.
@@ -228,6 +236,7 @@ impl Call {
             self.answer = ResponseState::Begun(Incoming::new(text, Coding::Plain, receive));
             return;
         }
+        self.adds_length = is_over && !parts.headers.contains_key(CONTENT_LENGTH);
         self.answer = match write_answer(&mut text, &parts, is_over, self.to_head) {
             Some(coding) => ResponseState::Begun(Incoming::new(text, coding, receive)),
             None => ResponseState::Broken,

@@ -293,6 +293,11 @@ impl Stream {
         self.place.destination()
     }
 
+    /// Leaves the length out of the head of the response, which ends with it.
+    pub(crate) const fn hide_length(&mut self) {
+        self.place.hides_length = true;
+    }
+
     /// Ends the response. Without one, or with half of one, the stream is reset.
     pub(crate) fn shut(&mut self) {
         if let ResponseState::Begun(body) = &mut self.answer {
@@ -325,9 +330,10 @@ impl Stream {
         let is_whole = !is_interim && body.is_finished();
         // It answers a key that the client knows nothing of.
         let hides_key = is_switch && !self.has_key;
+        let hides_length = self.place.hides_length;
         let write = |encoder: &mut Encoder, out: &mut Vec<u8>| {
             encoder.status(out, status);
-            write_fields(encoder, out, &head, bytes, hides_key);
+            write_fields(encoder, out, (&head, bytes), (hides_key, hides_length));
         };
         self.handle
             .protocol()
@@ -349,13 +355,13 @@ impl Stream {
 fn write_fields(
     encoder: &mut Encoder,
     out: &mut Vec<u8>,
-    head: &ResponseHead,
-    bytes: &[u8],
-    hides_key: bool,
+    (head, bytes): (&ResponseHead, &[u8]),
+    (hides_key, hides_length): (bool, bool),
 ) {
     for field in head.fields().as_slice() {
         let (name, value) = (field.name.of(bytes), field.value.of(bytes));
-        let is_hidden = hides_key && name.eq_ignore_ascii_case(b"sec-websocket-accept");
+        let is_hidden = hides_length && field.known == Known::ContentLength
+            || hides_key && name.eq_ignore_ascii_case(b"sec-websocket-accept");
         if !ends_here(field.known) && field.known != Known::Underscored && !is_hidden {
             encoder.field(out, name, value);
         }

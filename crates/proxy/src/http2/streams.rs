@@ -58,7 +58,8 @@ impl Streams {
     pub(crate) fn enter(self: &Rc<Self>) -> Place {
         self.open.set(self.open.get() + 1);
         self.all.set(self.all.get() + 1);
-        Place { streams: self.clone(), was_answered: false, was_abandoned: false }
+        let streams = self.clone();
+        Place { streams, was_answered: false, hides_length: false, was_abandoned: false }
     }
 
     /// Since when there has been none; nothing while there are some.
@@ -90,6 +91,8 @@ pub(crate) struct Place {
     streams: Rc<Streams>,
     /// The client has been told something.
     pub(crate) was_answered: bool,
+    /// The length of the response is there for HTTP/1 alone.
+    pub(crate) hides_length: bool,
     /// It is counted among those without a response already.
     was_abandoned: bool,
 }

@@ -12,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use h3::server::RequestStream;
-use http::{Method, Request};
+use http::{Method, Request, header::CONTENT_LENGTH};
 use loadline_http1::{self as http1, BodyReader, ResponseHead, Status};
 
 use super::{
@@ -162,6 +162,11 @@ impl Stream {
         self.place.destination()
     }
 
+    /// Leaves the length out of the head of the response, which ends with it.
+    pub(crate) const fn hide_length(&mut self) {
+        self.place.hides_length = true;
+    }
+
     /// Ends the response. Without one the stream is reset, with half of one a little later.
     pub(crate) fn shut(&mut self) {
         let is_whole = match &mut self.answer {
@@ -203,7 +208,10 @@ impl Stream {
             let head = Some(answer(&head, bytes, head.status())?);
             return Ok(Part { head, ..Part::default() });
         }
-        let (answer, body) = final_answer(&head, bytes, self.has_key)?;
+        let (mut answer, body) = final_answer(&head, bytes, self.has_key)?;
+        if self.place.hides_length {
+            answer.headers_mut().remove(CONTENT_LENGTH);
+        }
         self.control.set_server_priority(Priority::of(answer.headers()));
         self.place.was_answered = true;
         let ends = body.is_finished();

@@ -6,6 +6,7 @@
 //! tokio knows from the kernel's events whether trying is worthwhile. A client that connects, asks,
 //! is answered and leaves is never registered, which saves two of its eight system calls.
 
+mod length;
 mod send_file;
 mod taken;
 mod tcp;

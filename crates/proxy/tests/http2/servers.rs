@@ -147,6 +147,28 @@ async fn an_answer_without_a_body_ends_with_its_head() {
 }
 
 #[tokio::test]
+async fn an_answer_that_ends_with_its_head_has_a_length_of_ours_for_clients_of_http1_alone() {
+    let server = Scripted::new(async |mut asked| {
+        let mut response = Response::new(());
+        if asked.request.uri().path() == "/told" {
+            response.headers_mut().insert("content-length", HeaderValue::from_static("0"));
+        }
+        asked.respond.send_response(response, true).unwrap();
+    });
+    let proxy = server.proxy();
+    let client = proxy.client().await;
+    for (path, is_told) in [("untold", false), ("told", true)] {
+        let request = http::Request::get(format!("http://a.test/{path}")).body(()).unwrap();
+        let answer = client.ask(request).await.unwrap();
+        assert_eq!((answer.status, answer.body.len()), (200, 0));
+        assert_eq!(answer.headers.contains_key("content-length"), is_told, "{path}");
+        let asked = format!("GET /{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let seen = say(&proxy, &asked);
+        assert!(seen.contains("\r\ncontent-length: 0\r\n"), "{path}: {seen}");
+    }
+}
+
+#[tokio::test]
 async fn interim_answers_go_before_the_answer() {
     let server = Scripted::new(async |mut asked| {
         for status in [100, 103] {

@@ -13,7 +13,10 @@ use std::{
 use bytes::Bytes;
 use h3::error::Code;
 use http::{Request, StatusCode};
-use loadline_core::{decide::ending::Ending, fleet::ProxyVersion};
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{HttpVersion, ProxyVersion},
+};
 use quinn::Endpoint;
 use tokio::{
     task::{JoinSet, spawn_blocking},
@@ -45,6 +48,26 @@ fn echo() -> SocketAddr {
     })
 }
 
+/// A server of HTTP/2 whose responses end with their heads, which have a status and nothing else.
+fn bare() -> SocketAddr {
+    server(|mut stream| {
+        // Its settings, of which there are none.
+        stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).unwrap();
+        stream.read_exact(&mut [0; 24]).unwrap();
+        let mut frame = [0; 9];
+        while stream.read_exact(&mut frame).is_ok() {
+            let [_, high, low, kind, _, id @ ..] = frame;
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            stream.read_exact(&mut vec![0; length]).unwrap();
+            if kind == 1 {
+                // HEADERS with END_HEADERS and END_STREAM: 200.
+                let answer = [&[0, 0, 1, 1, 5][..], &id, &[0x88]].concat();
+                stream.write_all(&answer).unwrap();
+            }
+        }
+    })
+}
+
 /// The response to a POST of `body`, of which the server sends back all it got.
 async fn post(mut requests: Requests, body: Bytes) -> (StatusCode, Vec<u8>) {
     let request = Request::post("https://a.test/up").header("content-length", body.len());
@@ -53,6 +76,21 @@ async fn post(mut requests: Requests, body: Bytes) -> (StatusCode, Vec<u8>) {
     stream.finish().await.unwrap();
     let status = stream.recv_response().await.unwrap().status();
     (status, rest(&mut stream).await.unwrap())
+}
+
+#[tokio::test]
+async fn an_answer_that_ends_with_its_head_has_no_length_that_its_server_did_not_send() {
+    let authority = Authority::new();
+    let mut fleet = fleet(bare(), &authority, 1);
+    fleet.services[0].http_version = HttpVersion::Http2;
+    let (_proxy, address) = start(&fleet);
+    let mut client = Client::to(address, &authority).await;
+    let mut stream = client.requests.send_request(request("GET", "/")).await.unwrap();
+    stream.finish().await.unwrap();
+    let answer = stream.recv_response().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert!(!answer.headers().contains_key("content-length"), "{answer:?}");
+    assert_eq!(rest(&mut stream).await.unwrap(), b"");
 }
 
 #[tokio::test]

@@ -180,6 +180,14 @@ impl Attempt<'_, '_> {
         }
     }
 
+    /// Leaves out a length that a server of HTTP/2 did not send: clients of gRPC take it for
+    /// metadata.
+    pub(super) fn hide_length(&mut self) {
+        if self.connection.peer.socket.adds_length() {
+            self.exchange.client.socket.hide_length();
+        }
+    }
+
     /// Accepts what of the body came with the head. What comes behind the body belongs to nobody:
     /// the connection is not used again.
     pub(super) fn take_early(
