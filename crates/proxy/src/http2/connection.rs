@@ -305,7 +305,7 @@ impl Connection {
         if self.state == ConnectionState::Serving && worker.is_leaving(listener) {
             self.leave();
         }
-        if self.state == ConnectionState::Leaving && self.protocol().is_leave_seen() {
+        if self.protocol().is_leave_seen() {
             self.finish_leaving();
         }
     }
@@ -319,7 +319,7 @@ impl Connection {
 
     /// Refuses new streams from now on.
     fn finish_leaving(&mut self) {
-        if self.state == ConnectionState::Leaving {
+        if matches!(self.state, ConnectionState::Serving | ConnectionState::Leaving) {
             self.state = ConnectionState::Left;
             self.protocol().go_away(ErrorCode::NO_ERROR);
         }

@@ -140,7 +140,7 @@ pub(super) fn is_method(text: &[u8]) -> bool {
 
 /// Whether this may be a scheme.
 pub(super) fn is_scheme(text: &[u8]) -> bool {
-    text.len() <= LONGEST_SCHEME && are_all(SCHEME, text)
+    (1..=LONGEST_SCHEME).contains(&text.len()) && are_all(SCHEME, text)
 }
 
 /// Whether this is one word, as an authority is. The parser refuses what is none.

@@ -4,7 +4,7 @@ use loadline_core::decide::reason::Reason;
 
 use super::{
     ErrorCode, Protocol,
-    frame::{ACK, FrameHeader, GOAWAY, PING, SETTINGS, WINDOW_UPDATE, only_word, stream_id},
+    frame::{ACK, FrameHeader, PING, SETTINGS, WINDOW_UPDATE, only_word, stream_id},
     outbound::LEAVE_PING,
 };
 
@@ -202,11 +202,17 @@ impl Protocol {
         Ok(())
     }
 
-    /// A client that leaves would take no more pushed streams, of which there are none.
-    pub(super) const fn take_goaway(frame: FrameHeader, payload: &[u8]) -> Result<(), ErrorCode> {
-        debug_assert!(frame.kind == GOAWAY);
+    /// A client that leaves opens no more streams: the connection ends with those that are open.
+    pub(super) const fn take_goaway(
+        &mut self,
+        frame: FrameHeader,
+        payload: &[u8],
+    ) -> Result<(), ErrorCode> {
         match (frame.stream, payload.len()) {
-            (0, 8..) => Ok(()),
+            (0, 8..) => {
+                self.is_leave_seen = true;
+                Ok(())
+            }
             (0, _) => Err(ErrorCode::FRAME_SIZE_ERROR),
             _ => Err(ErrorCode::PROTOCOL_ERROR),
         }

@@ -157,7 +157,7 @@ impl Protocol {
             RST_STREAM => self.take_reset(frame, payload),
             SETTINGS => self.take_settings(frame, payload),
             PING => self.take_ping(frame, payload),
-            GOAWAY => Self::take_goaway(frame, payload),
+            GOAWAY => self.take_goaway(frame, payload),
             PRIORITY => self.take_priority(frame, payload),
             PUSH_PROMISE => Err(ErrorCode::PROTOCOL_ERROR),
             // RFC 9113, 5.5: what is not known is ignored.

@@ -93,7 +93,7 @@ pub(super) struct Protocol {
     closed: VecDeque<u32>,
     /// The last stream that is taken, where new ones are refused.
     last: Option<u32>,
-    /// The client has seen that the connection ends.
+    /// The client knows that the connection ends, or ends it itself.
     is_leave_seen: bool,
     driver: Option<Waker>,
     /// The driver has been woken, or is polled now.
@@ -152,7 +152,7 @@ impl Protocol {
         self.streams.is_empty() && self.opened.is_empty()
     }
 
-    /// Whether the client has seen the GOAWAY of [`Protocol::leave`].
+    /// Whether the client has seen the GOAWAY of [`Protocol::leave`], or has sent one.
     pub(super) const fn is_leave_seen(&self) -> bool {
         self.is_leave_seen
     }

@@ -1,7 +1,8 @@
 //! What a peer may send (RFC 9113, 5.2), of a stream or of the connection.
 
 /// A window towards us. Bytes leave it when they come, and come back when somebody has taken them:
-/// half of a window at a time, which costs few frames and lets the sender go on meanwhile.
+/// half of the window at a time, which costs few frames and lets the sender go on meanwhile. Where
+/// others hold most of it, half of what is left: it never closes while something was taken.
 #[derive(Debug)]
 pub(super) struct ReceiveWindow {
     size: u32,
@@ -28,7 +29,8 @@ impl ReceiveWindow {
     /// anything yet.
     pub(super) const fn release(&mut self, bytes: usize) -> Option<u32> {
         self.taken += bytes as u32;
-        if self.taken == 0 || self.taken < self.size / 2 {
+        let open = if self.left < self.size as i64 { self.left } else { self.size as i64 };
+        if self.taken == 0 || (self.taken as i64) < open / 2 {
             return None;
         }
         self.left += self.taken as i64;

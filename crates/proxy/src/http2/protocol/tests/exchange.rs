@@ -425,6 +425,32 @@ fn streams_that_are_reset_while_they_wait_leave_no_place_in_the_queue() {
 }
 
 #[test]
+fn uploads_that_nobody_takes_do_not_stop_one_that_is_taken() {
+    let mut client = Client::new(LIMITS, &[]);
+    client.frames();
+    for id in [1, 3] {
+        client.open(id, 0, POST);
+        client.send(&frame(DATA, 0, id, &[0; 15_000]).repeat(6)).unwrap();
+    }
+    let slot = client.open(5, 0, POST);
+    let (mut connection, mut stream) = (200_000 - 180_000, 100_000);
+    for _ in 0..100 {
+        let piece = 10_000.min(connection).min(stream);
+        assert!(piece > 0, "{connection} {stream}");
+        client.send(&frame(DATA, 0, 5, &vec![0; piece])).unwrap();
+        (connection, stream) = (connection - piece, stream - piece);
+        assert_eq!(client.read(slot).len(), piece);
+        for seen in client.frames().iter().filter(|seen| seen.kind == WINDOW_UPDATE) {
+            let more = only_word(&seen.payload).unwrap() as usize;
+            match seen.stream {
+                0 => connection += more,
+                _ => stream += more,
+            }
+        }
+    }
+}
+
+#[test]
 fn room_is_made_when_the_client_says_so() {
     let mut client = Client::new(LIMITS, &[]);
     let slot = client.open(1, END_STREAM, GET);
