@@ -2,14 +2,15 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream, UdpSocket},
     os::unix::{
         fs::{MetadataExt as _, chown, symlink},
-        net::UnixDatagram,
+        net::{UnixDatagram, UnixStream},
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -204,6 +205,43 @@ fn once_an_upgrade_is_told_of_the_old_process_takes_nobody_in() {
             assert!(response.ends_with(&format!("process {upgrades}")), "{response}");
         }
     }
+}
+
+/// What an admin interface says of how ready it is.
+fn readiness(admin: &Path) -> io::Result<String> {
+    let mut stream = UnixStream::connect(admin)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
+}
+
+#[test]
+fn an_edge_is_ready_all_the_while_it_is_upgraded() {
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let admin = directory.path().join("admin");
+    let more = format!("[admin]\nbind = {admin:?}\n");
+    let mut edge = Edge::start_in(directory, &worker, &more, Stdio::inherit());
+    let has_ended = AtomicBool::new(false);
+    let (upgrades, answers) = thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut answers = Vec::new();
+            while !has_ended.load(Ordering::Relaxed) {
+                // A connection may end unanswered with the process that took it in.
+                answers.extend(readiness(&admin).ok().filter(|it| !it.is_empty()));
+            }
+            answers
+        });
+        let upgrades: Vec<_> = (0..4).map(|_| edge.upgrade()).collect();
+        has_ended.store(true, Ordering::Relaxed);
+        (upgrades, asking.join().unwrap())
+    });
+    assert!(upgrades.iter().all(|(code, _)| *code == Some(0)), "{upgrades:?}");
+    assert!(!answers.is_empty());
+    let other = answers.iter().find(|it| !it.starts_with("HTTP/1.1 200 "));
+    assert_eq!(other, None, "of {} answers", answers.len());
 }
 
 #[test]

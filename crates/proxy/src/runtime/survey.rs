@@ -41,7 +41,8 @@ impl Survey {
     pub fn edge(&self) -> State {
         let shared = &self.shared;
         let mut state = State::of_edge(&self.plan, shared.clock.now());
-        state.draining = shared.stage() != Lifecycle::Serving;
+        // One that leaves is followed: who asks at the common address is to send here still.
+        state.draining = shared.stage() >= Lifecycle::Draining;
         state.log_lines_dropped = shared.log_lines_dropped();
         [state.spans_exported, state.spans_dropped] = shared.spans_counted();
         let compresses = |service: &Service| service.compression.is_some();
