@@ -102,6 +102,22 @@ fn an_edge_serves_what_it_can_while_its_authority_is_away() {
 }
 
 #[test]
+fn failed_attempts_count_on_where_the_settings_of_the_authority_change() {
+    let mut pebble = Pebble::start(NONE, &json!({}));
+    let names = "names = [\"a.test\"]";
+    let mut edge = Edge::of(&pebble, names, true);
+    pebble.kill();
+    edge.begin();
+    edge.until(1, |it| it["failures"] == 1);
+    edge.edit(names, &format!("{names}\nemail = \"ops@a.test\""));
+    edge.signal("-HUP");
+    edge.until(1, |it| it["failures"] == 2);
+    edge.edit("state_dir = \"state\"", "state_dir = \"other\"");
+    edge.signal("-HUP");
+    edge.until(1, |it| it["failures"] == 3);
+}
+
+#[test]
 fn an_authority_that_forgot_the_account_gets_another() {
     let mut pebble = Pebble::start(NONE, &json!({}));
     let mut edge = Edge::of(&pebble, "names = [\"a.test\"]", true);

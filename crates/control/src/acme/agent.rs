@@ -37,6 +37,9 @@ pub(super) struct Agent {
     authorities: BTreeMap<String, Arc<Authority>>,
     /// Certificates by file.
     certificates: BTreeMap<String, Tracked>,
+    /// Failed attempts by name, for files that are no longer asked for: other settings of an issuer
+    /// may mean another file.
+    former_failures: BTreeMap<String, u64>,
     /// Folders that another process holds, or that cannot be used, are tried again.
     has_all: bool,
     under_way: JoinSet<(String, Done)>,
@@ -60,6 +63,7 @@ impl Agent {
             proofs: BTreeMap::new(),
             authorities: BTreeMap::new(),
             certificates: BTreeMap::new(),
+            former_failures: BTreeMap::new(),
             has_all: true,
             under_way: JoinSet::new(),
         }
@@ -112,7 +116,14 @@ impl Agent {
             issuers.any(|it| it == *folder)
         };
         self.authorities.retain(|folder, _| used(folder));
-        self.view.all().retain(|file, _| wanted.contains_key(file));
+        let former = &mut self.former_failures;
+        self.view.all().retain(|file, it| {
+            let is_wanted = wanted.contains_key(file);
+            if !is_wanted && it.failures > 0 {
+                *former.entry(it.name.clone()).or_default() += it.failures;
+            }
+            is_wanted
+        });
         let had_all = std::mem::replace(&mut self.has_all, true);
         for (file, (name, issuer)) in wanted {
             if self.certificates.contains_key(&file) {
@@ -161,9 +172,13 @@ impl Agent {
             // Another process may have put it there since the listener began.
             self.show(file);
         }
-        let known =
-            AcmeCertificate { name: name.clone(), file: file.to_owned(), ..Default::default() };
-        self.view.all().entry(file.to_owned()).or_insert(known);
+        let former = &mut self.former_failures;
+        self.view.all().entry(file.to_owned()).or_insert_with(|| AcmeCertificate {
+            name: name.clone(),
+            file: file.to_owned(),
+            failures: former.remove(&name).unwrap_or_default(),
+            ..Default::default()
+        });
         self.certificates.insert(file.to_owned(), Tracked::new(name, authority, held));
         self.take_in_of(file);
     }
