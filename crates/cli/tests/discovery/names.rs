@@ -132,6 +132,7 @@ fn nobody_waits_long_for_a_name_server_that_is_silent() {
         trouble.contains("no answer within 100ms") || trouble.contains("timed out"),
         "{trouble}"
     );
+    assert!(trouble.ends_with(&format!(": 127.0.0.1:{}", zone.port)), "{trouble}");
 
     zone.wake();
     edge.until_servers(&[&server]);

@@ -68,10 +68,21 @@ impl Asking {
                 ListPlace::Services { name, family } => services(resolvers, name, *family).await,
             }
         };
-        let found = timeout(LONGEST.to_std(), listed).await;
-        match found.unwrap_or_else(|_| Err(format!("no answer within {LONGEST}"))) {
-            Ok(Found { what, ttl }) => Answer { servers: Ok(what), ttl },
-            Err(why) => Answer::failed(why),
+        match timeout(LONGEST.to_std(), listed).await {
+            Ok(Ok(Found { what, ttl })) => Answer { servers: Ok(what), ttl },
+            Ok(Err(why)) => Answer::failed(why),
+            Err(_) => self.late(LONGEST),
+        }
+    }
+
+    /// That there is no answer after so long, and who was asked.
+    pub(super) fn late(&self, limit: Duration) -> Answer {
+        match &self.0 {
+            Ok(resolvers) => {
+                let asked = resolvers.listed(SocketAddr::to_string);
+                Answer::failed(format!("no answer within {limit}: {asked}"))
+            }
+            Err(error) => Answer::failed(&**error),
         }
     }
 }

@@ -260,8 +260,7 @@ fn ask_all(sources: &[Source], names: &NameServers) -> io::Result<Vec<(Source, A
             let asking = asking.clone();
             answers.spawn(async move {
                 let answer = timeout(limit.to_std(), asking.ask(&source.place)).await;
-                let late = |_| Answer::failed(format!("no answer within {limit}"));
-                (source, answer.unwrap_or_else(late))
+                (source, answer.unwrap_or_else(|_| asking.late(limit)))
             });
         }
         answers.join_all().await
