@@ -2,7 +2,7 @@
 //! or not, which stand in it.
 //!
 //! An error shows the lines around it, and goes to a log when a file is read again. So the values
-//! of keys called `key`, unless they are paths, and of all keys in `users` of `basic_auth` become
+//! of keys called `key`, unless they are paths, and `users` of `basic_auth` with all in it become
 //! stars, of which each line has as many as it had bytes: places in the text stay true, and a file
 //! that is no TOML yet is masked as well.
 
@@ -51,7 +51,8 @@ fn is_path(before: &str, value: &str) -> bool {
 /// Where the passwords of the users that are named at `at` stand; none where that is no such key.
 fn passwords(text: &str, at: usize) -> Vec<Range<usize>> {
     let (before, rest) = (text[..at].trim_end_matches(QUOTES), &text[at + USERS.len()..]);
-    let outer = before.strip_suffix('.').map(|outer| outer.trim_end_matches(QUOTES));
+    let outer = before.trim_end_matches(BLANKS).strip_suffix('.');
+    let outer = outer.map(|it| it.trim_end_matches(BLANKS).trim_end_matches(QUOTES));
     let is_another = match outer {
         Some(outer) => !outer.ends_with("basic_auth"),
         None => before.ends_with(is_of_name),
@@ -71,24 +72,44 @@ fn passwords(text: &str, at: usize) -> Vec<Range<usize>> {
     values(text, text.len() - part.len(), ends)
 }
 
-/// The strings that are values of keys from `at` on, until one of `ends` stands outside of them.
+/// The values of keys from `at` on, in quotes or not and also those in lists, until one of `ends`
+/// stands outside of them.
 fn values(text: &str, mut at: usize, ends: &[char]) -> Vec<Range<usize>> {
-    let (mut found, mut is_value) = (Vec::new(), false);
-    while let Some(c) = text[at..].chars().next().filter(|c| !ends.contains(c)) {
-        if QUOTES.contains(&c) {
-            let (inside, end) = string_at(text, at, c);
-            at = end;
-            if is_value {
-                found.push(inside);
-            }
-        } else if c == '#' {
-            at += text[at..].find('\n').unwrap_or(text.len() - at);
-        } else {
-            at += c.len_utf8();
+    let (mut found, mut is_value, mut lists) = (Vec::new(), false, 0_usize);
+    while let Some(c) = text[at..].chars().next() {
+        let is_list = is_value && c == '[';
+        if lists == 0 && !is_list && ends.contains(&c) {
+            break;
         }
-        is_value = c == '=' || is_value && BLANKS.contains(&c);
+        let mut next = at + c.len_utf8();
+        match c {
+            '=' => is_value = true,
+            '[' if is_list => lists += 1,
+            ']' if lists > 0 => lists -= 1,
+            '#' => next = at + text[at..].find('\n').unwrap_or(text.len() - at),
+            // A list that is not closed ends before the next table.
+            '\n' if text[next..].starts_with('[') => (is_value, lists) = (false, 0),
+            '\n' | ',' | '{' | '}' => is_value = lists > 0,
+            '"' | '\'' => {
+                let (inside, end) = string_at(text, at, c);
+                next = end;
+                found.extend(is_value.then_some(inside));
+            }
+            _ if is_value && !c.is_whitespace() => {
+                let length = text[at..].find(is_after_bare).unwrap_or(text.len() - at);
+                next = next.max(at + length);
+                found.push(at..next);
+            }
+            _ => {}
+        }
+        at = next;
     }
     found
+}
+
+/// Whether a value without quotes has ended before this.
+fn is_after_bare(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ',' | ']' | '}')
 }
 
 /// Where the string with its opening quotes at `at` stands without them, and where it ends with
@@ -200,6 +221,16 @@ mod tests {
             ),
             ("[basic_auth]\nusers.\"a.b\" = \"c", "[basic_auth]\nusers.\"a.b\" = \"*"),
             ("users = \"a:b\"", "users = \"***\""),
+            ("basic_auth={users=\"a:b\"}", "basic_auth={users=\"***\"}"),
+            ("users=[\"a:b\", 'c']\nd = \"e\"", "users=[\"***\", '*']\nd = \"e\""),
+            ("users = [\n\"a:b\"\n]\nd = \"e\"", "users = [\n\"***\"\n]\nd = \"e\""),
+            ("users = [\"a:b\"\n[web]\nd = \"e\"", "users = [\"***\"\n[web]\nd = \"e\""),
+            ("users={a=123, b = 4.5}\nd = 1", "users={a=***, b = ***}\nd = 1"),
+            (
+                "[ web . \"basic_auth\" . users ]\na = [\"b\"]\n[web]\nd = \"e\"",
+                "[ web . \"basic_auth\" . users ]\na = [\"*\"]\n[web]\nd = \"e\"",
+            ),
+            ("basic_auth . users . a = \"b\"", "basic_auth . users . a = \"*\""),
             ("users_file = \"a\"\nservice = \"users\"", "users_file = \"a\"\nservice = \"users\""),
             ("a = [\"b\", \"users\"]\nc = \"d\"", "a = [\"b\", \"users\"]\nc = \"d\""),
             ("[service.users]\npolicy = \"first\"", "[service.users]\npolicy = \"first\""),

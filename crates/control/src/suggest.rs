@@ -31,6 +31,10 @@ impl FileKind for Configuration {
         masked(&text)
     }
 
+    fn is_secret(path: &[&str]) -> bool {
+        path.windows(2).any(|keys| keys == ["basic_auth", "users"])
+    }
+
     fn table(path: &[&str]) -> Option<&'static str> {
         tables::short(path)
     }

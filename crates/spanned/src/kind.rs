@@ -27,6 +27,13 @@ pub trait FileKind {
         text
     }
 
+    /// Whether the value to which these keys lead, from the top of the file on, is a secret: messages
+    /// do not have it.
+    #[must_use]
+    fn is_secret(_path: &[&str]) -> bool {
+        false
+    }
+
     /// How the key to which these keys lead, from the top of the file on, may be written as a
     /// table; none where that is not known.
     #[must_use]

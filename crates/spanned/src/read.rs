@@ -190,6 +190,10 @@ fn complaint<K: FileKind>(message: &str, at: &Found<'_>) -> Complaint {
         let found = match found {
             "sequence" => "a list",
             "map" => "a table",
+            // Its type is followed by the value, in quotes.
+            secret if K::is_secret(&at.path) => {
+                secret.split(['"', '`']).next().unwrap_or_default().trim_end()
+            }
             other => other,
         };
         let expected = expected.replace("a sequence", "a list (`[ ... ]`, or `[[name]]` tables)");

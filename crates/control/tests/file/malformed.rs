@@ -236,6 +236,22 @@ fn a_value_in_the_place_of_a_table_is_told_how_the_table_is_written() {
 }
 
 #[test]
+fn no_error_tells_the_password_of_a_user_whatever_is_wrong_with_it() {
+    for users in [
+        "\"alice:73577357\"", "[\"alice:73577357\"]", "73577357", "{ alice = 73577357 }",
+        "{ alice = \"73577357\" }", "{ alice = [\"73577357\"] }",
+    ] {
+        let slip = format!("service = \"web\"\nbasic_auth = {{ users = {users} }}");
+        let text = RIGHT.replacen("service = \"web\"", &slip, 1);
+        let errors = parse_with("slip.toml", &text, &LocalOnly).unwrap_err();
+        let [error] = errors.errors() else { panic!("{users}: {:?}", errors.errors()) };
+        let said = format!("{error}; {}", error.help_text());
+        assert!(!said.contains("73577357"), "{users}: {said}");
+        assert_eq!(error.line(), 11, "{users}: {said}");
+    }
+}
+
+#[test]
 fn a_server_with_words_behind_its_address_is_told_the_table() {
     check(&[
         (
