@@ -96,7 +96,9 @@ fn read_tree<K: FileKind, T: DeserializeOwned>(
     let tree = match Tree::of(texts, variables, problems) {
         Ok(tree) => tree,
         Err((index, start, error)) => {
-            note_syntax(texts[index], start, &error, problems);
+            // The help may have a value that has no quotes.
+            let shown = K::shown(texts[index].to_owned());
+            note_syntax(&shown, start, &error, problems);
             return None;
         }
     };
@@ -304,7 +306,7 @@ fn syntax_help(message: &str, expected: Option<&str>, line: &str) -> String {
     }
     let value = line.split_once('=').map_or("", |(_, value)| value);
     let value = value.split(['#', ',']).next().unwrap_or_default().trim();
-    let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric() || "/:.-".contains(c));
+    let bare = value.starts_with(|c: char| c.is_ascii_alphanumeric() || "/:.-*".contains(c));
     if message.contains("duplicate") {
         return "keep one of the two".to_owned();
     }

@@ -252,6 +252,17 @@ fn no_error_tells_the_password_of_a_user_whatever_is_wrong_with_it() {
 }
 
 #[test]
+fn a_password_of_a_user_without_quotes_is_not_told_with_them() {
+    let slip = "service = \"web\"\n[listener.basic_auth.users]\nalice = s73577357";
+    check(&[(
+        "service = \"web\"",
+        slip,
+        (12, 9),
+        &["text and quantities stand in quotes: \"*********\""],
+    )]);
+}
+
+#[test]
 fn a_server_with_words_behind_its_address_is_told_the_table() {
     check(&[
         (
