@@ -180,8 +180,8 @@ impl Admin {
         self.socket.try_clone()
     }
 
-    /// Ends it with the requests under way, since another process serves. Its Unix socket goes unless
-    /// that one listens there.
+    /// Ends it with the requests under way, since another process serves. Its Unix socket goes
+    /// unless that one listens there.
     pub async fn leave(self) {
         let Self { socket, path, stop, closed, .. } = self;
         drop((socket, stop));
