@@ -22,7 +22,7 @@ DIST = cargo rustc --profile dist --package loadline --features embedded-pages -
 PROFILE = $(CURDIR)/target/loadline.profdata
 PROFILE_USE = -C profile-use=$(PROFILE) -C llvm-args=-no-pgo-warn-mismatch
 # Less of what ran often counts as hot than LLVM means by it, so that the binary stays below its limit.
-HOT = -C llvm-args=-hot-callsite-threshold=500 -C llvm-args=-profile-summary-cutoff-hot=950000 \
+HOT = -C llvm-args=-hot-callsite-threshold=500 -C llvm-args=-profile-summary-cutoff-hot=850000 \
       -C llvm-args=-inlinecold-threshold=5
 WITH_PROFILE = RUSTC_WRAPPER=$(CURDIR)/scripts/with-profile PROFILE_FLAGS
 
