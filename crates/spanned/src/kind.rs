@@ -27,8 +27,8 @@ pub trait FileKind {
         text
     }
 
-    /// Whether the value to which these keys lead, from the top of the file on, is a secret: messages
-    /// do not have it.
+    /// Whether the value to which these keys lead, from the top of the file on, is a secret, which
+    /// messages do not have.
     #[must_use]
     fn is_secret(_path: &[&str]) -> bool {
         false
