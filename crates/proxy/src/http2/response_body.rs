@@ -49,7 +49,7 @@ impl ResponseBody {
             let most = bytes.len().min(PIECE);
             if let Poll::Ready(room) = stream.poll_room(most, cx, now) {
                 let room = room.map_err(io::Error::other)?;
-                return Poll::Ready(self.write(stream, &bytes[..room], now));
+                return Poll::Ready(self.write(stream, &bytes[..room]));
             }
             // What is no payload needs no room, as the end of it.
             self.hold(&bytes[..most])?;
@@ -79,13 +79,7 @@ impl ResponseBody {
     }
 
     /// Writes bytes for which there is room: how many.
-    fn write(&mut self, stream: &Handle, bytes: &[u8], now: Instant) -> io::Result<usize> {
-        if self.body.payload_ahead() >= bytes.len() as u64 && stream.seals(bytes.len()) {
-            self.body.skip(bytes.len() as u64);
-            self.is_over = self.body.is_finished();
-            stream.write(bytes, self.is_over, now);
-            return Ok(bytes.len());
-        }
+    fn write(&mut self, stream: &Handle, bytes: &[u8]) -> io::Result<usize> {
         let (mut consumed, body) = (0, &mut self.body);
         let mut is_end = false;
         stream.protocol().write_data(stream.slot(), |out| {

@@ -10,7 +10,7 @@ use std::{
     io,
     net::SocketAddr,
     rc::Rc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
     time::Duration as StdDuration,
 };
 
@@ -63,23 +63,6 @@ impl Shared {
             }
         }
         socket.poll_flush(cx)
-    }
-
-    /// Writes payload for which there is room. Records of TLS are sealed of it where it stands.
-    fn write(&self, slot: usize, payload: &[u8], ends: bool, now: Instant) {
-        let (mut protocol, socket) =
-            (self.protocol.borrow_mut(), &mut self.client.borrow_mut().socket);
-        protocol.write_data_header(slot, payload.len(), ends);
-        let before = protocol.unsent().len();
-        let driver = protocol.driver().unwrap_or(Waker::noop()).clone();
-        let cx = &mut Context::from_waker(&driver);
-        // What is wrong with the socket the driver sees.
-        let sealed = match socket.poll_write_corked(cx, [protocol.unsent(), payload]) {
-            Poll::Ready(Ok(sealed)) => sealed,
-            _ => 0,
-        };
-        protocol.append(&payload[sealed.saturating_sub(before)..]);
-        protocol.advance(sealed.min(before), now);
     }
 }
 
@@ -138,18 +121,6 @@ impl Handle {
             let _ = self.shared.poll_send(&mut Context::from_waker(&driver), now);
         }
         self.protocol().poll_room(self.slot, most, cx)
-    }
-}
-
-impl Handle {
-    /// Whether so much payload is better sealed where it stands than copied behind what waits.
-    pub(super) fn seals(&self, bytes: usize) -> bool {
-        bytes >= SEALED_MIN && !self.shared.client.borrow().socket.is_plain()
-    }
-
-    /// Writes payload for which there is room.
-    pub(super) fn write(&self, payload: &[u8], ends: bool, now: Instant) {
-        self.shared.write(self.slot, payload, ends, now);
     }
 }
 
@@ -367,6 +338,3 @@ fn write_fields(
         }
     }
 }
-
-/// A record of TLS costs as much as copying some kilobytes.
-const SEALED_MIN: usize = 8 << 10;

@@ -215,21 +215,6 @@ impl Protocol {
         filled.map(|_| ())
     }
 
-    /// Appends the header of a frame DATA for which there is room, and whose payload goes behind it
-    /// by [`Protocol::append`] or by itself.
-    pub(in super::super) fn write_data_header(&mut self, slot: Slot, length: usize, ends: bool) {
-        let Some(stream) = self.streams.get_mut(slot) else { return };
-        let frame = FrameHeader::new(DATA, if ends { END_STREAM } else { 0 }, stream.id);
-        self.out.bytes.extend_from_slice(&frame.bytes(length));
-        self.use_grant(slot, length, ends);
-        self.return_grant(slot);
-    }
-
-    /// Appends payload whose header has gone before.
-    pub(in super::super) fn append(&mut self, payload: &[u8]) {
-        self.out.bytes.extend_from_slice(payload);
-    }
-
     /// Notes that payload has been written, and the end behind it if it `ends` the stream.
     fn use_grant(&mut self, slot: Slot, length: usize, ends: bool) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
