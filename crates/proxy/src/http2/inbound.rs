@@ -3,12 +3,11 @@
 //! A frame DATA in which there is nothing, not even the end, means nothing (RFC 9113, 6.1), yet
 //! h2 ends a connection with the 101st that ever came on it. Some servers send one with each
 //! response. So they are left out here, as long as there are not many more of them than of other
-//! frames: the level L rises by 1 with each, falls by 1 with each frame that brings something and
-//! by r = 10 per second, never below 0; those for which L > 1,000 are left to h2.
+//! frames ([`Level`]); the others are left to h2.
 
 use loadline_core::time::Instant;
 
-use super::backlog::SMALL;
+use super::{backlog::SMALL, level::Level};
 
 /// Where in the frames of one direction the reader is.
 #[derive(Debug)]
@@ -23,9 +22,8 @@ pub(super) struct Inbound {
     due: usize,
     /// Small frames since somebody last asked.
     small: u32,
-    /// The level L of empty frames.
-    empty: u64,
-    empty_at: Instant,
+    /// Of empty frames.
+    empty: Level,
     latest: Latest,
 }
 
@@ -64,8 +62,7 @@ impl Inbound {
             come: 0,
             due: 0,
             small: 0,
-            empty: 0,
-            empty_at: Instant::ZERO,
+            empty: Level::new(),
             latest: Latest { streams: [0; LATEST], count: 0 },
         }
     }
@@ -158,20 +155,14 @@ impl Inbound {
             let is_open = kind == DATA && flags & END_STREAM == 0;
             self.small += u32::from(is_open && (length < SMALL || flags & PADDED != 0));
             if matches!(kind, DATA | HEADERS) {
-                self.empty = self.empty.saturating_sub(1);
+                self.empty.lower();
             }
             return true;
         }
         if kind != DATA || flags != 0 || stream == [0; 4] {
             return true;
         }
-        let worn = now.since(self.empty_at).as_nanos() / (1_000_000_000 / EMPTY_PER_SEC);
-        if worn > 0 {
-            self.empty = self.empty.saturating_sub(worn);
-            self.empty_at = now;
-        }
-        self.empty += 1;
-        self.empty > EMPTY_MAX
+        self.empty.rise(now)
     }
 }
 
@@ -191,12 +182,6 @@ const LATEST: usize = 15;
 
 const END_STREAM: u8 = 1;
 const PADDED: u8 = 8;
-
-/// Level of empty frames from which on they are left to h2.
-const EMPTY_MAX: u64 = 1_000;
-
-/// How fast that wears off.
-const EMPTY_PER_SEC: u64 = 10;
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,7 @@
 //! | both | |
 //! |---|---|
 //! | `incoming` | the body that a stream brings |
+//! | `level` | how often a peer may do what is harmless now and then |
 //! | `head`, `websocket` | heads in the other syntax, both ways |
 
 mod backlog;
@@ -35,6 +36,7 @@ mod head;
 mod hpack;
 mod inbound;
 mod incoming;
+mod level;
 mod link;
 mod links;
 mod outgoing;

@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `frame`, `window`, `table`, `level` | frames, windows, streams, and what is counted |
+//! | `frame`, `window`, `table` | frames, windows, streams |
 //! | `inbound` | bytes from the client: cut into frames, in their order |
 //! | `control` | frames that change windows, settings, streams |
 //! | `heads` | header blocks: requests that begin, trailers |
@@ -20,7 +20,6 @@ mod control;
 mod frame;
 mod heads;
 mod inbound;
-mod level;
 mod outbound;
 mod receiving;
 mod table;
@@ -39,7 +38,6 @@ pub(crate) use self::outbound::SEND_BYTES;
 use self::{
     control::{PeerSettings, WINDOW_FIRST},
     inbound::Reader,
-    level::Level,
     outbound::SendBuffer,
     table::{Slot, Table},
     window::ReceiveWindow,
@@ -47,6 +45,7 @@ use self::{
 pub(super) use self::{frame::ErrorCode, inbound::PREFACE, outbound::PIECE, receiving::WaitsFor};
 use super::{
     hpack::{Decoder, Encoder},
+    level::Level,
     request_head::{Head, RequestText},
 };
 
@@ -121,11 +120,11 @@ impl Protocol {
             window: ReceiveWindow::new(WINDOW_FIRST),
             is_settled: false,
             peer: PeerSettings::default(),
-            empty: Level::default(),
+            empty: Level::new(),
             out: SendBuffer::new(),
             opened: VecDeque::new(),
             malformed: 0,
-            errors: Level::default(),
+            errors: Level::new(),
             reset: VecDeque::new(),
             closed: VecDeque::new(),
             last: None,

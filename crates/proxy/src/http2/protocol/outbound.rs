@@ -182,9 +182,7 @@ impl Protocol {
             return Poll::Ready(Ok(stream.granted.min(most)));
         }
         stream.wants_room = true;
-        if !stream.writer.as_ref().is_some_and(|writer| writer.will_wake(cx.waker())) {
-            stream.writer = Some(cx.waker().clone());
-        }
+        stream.wait_to_write(cx);
         self.queue(slot);
         Poll::Pending
     }

@@ -27,9 +27,7 @@ impl Protocol {
         if stream.has_received_end {
             return Poll::Ready(None);
         }
-        if !stream.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
-            stream.reader = Some(cx.waker().clone());
-        }
+        stream.wait_to_read(cx);
         Poll::Pending
     }
 
@@ -49,7 +47,7 @@ impl Protocol {
         if stream.has_received_end {
             return Poll::Ready(Ok(stream.trailers.is_empty()));
         }
-        stream.reader = Some(cx.waker().clone());
+        stream.wait_to_read(cx);
         Poll::Pending
     }
 
@@ -65,9 +63,7 @@ impl Protocol {
         if stream.fault.is_some() {
             return Poll::Ready(());
         }
-        if !stream.writer.as_ref().is_some_and(|writer| writer.will_wake(cx.waker())) {
-            stream.writer = Some(cx.waker().clone());
-        }
+        stream.wait_to_write(cx);
         Poll::Pending
     }
 

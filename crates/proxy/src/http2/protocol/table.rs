@@ -1,7 +1,7 @@
 //! The streams of a connection: those that the client may still name, and those of which a session
 //! still holds the socket.
 
-use std::task::Waker;
+use std::task::{Context, Waker};
 
 use bytes::BytesMut;
 use loadline_core::{decide::reason::Reason, time::Instant};
@@ -49,12 +49,28 @@ impl Stream {
         self.has_received_end && self.has_sent_end
     }
 
+    /// Has whoever polls woken when something has come.
+    pub(super) fn wait_to_read(&mut self, cx: &Context<'_>) {
+        wait(&mut self.reader, cx);
+    }
+
+    /// Has whoever polls woken when something may be written, or the stream is over.
+    pub(super) fn wait_to_write(&mut self, cx: &Context<'_>) {
+        wait(&mut self.writer, cx);
+    }
+
     pub(super) fn wake_reader(&mut self) {
         self.reader.take().into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn wake_writer(&mut self) {
         self.writer.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+fn wait(waiting: &mut Option<Waker>, cx: &Context<'_>) {
+    if !waiting.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        *waiting = Some(cx.waker().clone());
     }
 }
 

@@ -1,20 +1,24 @@
-//! How much of what is harmless now and then a client may do on a connection.
+//! How much of what is harmless now and then a peer may do on a connection.
 //!
 //! The level L rises by 1 each time and falls by r = 10 per second, never below 0. L > 1,000 is too
 //! much. It counts frames DATA without anything in them, which mean nothing (RFC 9113, 6.1) and yet
-//! some clients send (CVE-2019-9518): of those it also falls by 1 with each frame that brings
-//! something. And it counts streams that were reset for what their client did (CVE-2025-8671).
+//! some peers send (CVE-2019-9518): of those it also falls by 1 with each frame that brings
+//! something. And it counts streams of clients that were reset for what these did (CVE-2025-8671).
 
 use loadline_core::time::Instant;
 
 /// The level, and when it was last looked at.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Level {
     level: u64,
     at: Instant,
 }
 
 impl Level {
+    pub(super) const fn new() -> Self {
+        Self { level: 0, at: Instant::ZERO }
+    }
+
     /// Lets the level fall by 1.
     pub(super) const fn lower(&mut self) {
         self.level = self.level.saturating_sub(1);
@@ -45,7 +49,7 @@ mod tests {
 
     #[test]
     fn empty_frames_are_too_many_when_they_are_many_more_than_others() {
-        let mut empty = Level::default();
+        let mut empty = Level::new();
         for number in 0..5_000 {
             empty.lower();
             assert!(!empty.rise(Instant::ZERO), "one with each other frame: {number}");
