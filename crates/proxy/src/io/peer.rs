@@ -138,7 +138,8 @@ impl Peer {
     /// Whether it has let the deadline pass that it had to take something by. Of several responses
     /// that are sent one behind the other a client gets first what goes first. And the kernel says
     /// that there is room only when a third of its buffer is free: a slow client may have taken
-    /// much before. Streams of HTTP/2 get room in turns, of which each counts.
+    /// much before. A stream of HTTP/2 that waits for others of its connection is late when the
+    /// connection is.
     pub(crate) fn is_late(&self, timer: &Timer) -> bool {
         if !timer.has_expired() {
             return false;
