@@ -563,17 +563,11 @@ mod tests {
             ..NameServers::default()
         };
         let known = Arc::new(file(&[KNOWN]));
-        let discovery = known.services[0].groups[0].discovery.as_ref();
-        let source = discovery.unwrap().source.clone();
-        let mut lists = Lists::default();
-        lists.follow(&known);
+        let source = source(&known);
         let (asked, after) = (names.clone(), (Arc::new(file(&[KNOWN, NEW])), names.clone()));
         let load = move || Ok(after.clone());
-        let site = LiveConfiguration::new(engine.clone(), ((known, names), lists), load);
-        let answer = |last| {
-            let servers = vec![Listed::at(([10, 0, 0, last], 80).into())];
-            Answer { servers: Ok(servers), ttl: None }
-        };
+        let site = asking(names, &engine, &known, load);
+        let answer = |last| answer(last, None);
         site.found(&source, answer(1), &asked);
         thread::scope(|scope| {
             let reloading = scope.spawn(|| site.reload());
@@ -595,17 +589,11 @@ mod tests {
             ..NameServers::default()
         };
         let known = Arc::new(file(&[KNOWN]));
-        let discovery = known.services[0].groups[0].discovery.as_ref();
-        let source = discovery.unwrap().source.clone();
-        let mut lists = Lists::default();
-        lists.follow(&known);
+        let source = source(&known);
         let after = (known.clone(), names(2));
         let load = move || Ok(after.clone());
-        let site = LiveConfiguration::new(engine.clone(), ((known, names(1)), lists), load);
-        let answer = |last| {
-            let servers = vec![Listed::at(([10, 0, 0, last], 80).into())];
-            Answer { servers: Ok(servers), ttl: Some(Duration::from_secs(60)) }
-        };
+        let site = asking(names(1), &engine, &known, load);
+        let answer = |last| answer(last, Some(Duration::from_secs(60)));
         site.found(&source, answer(1), &names(1));
         assert!(site.next_name_due() > Duration::from_secs(30));
         site.reload().unwrap();
@@ -622,10 +610,28 @@ mod tests {
         file: &Arc<Fleet>,
         load: impl Fn() -> Result<Intent, String> + Send + Sync + 'static,
     ) -> LiveConfiguration {
+        asking(NameServers::default(), engine, file, load)
+    }
+
+    /// The same, which asks these name servers.
+    fn asking(
+        names: NameServers,
+        engine: &Remembers,
+        file: &Arc<Fleet>,
+        load: impl Fn() -> Result<Intent, String> + Send + Sync + 'static,
+    ) -> LiveConfiguration {
         let mut lists = Lists::default();
         lists.follow(file);
-        let begun = ((file.clone(), NameServers::default()), lists);
-        LiveConfiguration::new(engine.clone(), begun, load)
+        LiveConfiguration::new(engine.clone(), ((file.clone(), names), lists), load)
+    }
+
+    /// What the first group of a file is found by.
+    fn source(file: &Fleet) -> Source {
+        file.services[0].groups[0].discovery.as_ref().unwrap().source.clone()
+    }
+
+    fn answer(last: u8, ttl: Option<Duration>) -> Answer {
+        Answer { servers: Ok(vec![Listed::at(([10, 0, 0, last], 80).into())]), ttl }
     }
 
     fn change(setting: Setting) -> Override {
