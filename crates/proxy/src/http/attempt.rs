@@ -311,8 +311,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Buffer, Reason>> {
         self.poll_upload(cx)?;
         let buffers = &self.exchange.worker.buffers;
-        let most = if self.connection.large { HEAD_BYTES } else { usize::MAX };
-        match self.connection.peer.poll_fill_up_to(cx, buffers, most) {
+        let room = if self.connection.large { 0 } else { self.exchange.client.socket.room() };
+        match self.connection.peer.poll_fill_up_to(cx, buffers, room.max(HEAD_BYTES)) {
             Poll::Ready(Ok(buffer)) => {
                 self.heard = true;
                 Poll::Ready(Ok(buffer))

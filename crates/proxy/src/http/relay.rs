@@ -32,6 +32,8 @@ pub(crate) struct Relay {
     pipe: Option<Pipe>,
     /// Whether the last read found so much that more is worth being spliced.
     bulk: bool,
+    /// Whether bytes that have come wait at their source for room where they go.
+    waits_for_room: bool,
     /// Whether bytes have moved since somebody last asked.
     moved: bool,
     /// Whether the source has given bytes, which may wait or be held back.
@@ -122,6 +124,7 @@ impl Relay {
             buffer: None,
             pipe: None,
             bulk: false,
+            waits_for_room: false,
             moved: false,
             has_read: false,
             failed: None,
@@ -176,7 +179,7 @@ impl Relay {
 
     /// Whether bytes wait for the peer they go to, rather than for the one they come from.
     pub(crate) const fn waits_for_sink(&self) -> bool {
-        self.buffer.is_some() || self.pipe.is_some()
+        self.buffer.is_some() || self.pipe.is_some() || self.waits_for_room
     }
 
     /// Whether it is the peer they come from that has to move next: a client that stalls its own
@@ -208,6 +211,19 @@ impl Relay {
         from: &mut Peer,
         to: &mut Socket,
     ) -> Poll<Result<(), Broken>> {
+        to.keep_room();
+        let polled = self.poll_rounds(cx, buffers, from, to);
+        to.return_room();
+        polled
+    }
+
+    fn poll_rounds(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &Buffers,
+        from: &mut Peer,
+        to: &mut Socket,
+    ) -> Poll<Result<(), Broken>> {
         for _ in 0..ROUNDS {
             let ahead = match to.is_plain() {
                 true => self.poll_splice(cx, buffers, from),
@@ -226,7 +242,8 @@ impl Relay {
                 Ahead::Nothing => return Poll::Pending,
                 Ahead::Unknown => {}
             }
-            match from.poll_fill(cx, buffers) {
+            let room = ready!(self.poll_room(cx, from, to));
+            match from.poll_fill_up_to(cx, buffers, room) {
                 Poll::Ready(Ok(buffer)) => self.accept(buffer, buffers, from)?,
                 Poll::Ready(Err(gone)) => self.end(gone)?,
                 Poll::Pending => return Poll::Pending,
@@ -234,6 +251,21 @@ impl Relay {
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Ready when what comes next can go on: how much of it.
+    fn poll_room(&mut self, cx: &mut Context<'_>, from: &mut Peer, to: &Socket) -> Poll<usize> {
+        let room = match to.room() {
+            0 => {
+                ready!(from.socket.poll_readable(cx));
+                to.poll_room(cx)
+            }
+            room => Poll::Ready(room),
+        };
+        // That it waits now is the source's doing: it has sent something.
+        self.moved |= room.is_pending() && !self.waits_for_room;
+        self.waits_for_room = room.is_pending();
+        room
     }
 
     /// Moves payload that is long enough into a pipe, if all before it has gone or is in memory.

@@ -29,12 +29,41 @@ pub(super) struct ResponseBody {
     owed: usize,
     /// The end has been sent.
     is_over: bool,
+    /// Room that is left after a write is kept for what is read next.
+    keeps_room: bool,
 }
 
 impl ResponseBody {
     /// The body that `body` reads.
     pub(super) const fn new(body: BodyReader) -> Self {
-        Self { body, held: Vec::new(), gone: 0, owed: 0, is_over: false }
+        Self { body, held: Vec::new(), gone: 0, owed: 0, is_over: false, keeps_room: false }
+    }
+
+    /// Keeps room that a write leaves for what is read next, until it is returned.
+    pub(super) const fn keep_room(&mut self) {
+        self.keeps_room = true;
+    }
+
+    /// Leaves room that was kept to other streams.
+    pub(super) fn return_room(&mut self, stream: &Handle) {
+        self.keeps_room = false;
+        self.leave_room(stream);
+    }
+
+    /// How much can be written at once.
+    pub(super) fn room(&self, stream: &Handle, now: Instant) -> usize {
+        if self.owed == 0 { stream.room(now) } else { 0 }
+    }
+
+    /// Ready when something that is read can be written at once: how much.
+    pub(super) fn poll_room(&self, stream: &Handle, cx: &Context<'_>, now: Instant) -> Poll<usize> {
+        // Of a stream that has failed the next write tells.
+        stream.poll_room(self.ahead(), cx, now).map(|room| room.unwrap_or(usize::MAX))
+    }
+
+    /// What is to come of the body, as far as that is known.
+    fn ahead(&self) -> usize {
+        usize::try_from(self.body.payload_ahead()).unwrap_or(usize::MAX).max(PIECE)
     }
 
     /// Writes some of the body. Once this has been pending, the next call must begin with the same
@@ -46,19 +75,26 @@ impl ResponseBody {
         (bytes, now): (&[u8], Instant),
     ) -> Poll<io::Result<usize>> {
         if self.owed == 0 {
-            let most = bytes.len().min(PIECE);
-            if let Poll::Ready(room) = stream.poll_room(most, cx, now) {
+            if let Poll::Ready(room) = stream.poll_room(bytes.len(), cx, now) {
                 let room = room.map_err(io::Error::other)?;
-                return Poll::Ready(self.write(stream, &bytes[..room]));
+                return Poll::Ready(self.write_all(stream, &bytes[..room]));
             }
             // What is no payload needs no room, as the end of it.
-            self.hold(&bytes[..most])?;
+            self.hold(&bytes[..bytes.len().min(PIECE)])?;
             if self.held.is_empty() {
                 stream.protocol().return_grant(stream.slot());
             }
         }
         ready!(self.poll_flush(stream, cx, now)).map_err(io::Error::other)?;
+        self.leave_room(stream);
         Poll::Ready(Ok(mem::take(&mut self.owed)))
+    }
+
+    /// What of its room a write leaves is for others, unless more is read at once.
+    fn leave_room(&self, stream: &Handle) {
+        if !self.keeps_room {
+            stream.protocol().return_room(stream.slot());
+        }
     }
 
     /// How much has gone of what a write was given that is pending, or was given up.
@@ -79,6 +115,20 @@ impl ResponseBody {
     }
 
     /// Writes bytes for which there is room: how many.
+    fn write_all(&mut self, stream: &Handle, bytes: &[u8]) -> io::Result<usize> {
+        let mut consumed = 0;
+        loop {
+            let piece = (bytes.len() - consumed).min(PIECE);
+            consumed += self.write(stream, &bytes[consumed..consumed + piece])?;
+            if consumed == bytes.len() || self.body.is_finished() {
+                break;
+            }
+        }
+        self.leave_room(stream);
+        Ok(consumed)
+    }
+
+    /// Writes one frame: how many bytes were for it.
     fn write(&mut self, stream: &Handle, bytes: &[u8]) -> io::Result<usize> {
         let (mut consumed, body) = (0, &mut self.body);
         let mut is_end = false;
@@ -114,7 +164,8 @@ impl ResponseBody {
     ) -> Poll<Result<(), Reason>> {
         while self.gone < self.held.len() {
             let left = self.held.len() - self.gone;
-            let room = ready!(stream.poll_room(left, cx, now))?;
+            let more = if self.keeps_room { self.ahead() } else { 0 };
+            let room = ready!(stream.poll_room(left.saturating_add(more), cx, now))?.min(left);
             let piece = &self.held[self.gone..self.gone + room];
             self.gone += room;
             let is_last = self.gone == self.held.len();

@@ -105,22 +105,32 @@ impl Handle {
         self.slot
     }
 
-    /// Ready when up to `most` bytes of payload may be written: how many. What waits for the socket
-    /// is sent first where that makes room: what has just been read goes on while it is in the
-    /// processor's cache.
+    /// How much payload can be written at once.
+    pub(super) fn room(&self, now: Instant) -> usize {
+        self.make_room(now);
+        self.protocol().room(self.slot)
+    }
+
+    /// Ready when up to `most` bytes of payload may be written: how many.
     pub(super) fn poll_room(
         &self,
         most: usize,
         cx: &Context<'_>,
         now: Instant,
     ) -> Poll<Result<usize, Reason>> {
+        self.make_room(now);
+        self.protocol().poll_room(self.slot, most, cx)
+    }
+
+    /// Sends what waits for the socket where that makes room: what has just been read goes on while
+    /// it is in the processor's cache.
+    fn make_room(&self, now: Instant) {
         let is_full = self.protocol().is_full();
         let driver = if is_full { self.protocol().driver().cloned() } else { None };
         if let Some(driver) = driver {
             // What is wrong with the socket the driver sees.
             let _ = self.shared.poll_send(&mut Context::from_waker(&driver), now);
         }
-        self.protocol().poll_room(self.slot, most, cx)
     }
 }
 
@@ -212,6 +222,37 @@ impl Stream {
                 body.poll_write(&self.handle, cx, (bytes, self.place.now()))
             }
             ResponseState::Over => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    /// How much of the response can be written at once; nothing while others wait for that.
+    pub(crate) fn room(&self) -> usize {
+        match &self.answer {
+            ResponseState::Awaited => self.handle.room(self.place.now()),
+            ResponseState::Begun(body) => body.room(&self.handle, self.place.now()),
+            ResponseState::Over => usize::MAX,
+        }
+    }
+
+    /// Ready when it is this stream's turn to write some of the body: how much.
+    pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<usize> {
+        match &self.answer {
+            ResponseState::Begun(body) => body.poll_room(&self.handle, cx, self.place.now()),
+            ResponseState::Awaited | ResponseState::Over => Poll::Ready(usize::MAX),
+        }
+    }
+
+    /// Keeps room that a write leaves for what is read next, until it is returned.
+    pub(crate) const fn keep_room(&mut self) {
+        if let ResponseState::Begun(body) = &mut self.answer {
+            body.keep_room();
+        }
+    }
+
+    /// Leaves room that was kept to other streams.
+    pub(crate) fn return_room(&mut self) {
+        if let ResponseState::Begun(body) = &mut self.answer {
+            body.return_room(&self.handle);
         }
     }
 

@@ -73,6 +73,8 @@ impl Buffer {
 #[derive(Debug)]
 pub(crate) struct Buffers {
     free: RefCell<Vec<Buffer>>,
+    /// For heads alone.
+    small: RefCell<Vec<Buffer>>,
     texts: RefCell<Vec<Vec<u8>>>,
     /// For payload that need not come into memory.
     pub(crate) pipes: Pipes,
@@ -84,6 +86,7 @@ impl Buffers {
     pub(crate) const fn new() -> Self {
         Self {
             free: RefCell::new(Vec::new()),
+            small: RefCell::new(Vec::new()),
             texts: RefCell::new(Vec::new()),
             pipes: Pipes::new(),
             size: Cell::new(BUFFER_BYTES),
@@ -114,12 +117,29 @@ impl Buffers {
         buffer
     }
 
+    /// A buffer that holds `bytes` and has space for so many behind them at least, or for as many as
+    /// there is in one.
+    pub(crate) fn take_with_space(&self, bytes: &[u8], most: usize) -> Buffer {
+        if bytes.len().saturating_add(most) > SMALL_BYTES {
+            return self.take_with(bytes);
+        }
+        let small = self.small.borrow_mut().pop();
+        let mut buffer = small.unwrap_or_else(|| Buffer::new(SMALL_BYTES));
+        buffer.append(bytes);
+        buffer
+    }
+
     /// Takes a buffer back.
     pub(crate) fn give(&self, mut buffer: Buffer) {
-        let mut free = self.free.borrow_mut();
-        if buffer.bytes.len() == self.size.get() && free.len() < BUFFERS_KEPT {
+        let (list, most) = match buffer.bytes.len() {
+            SMALL_BYTES => (&self.small, SMALL_KEPT),
+            size if size == self.size.get() => (&self.free, BUFFERS_KEPT),
+            _ => return,
+        };
+        let mut list = list.borrow_mut();
+        if list.len() < most {
             buffer.clear();
-            free.push(buffer);
+            list.push(buffer);
         }
     }
 
@@ -152,6 +172,12 @@ pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 
 /// 4 MiB a worker; more are given back to the system after a burst.
 const BUFFERS_KEPT: usize = 32;
+
+/// Holds a head, and what else is read with it where not more is wanted.
+const SMALL_BYTES: usize = 8 << 10;
+
+/// 4 MiB a worker: one for each response whose body waits with the kernel.
+const SMALL_KEPT: usize = 512;
 
 /// Most heads are shorter.
 const TEXT_BYTES: usize = 2 << 10;
@@ -204,6 +230,20 @@ mod tests {
             buffers.give(buffer);
         }
         assert_eq!(buffers.take().space().len(), BUFFER_BYTES);
+    }
+
+    #[test]
+    fn little_is_read_into_a_small_buffer_which_is_used_again() {
+        let buffers = Buffers::new();
+        let buffer = buffers.take_with_space(b"HTTP/1.1 200", 4 << 10);
+        assert_eq!((buffer.filled(), buffer.bytes.len()), (&b"HTTP/1.1 200"[..], SMALL_BYTES));
+        let had = buffer.bytes.as_ptr();
+        buffers.give(buffer);
+        assert_eq!(buffers.take_with_space(b"", 1).bytes.as_ptr(), had);
+        for (held, most) in [(SMALL_BYTES, 1), (1, SMALL_BYTES), (0, usize::MAX)] {
+            let buffer = buffers.take_with_space(&vec![b'x'; held], most);
+            assert_eq!(buffer.bytes.len(), BUFFER_BYTES, "{held} {most}");
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Peer {
         buffers: &Buffers,
         most: usize,
     ) -> Poll<Result<Buffer, Gone>> {
-        let mut buffer = buffers.take_with(&self.rest);
+        let mut buffer = buffers.take_with_space(&self.rest, most);
         let space = buffer.space();
         let most = most.min(space.len());
         let read = self.socket.poll_read(cx, &mut space[..most]);

@@ -131,7 +131,7 @@ impl Protocol {
             granted: 0,
             granted_at: None,
             is_queued: false,
-            wants_room: false,
+            wanted: 0,
             reader: None,
             writer: None,
         };

@@ -3,7 +3,7 @@
 //! A session writes its frames straight behind those of others, into one buffer that goes to the
 //! socket as it is. What is in there is never taken back. Payload needs room: in the window of its
 //! stream, in that of the connection, and in the buffer. Who finds none waits in a queue, and gets
-//! a frame's worth when its turn comes, which nobody who comes later can take away.
+//! what there is when its turn comes, which nobody who comes later can take away.
 
 use std::{
     collections::VecDeque,
@@ -77,6 +77,11 @@ impl SendBuffer {
     fn room(&self) -> usize {
         let room = SEND_BYTES.saturating_sub(self.unsent() + self.reserved);
         if room < ROOM_MIN { 0 } else { room }
+    }
+
+    /// The same in the window of a stream, and in that of all, which may both be below 0.
+    fn room_in(&self, window: i64) -> usize {
+        self.room().min(usize::try_from(self.window.min(window)).unwrap_or_default())
     }
 }
 
@@ -158,6 +163,16 @@ impl Protocol {
         Ok(())
     }
 
+    /// How much payload may be written on a stream at once; nothing where others wait for that.
+    pub(in super::super) fn room(&mut self, slot: Slot) -> usize {
+        let Some(stream) = self.streams.get_mut(slot) else { return 0 };
+        match (stream.granted, self.out.queue.is_empty()) {
+            (0, false) => 0,
+            (0, true) => self.out.room_in(stream.send_window),
+            (granted, _) => granted,
+        }
+    }
+
     /// Ready when up to `most` bytes of payload may be written on a stream: how many.
     pub(in super::super) fn poll_room(
         &mut self,
@@ -166,7 +181,6 @@ impl Protocol {
         cx: &Context<'_>,
     ) -> Poll<Result<usize, Reason>> {
         let is_turn = self.out.queue.is_empty();
-        let room = self.out.room().min(self.frame_max()).min(most);
         let Some(stream) = self.streams.get_mut(slot) else {
             return Poll::Ready(Err(Reason::Closed));
         };
@@ -174,21 +188,21 @@ impl Protocol {
             return Poll::Ready(Err(fault));
         }
         if stream.granted == 0 && is_turn {
-            let room = room.min(in_window(stream.send_window)).min(in_window(self.out.window));
+            let room = self.out.room_in(stream.send_window).min(most);
             self.reserve(slot, room);
         }
         let Some(stream) = self.streams.get_mut(slot) else { return Poll::Pending };
         if stream.granted > 0 {
             return Poll::Ready(Ok(stream.granted.min(most)));
         }
-        stream.wants_room = true;
+        stream.wanted = most;
         stream.wait_to_write(cx);
         self.queue(slot);
         Poll::Pending
     }
 
-    /// Appends payload that `fill` writes, no more than there is room for; it says whether the
-    /// stream ends behind it. What of the room is left is for others.
+    /// Appends a frame of payload that `fill` writes: no more than there is room for, and than
+    /// [`PIECE`]; it says whether the stream ends behind it.
     pub(in super::super) fn write_data<E>(
         &mut self,
         slot: Slot,
@@ -209,7 +223,6 @@ impl Protocol {
         } else {
             out.truncate(at);
         }
-        self.return_grant(slot);
         filled.map(|_| ())
     }
 
@@ -306,23 +319,22 @@ impl Protocol {
     /// Lets a stream that waits for room wait for its turn, if it may write at all.
     pub(super) fn queue(&mut self, slot: Slot) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
-        if stream.wants_room && !stream.is_queued && stream.send_window > 0 {
+        if stream.wanted > 0 && !stream.is_queued && stream.send_window > 0 {
             stream.is_queued = true;
             self.out.queue.push_back(slot);
         }
     }
 
-    /// Grants the first in the queue a frame's worth each, as long as there is room.
+    /// Grants the first in the queue what they wait for, as long as there is room.
     pub(super) fn grant(&mut self) {
         while let Some(slot) = self.out.queue.front().copied() {
-            let room = self.out.room().min(self.frame_max()).min(in_window(self.out.window));
-            if room == 0 {
+            if self.out.room_in(i64::MAX) == 0 {
                 return;
             }
             self.out.queue.pop_front();
             let Some(stream) = self.streams.get_mut(slot) else { continue };
             stream.is_queued = false;
-            let room = room.min(in_window(stream.send_window));
+            let room = self.out.room_in(stream.send_window).min(stream.wanted);
             if room > 0 {
                 stream.granted_at = Some(self.out.now);
                 stream.wake_writer();
@@ -333,7 +345,9 @@ impl Protocol {
 
     fn reserve(&mut self, slot: Slot, bytes: usize) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
-        stream.wants_room &= bytes == 0;
+        if bytes > 0 {
+            stream.wanted = 0;
+        }
         stream.granted += bytes;
         stream.send_window -= bytes as i64;
         self.out.window -= bytes as i64;
@@ -344,10 +358,15 @@ impl Protocol {
     /// so again.
     pub(in super::super) fn return_grant(&mut self, slot: Slot) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
-        stream.wants_room = false;
+        stream.wanted = 0;
         if std::mem::take(&mut stream.is_queued) {
             self.out.queue.retain(|queued| *queued != slot);
         }
+        self.return_room(slot);
+    }
+
+    /// Takes back what a stream was granted and has not used; it may wait for more.
+    pub(in super::super) fn return_room(&mut self, slot: Slot) {
         if self.revoke(slot, usize::MAX) {
             self.grant();
         }
@@ -374,16 +393,6 @@ impl Protocol {
         }
         self.return_grant(slot);
     }
-
-    /// The longest payload of a frame DATA.
-    fn frame_max(&self) -> usize {
-        self.peer.frame.min(PIECE)
-    }
-}
-
-/// How much a window takes that may be below 0.
-fn in_window(window: i64) -> usize {
-    usize::try_from(window).unwrap_or_default()
 }
 
 /// Appends a block that is too long for one frame.
@@ -399,7 +408,8 @@ fn split_block(out: &mut Vec<u8>, first: FrameHeader, block: &[u8], longest: usi
     }
 }
 
-/// Payload of a frame: with its header, one record of TLS (RFC 8446, 5.1).
+/// The longest payload of a frame: with its header, one record of TLS (RFC 8446, 5.1). There is no
+/// client that takes less (RFC 9113, 6.5.2).
 pub(in super::super) const PIECE: usize = (16 << 10) - HEADER;
 
 /// Payload that waits for the socket, of all streams together; control frames and heads may be

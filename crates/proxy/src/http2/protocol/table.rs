@@ -36,8 +36,8 @@ pub(super) struct Stream {
     pub(super) granted_at: Option<Instant>,
     /// It waits for its turn to be granted some.
     pub(super) is_queued: bool,
-    /// It has payload to write.
-    pub(super) wants_room: bool,
+    /// How much payload it has to write and waits for room for.
+    pub(super) wanted: usize,
     /// Whom to wake when something has come.
     pub(super) reader: Option<Waker>,
     /// Whom to wake when something may be written, or the stream is over.

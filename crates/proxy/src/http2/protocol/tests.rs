@@ -143,12 +143,13 @@ impl Client {
     /// Has a stream write so much, if it may: how much it wrote.
     fn write(&mut self, slot: Slot, most: usize, waker: &Waker) -> Poll<Result<usize, Reason>> {
         let cx = Context::from_waker(waker);
-        let room = std::task::ready!(self.protocol.poll_room(slot, most, &cx))?;
+        let room = std::task::ready!(self.protocol.poll_room(slot, most, &cx))?.min(PIECE);
         let fill = |out: &mut Vec<u8>| {
             out.resize(out.len() + room, b'.');
             Ok::<_, Reason>(false)
         };
         self.protocol.write_data(slot, fill)?;
+        self.protocol.return_room(slot);
         Poll::Ready(Ok(room))
     }
 

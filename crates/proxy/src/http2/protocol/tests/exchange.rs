@@ -195,6 +195,7 @@ impl Exchange {
                     break;
                 };
                 assert!((1..=left).contains(&room), "room for something");
+                let room = room.min(PIECE);
                 let piece = payload(*id, stream.written, room);
                 let fill = |out: &mut Vec<u8>| {
                     out.extend_from_slice(&piece);

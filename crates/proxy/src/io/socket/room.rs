@@ -1,0 +1,46 @@
+//! Room for what is read for a peer: streams of HTTP/2 share what their connection takes, and wait
+//! for their turn. Until then what is for them stays with the kernel, where it came from: bytes that
+//! were read long before they are written have left the processor's caches, and hold a buffer.
+
+use std::task::{Context, Poll};
+
+use super::Socket;
+
+impl Socket {
+    /// How much of what is read next it takes at once. Peers that share with nobody take anything:
+    /// what they do not is written later.
+    pub(crate) fn room(&self) -> usize {
+        if let Self::Stream(stream) = self { stream.room() } else { usize::MAX }
+    }
+
+    /// Ready when it is its turn to take something: how much.
+    pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<usize> {
+        match self {
+            Self::Stream(stream) => stream.poll_room(cx),
+            _ => Poll::Ready(usize::MAX),
+        }
+    }
+
+    /// Keeps room that a write leaves for what is read next, until it is returned.
+    pub(crate) const fn keep_room(&mut self) {
+        if let Self::Stream(stream) = self {
+            stream.keep_room();
+        }
+    }
+
+    /// Leaves room that was kept to others.
+    pub(crate) fn return_room(&mut self) {
+        if let Self::Stream(stream) = self {
+            stream.return_room();
+        }
+    }
+
+    /// Ready when something may have come. That costs no system call.
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_plain() {
+            return Poll::Ready(());
+        }
+        // What is wrong with it the next read tells.
+        self.watched().map_or(Poll::Ready(()), |stream| stream.poll_read_ready(cx).map(|_| ()))
+    }
+}
