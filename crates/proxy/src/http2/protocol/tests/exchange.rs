@@ -476,6 +476,23 @@ fn room_that_a_stream_leaves_is_for_the_next() {
 }
 
 #[test]
+fn a_stream_whose_turn_it_is_gets_all_that_it_waits_for_and_leaves_what_it_does_not_use() {
+    let mut client = Client::new(LIMITS, &[(WINDOW, 1 << 20)]);
+    client.send(&window_update(0, 1 << 20)).unwrap();
+    let [one, other] = [1, 3].map(|stream| client.open(stream, END_STREAM, GET));
+    while client.write_now(one, PIECE).is_some() {}
+    assert_eq!((client.protocol.room(one), client.protocol.room(other)), (0, 0));
+    let cx = Context::from_waker(Waker::noop());
+    assert!(client.protocol.poll_room(other, 50_000, &cx).is_pending());
+    client.take(usize::MAX);
+    let rest = SEND_BYTES - PIECE;
+    assert_eq!((client.protocol.room(one), client.protocol.room(other)), (PIECE, rest));
+    client.protocol.return_room(one);
+    assert_eq!(client.write_now(other, 100), Some(100), "and the rest is left");
+    assert_eq!(client.protocol.room(one), SEND_BYTES - 100 - HEADER);
+}
+
+#[test]
 fn a_response_that_has_ended_keeps_no_room_from_others() {
     let mut client = Client::new(LIMITS, &[]);
     let slots: Vec<_> = (0..8).map(|number| client.open(2 * number + 1, 0, POST)).collect();
