@@ -1,7 +1,8 @@
 //! The router's thread: what is due is written, then what has come is read, for ever.
 //!
 //! The thread sleeps in `epoll_pwait2`, whose time-out is in nanoseconds, until something has come
-//! or is due. Both halves of a turn are bounded, so that neither makes the other wait long.
+//! or is almost due, and polls for the rest (`busy_poll`). Both halves of a turn are bounded, so
+//! that neither makes the other wait long.
 
 use std::{
     io,
@@ -23,6 +24,7 @@ use rustix::{
 };
 
 use super::{
+    busy_poll::BusyPoll,
     counters::{Counters, LATENESS_DIGITS, Lateness},
     forward::Forwarder,
     port::Port,
@@ -37,6 +39,7 @@ pub(super) struct Engine {
     inbox: Receiver<Command>,
     bell: Arc<OwnedFd>,
     epoll: OwnedFd,
+    busy_poll: BusyPoll,
     /// Where each frame is read to.
     frame: Vec<u8>,
     late: Times,
@@ -68,6 +71,7 @@ impl Engine {
             inbox,
             bell,
             epoll,
+            busy_poll: BusyPoll::new(clock::now()),
             frame: vec![0; LONGEST_FRAME],
             late: Times::new(LATENESS_DIGITS),
             longest_turn: Duration::ZERO,
@@ -86,8 +90,10 @@ impl Engine {
         loop {
             let now = self.deliver();
             self.longest_turn = self.longest_turn.max(now.since(turn_began));
-            let came = self.wait(now, &mut events);
+            let timeout = self.busy_poll.begin(now, self.forwarder.next_due());
+            let came = self.wait(timeout, &mut events);
             turn_began = clock::now();
+            self.busy_poll.end(turn_began, !came.is_empty());
             for event in came {
                 match event.data.u64() {
                     BELL if self.obey() => return self.counters(),
@@ -113,10 +119,9 @@ impl Engine {
         now
     }
 
-    /// Sleeps until something has come or is due; gives what has come.
-    fn wait<'a>(&self, now: Instant, events: &'a mut Events) -> &'a mut [Event] {
-        let span = self.forwarder.next_due().map(|due| due.since(now).to_std());
-        let timeout = span.and_then(|span| Timespec::try_from(span).ok());
+    /// Sleeps until something has come, for so long at most; gives what has come.
+    fn wait<'a>(&self, most: Option<Duration>, events: &'a mut Events) -> &'a mut [Event] {
+        let timeout = most.and_then(|most| Timespec::try_from(most.to_std()).ok());
         match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
             Ok((came, _)) => came,
             // A signal; the turn goes on as after a time-out.

@@ -16,6 +16,7 @@
 //! What passes is IPv4 and IPv6 of any protocol, as it is: time to live is not counted down.
 
 mod awake;
+mod busy_poll;
 mod calibrate;
 mod counters;
 mod due_queue;

@@ -24,6 +24,17 @@ fn calibration_finds_what_the_machine_takes_and_leaves_the_links_as_they_were() 
 }
 
 #[test]
+fn what_the_machine_is_said_to_take_is_taken_off_every_delay() {
+    let mut lab = start(&joined(2, |from, to| LinkSpec::new(from, to, millis(20))));
+    lab.router_mut().compensate(millis(5)).unwrap();
+    let (probed, _) = probed(&lab, 0, 1, millis(40));
+    for times in [probed.there, probed.back] {
+        let least = times.quantile(0.1).unwrap();
+        assert!(least + SLACK >= millis(15) && least < millis(19), "{least}");
+    }
+}
+
+#[test]
 fn jitter_stays_in_its_band_and_fills_it() {
     let spec = |from, to| LinkSpec { jitter: millis(5), ..LinkSpec::new(from, to, millis(20)) };
     let lab = start(&joined(2, spec));
