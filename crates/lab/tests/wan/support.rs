@@ -61,7 +61,8 @@ pub(crate) fn start(topology: &Topology) -> Lab {
     start_on(topology, PortChoice::Best)
 }
 
-fn start_on(topology: &Topology, port: PortChoice) -> Lab {
+/// A lab over that kind of port.
+pub(crate) fn start_on(topology: &Topology, port: PortChoice) -> Lab {
     let program = Some(PathBuf::from(env!("CARGO_BIN_EXE_loadline-host")));
     let options = Options { program, port, ..Options::default() };
     Lab::start(topology, &options).unwrap_or_else(|error| panic!("no lab: {error}"))
