@@ -22,7 +22,7 @@ use loadline_core::{
         ending::Ending,
         interims::Interims,
         reason::{Phase, Reason},
-        request::{Action, Event, Failed, Progress, Unanswered, shorter},
+        request::{Action, Event, Failed, Progress, shorter},
     },
     fleet::ServerTimeouts,
     health::grpc,
@@ -51,6 +51,7 @@ use crate::{
 mod compressed;
 mod delivery;
 mod switch;
+mod unanswered;
 
 /// One request over one connection.
 #[derive(Debug)]
@@ -327,35 +328,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
         }
     }
 
-    /// What of the response is awaited.
-    const fn phase(&self) -> Phase {
-        if self.connection.peer.rest.is_empty() { Phase::Await } else { Phase::Head }
-    }
-
-    /// Why the attempt ends for want of a response, if it does.
-    fn waits_in_vain(&mut self) -> Option<Reason> {
-        let expired = self.exchange.timer.has_expired();
-        if !expired && !self.exchange.driver.hangs() {
-            return None;
-        }
-        let timers = &self.exchange.worker.timers;
-        let now = timers.coarse_now();
-        let silence = Unanswered {
-            expired,
-            late: timers.was_late(),
-            waited: self.upload.is_over().then(|| now.since(self.asked_at)),
-            limit: self.timeouts.head,
-            untouched: !self.is_touched(),
-            reason: self.late(),
-        };
-        match self.exchange.tell(now, Event::Unanswered(silence)) {
-            Action::GiveUp(reason) => return Some(reason),
-            Action::Await(limit) => self.exchange.timer.arm(limit),
-            _ => {}
-        }
-        None
-    }
-
     /// Gives up a response; its connection is good for another request if it has come whole.
     fn discard(&mut self, head: Box<ResponseHead>, mut buffer: Buffer) -> Done {
         self.exchange.note_given_up();
@@ -368,15 +340,6 @@ impl<'e, 'a> Attempt<'e, 'a> {
         self.exchange.listener_context.give_response_head(head);
         self.exchange.request.copy = self.upload.take_copy();
         Done { ending: Ending::Complete, next: Next::KeepAlive, reusable }
-    }
-
-    /// Who let the deadline pass while the response was awaited.
-    fn late(&self) -> Reason {
-        match (self.upload.is_over(), self.upload.waits_for_sink()) {
-            (true, _) => self.phase().timeout(),
-            (false, true) => Reason::UploadTimeout,
-            (false, false) => Reason::ClientTimeout,
-        }
     }
 
     /// Moves the request's body up. A server that stops reading may still have a response.
@@ -563,6 +526,10 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
         }
         match for_client {
+            true if !download.waits_for_sink() && client.socket.is_held_back() => {
+                timer.arm_again();
+                Poll::Pending
+            }
             true if client.is_late(timer) => Poll::Ready(Err(Reason::ClientTimeout)),
             false if timer.has_expired() => Poll::Ready(Err(Reason::BodyTimeout)),
             _ => Poll::Pending,

@@ -55,6 +55,11 @@ impl BodyPace {
         }
     }
 
+    /// Notes that until `now` the client was not allowed to send.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        self.since = self.since.map(|_| now);
+    }
+
     /// Notes that from `now` on it is the server that is waited for.
     pub(crate) fn pause(&mut self, now: Instant) {
         if let Some(since) = self.since.take() {

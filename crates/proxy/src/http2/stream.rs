@@ -279,6 +279,11 @@ impl Stream {
         Some(self.place.now().since(since).to_std())
     }
 
+    /// Whether the client may not go on, since other requests of its connection hold what may come.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.handle.protocol().is_held_back()
+    }
+
     /// Ready when the client has reset the stream, or is gone.
     pub(crate) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &self.answer {

@@ -159,6 +159,33 @@ fn small_messages_within_the_window_wait_for_a_server_that_is_slow() {
     proxy.expect(Ending::Complete, 1);
 }
 
+#[test]
+fn a_client_that_may_not_send_since_others_of_its_connection_wait_is_not_late() {
+    let mut fleet = fleet(server(|mut stream| {
+        head(&mut stream);
+        stream.read_exact(&mut [0; 2]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
+    }));
+    fleet.listeners[0].timeouts.idle = SHORT;
+    fleet.listeners[0].http2.connection_window = Size::new(65_535);
+    fleet.services[0].groups[0].capacity.max_in_flight = Some(1);
+    let proxy = Proxy::of(fleet);
+    let mut client = Raw::connect(proxy.address);
+    let post = [POST, b"\x0f\x0d\x012"].concat();
+    client.send(HEADERS, END_HEADERS, 1, &post).unwrap();
+    assert!(client.is_there());
+    // It waits for the first, with almost all that may come on the connection.
+    client.send(HEADERS, END_HEADERS, 3, POST).unwrap();
+    for _ in 0..5 {
+        client.send(DATA, 0, 3, &[b'x'; 10_000]).unwrap();
+    }
+    std::thread::sleep(SHORT.to_std() * 4);
+    assert!(client.is_there());
+    assert_eq!(proxy.runtime.tallies().requests(), 0, "nobody is late");
+    client.send(DATA, END_STREAM, 1, b"ok").unwrap();
+    assert_eq!(client.until(HEADERS).stream, 1);
+}
+
 /// A server of HTTP/2 that makes room for 1,000 bytes of a request four times in [`SHORT`], and
 /// answers how long the body is.
 fn steady() -> Scripted {

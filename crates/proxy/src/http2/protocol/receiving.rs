@@ -72,6 +72,12 @@ impl Protocol {
         self.streams.get_mut(slot)?.fault
     }
 
+    /// Whether the client may send hardly anything, since what came on other streams has not been
+    /// taken: it may leave room unused that is less than a frame.
+    pub(in super::super) const fn is_held_back(&self) -> bool {
+        self.window.left() < PIECE as i64
+    }
+
     /// What a stream waits for that has something to write.
     pub(in super::super) fn waits_for(&mut self, slot: Slot) -> WaitsFor {
         match self.streams.get_mut(slot) {

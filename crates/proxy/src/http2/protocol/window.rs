@@ -37,6 +37,11 @@ impl ReceiveWindow {
         Some(std::mem::replace(&mut self.taken, 0))
     }
 
+    /// How many bytes may still come.
+    pub(super) const fn left(&self) -> i64 {
+        self.left
+    }
+
     /// Bytes that have come and have not been taken.
     #[cfg(test)]
     pub(super) const fn untaken(&self) -> i64 {

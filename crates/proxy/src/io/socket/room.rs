@@ -35,6 +35,12 @@ impl Socket {
         }
     }
 
+    /// Whether a client may not go on with its request, since others of its connection hold what may
+    /// come.
+    pub(crate) fn is_held_back(&self) -> bool {
+        matches!(self, Self::Stream(stream) if stream.is_held_back())
+    }
+
     /// Ready when something may have come. That costs no system call.
     pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_plain() {
