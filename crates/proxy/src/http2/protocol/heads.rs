@@ -110,7 +110,9 @@ impl Protocol {
         let head = head.finish(block.ends, || [random.draw(), random.draw()]);
         let id = block.stream;
         self.newest = id;
-        if self.last.is_some() || self.streams.open() >= self.limits.streams as usize {
+        let is_one_too_many = self.streams.open() >= self.limits.streams as usize;
+        if self.last.is_some() || is_one_too_many {
+            self.refused += usize::from(self.last.is_none());
             self.write_reset(id, ErrorCode::REFUSED_STREAM);
             return Ok(());
         }
@@ -122,6 +124,7 @@ impl Protocol {
             id,
             has_received_end: block.ends,
             has_sent_end: false,
+            is_left: false,
             fault: None,
             window: ReceiveWindow::new(self.stream_window()),
             received: BytesMut::new(),

@@ -268,14 +268,19 @@ impl Protocol {
 
     /// Takes the end of what a client sends on a stream.
     pub(super) fn end_received(&mut self, id: u32) -> Result<(), ErrorCode> {
-        let Some(stream) = self.streams.open_mut(id) else { return Ok(()) };
+        let Some(slot) = self.streams.find(id) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(slot) else { return Ok(()) };
         if stream.announced.is_some_and(|left| left > 0) {
             return self.reset_for(id, ErrorCode::PROTOCOL_ERROR);
         }
         stream.has_received_end = true;
         stream.wake_reader();
+        let is_left = stream.is_left;
         if stream.is_over() {
             self.note_closed(id);
+        }
+        if is_left {
+            self.forget(slot);
         }
         Ok(())
     }

@@ -84,6 +84,8 @@ pub(super) struct Protocol {
     opened: VecDeque<Opened>,
     /// Malformed requests that nobody has counted yet.
     malformed: usize,
+    /// The same of requests beyond the limit.
+    refused: usize,
     /// Streams that were reset for what their client did.
     errors: Level,
     /// Streams that were reset here, the last ones: what was on its way is ignored.
@@ -124,6 +126,7 @@ impl Protocol {
             out: SendBuffer::new(),
             opened: VecDeque::new(),
             malformed: 0,
+            refused: 0,
             errors: Level::new(),
             reset: VecDeque::new(),
             closed: VecDeque::new(),
@@ -144,6 +147,11 @@ impl Protocol {
     /// How many requests were malformed since this was last asked. They have been reset.
     pub(super) const fn take_malformed(&mut self) -> usize {
         std::mem::replace(&mut self.malformed, 0)
+    }
+
+    /// How many requests were refused since this was last asked: more than may be open at a time.
+    pub(super) const fn take_refused(&mut self) -> usize {
+        std::mem::replace(&mut self.refused, 0)
     }
 
     /// Whether there is no stream, nor a socket of one.
@@ -191,13 +199,16 @@ impl Protocol {
     /// forgotten.
     fn fail(&mut self, slot: Slot, reason: Reason) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
-        let id = stream.id;
+        let (id, is_left) = (stream.id, stream.is_left);
         stream.fault = Some(reason);
         stream.wake_reader();
         stream.wake_writer();
         self.streams.close(id);
         self.forget_received(slot);
         self.return_grant(slot);
+        if is_left {
+            self.forget(slot);
+        }
     }
 
     /// Gives what waits on a stream back to the window of the connection.

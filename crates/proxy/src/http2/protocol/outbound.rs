@@ -249,9 +249,15 @@ impl Protocol {
     }
 
     /// Forgets a stream whose socket is dropped. One of which something is missing is reset: that
-    /// its client should go on sending is not wanted, or nothing more will come.
+    /// its client should go on sending is not wanted, or nothing more will come. Where nothing is
+    /// but END_STREAM, in a frame of its own, that is waited for: a reset would be taken for an
+    /// error by clients that have sent everything.
     pub(in super::super) fn forget(&mut self, slot: Slot) {
         let Some(stream) = self.streams.get_mut(slot) else { return };
+        if stream.lacks_the_end_alone() {
+            (stream.is_left, stream.reader, stream.writer) = (true, None, None);
+            return;
+        }
         let code = if stream.has_sent_end { ErrorCode::NO_ERROR } else { ErrorCode::CANCEL };
         self.reset(slot, code);
         self.forget_received(slot);

@@ -19,6 +19,8 @@ pub(super) struct Stream {
     pub(super) has_received_end: bool,
     /// END_STREAM has been written.
     pub(super) has_sent_end: bool,
+    /// Its socket is gone; only the end of the request, an empty frame, is still to come.
+    pub(super) is_left: bool,
     /// Why it ended before its time.
     pub(super) fault: Option<Reason>,
     pub(super) window: ReceiveWindow,
@@ -47,6 +49,12 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) const fn is_over(&self) -> bool {
         self.has_received_end && self.has_sent_end
+    }
+
+    /// Whether all has been said on both sides but for the client's END_STREAM.
+    pub(super) fn lacks_the_end_alone(&self) -> bool {
+        let is_whole = self.announced == Some(0) && self.received.is_empty();
+        is_whole && self.has_sent_end && !self.has_received_end && self.fault.is_none()
     }
 
     /// Has whoever polls woken when something has come.

@@ -236,6 +236,32 @@ fn more_than_was_announced_or_less_resets_the_stream() {
     }
 }
 
+/// `content-length: 3`.
+const LENGTH_3: &[u8] = &[0x0f, 0x0d, 1, b'3'];
+
+#[test]
+fn a_request_that_has_come_but_for_an_empty_frame_is_not_reset_when_its_response_is_over() {
+    let ends: [(&[u8], bool); 3] = [
+        (&frame(DATA, END_STREAM, 1, b""), true),
+        (&reset(1, 8), true),
+        (&frame(DATA, 0, 1, b"more"), false),
+    ];
+    for (end, is_in_order) in ends {
+        let mut client = Client::new(LIMITS, &[]);
+        let slot = client.open(1, 0, &[POST, LENGTH_3].concat());
+        client.send(&frame(DATA, 0, 1, b"abc")).unwrap();
+        assert_eq!(client.read(slot), b"abc");
+        client.end(slot);
+        client.protocol.forget(slot);
+        assert_eq!(client.codes(), []);
+        assert!(!client.protocol.is_idle());
+        client.send(end).unwrap();
+        assert_eq!(client.codes().is_empty(), is_in_order);
+        assert!(client.protocol.is_idle());
+        client.assert_at_rest();
+    }
+}
+
 #[test]
 fn more_streams_than_allowed_are_refused() {
     let mut client = Client::new(LIMITS, &[]);
