@@ -292,7 +292,7 @@ pub(crate) struct HeadLimits {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub(crate) struct Http2Limits {
-    /// Maximum number of concurrent streams; further ones are refused.
+    /// Maximum number of concurrent streams; further ones are refused, and count as `client-bad`.
     #[schemars(extend("default" = 100))]
     pub(crate) streams: Key<Whole<1, 10_000>>,
     /// Flow-control window of a stream: bytes that a client may send ahead of the server.

@@ -32,7 +32,7 @@ use std::{
 };
 
 use loadline_core::{
-    decide::{ending::Ending, reason::Reason},
+    decide::{ending::Ending, reason::Reason, request::shorter},
     fleet::Http2Limits,
     time::Duration,
     units::Bytes,
@@ -51,6 +51,7 @@ use crate::{
         buffer::{Buffer, Buffers},
         peer::{Gone, Peer},
         socket::Socket,
+        untaken::Untaken,
     },
     runtime::timer::Timer,
     telemetry::reason::of_client_violation,
@@ -64,7 +65,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let view = worker.view_at(listener);
     let Some(listener_context) = view.listener_context(listener) else { return };
     timer.arm(listener_context.timeouts.head);
-    let keep_alive = listener_context.timeouts.keep_alive;
+    let (keep_alive, idle) = (listener_context.timeouts.keep_alive, listener_context.timeouts.idle);
     let limits = limits(list_size(listener_context.limits), listener_context.http2);
     // Asked for at once: a reload may have servers told of it while the connection lasts.
     let destination = client.socket.local_addr();
@@ -76,7 +77,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
         if !client.rest.is_empty() {
             origin.end_unread(ending, 0);
         }
-        return linger(client, &worker.buffers, &timer).await;
+        return linger(client, &origin, &timer, LEAVE).await;
     }
     // Streams may be without timeouts.
     client.socket.keep_alive();
@@ -85,7 +86,8 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let protocol = RefCell::new(Protocol::new(limits));
     let shared = Rc::new(Shared { protocol, client: RefCell::new(client) });
     let state = ConnectionState::Greeting;
-    let mut connection = Connection { shared, unread, origin, timer, keep_alive, streams, state };
+    let mut connection =
+        Connection { shared, unread, origin, timer, keep_alive, idle, streams, state };
     poll_fn(|cx| connection.poll(cx)).await;
     connection.protocol().fail_all(connection.fault());
     // Sockets of streams may outlive it.
@@ -93,9 +95,8 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let Connection { origin, timer, state, .. } = connection;
     let mut client = Peer::new(socket);
     match state {
-        ConnectionState::Left | ConnectionState::GivenUp => {
-            linger(client, &origin.worker.buffers, &timer).await;
-        }
+        ConnectionState::Left => linger(client, &origin, &timer, idle).await,
+        ConnectionState::GivenUp => linger(client, &origin, &timer, LEAVE).await,
         _ => client.socket.shut(),
     }
 }
@@ -108,6 +109,8 @@ struct Connection {
     origin: Origin,
     timer: Timer,
     keep_alive: Duration,
+    /// How long the client may take nothing that waits for it; zero is for ever.
+    idle: Duration,
     streams: Rc<Streams>,
     state: ConnectionState,
 }
@@ -140,7 +143,7 @@ impl Connection {
         if self.origin.listener.is_cut() {
             return Poll::Ready(());
         }
-        let is_over = self.poll_frames(cx).is_ready() || self.poll_time().is_ready();
+        let is_over = self.poll_frames(cx).is_ready() || self.poll_time(cx).is_ready();
         // What does not go out now is sent when the socket takes more.
         let sent = self.poll_send(cx);
         self.protocol().end_poll();
@@ -233,6 +236,8 @@ impl Connection {
             drop(self.streams.enter());
             end_violated(&self.origin, ErrorCode::PROTOCOL_ERROR);
         }
+        let refused = self.protocol().take_refused();
+        (0..refused).for_each(|_| end_violated(&self.origin, ErrorCode::REFUSED_STREAM));
         accepted + malformed
     }
 
@@ -259,12 +264,12 @@ impl Connection {
     }
 
     /// Does what is due by the clock; ready when the connection is over.
-    fn poll_time(&mut self) -> Poll<()> {
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.state == ConnectionState::Greeting {
             return self.poll_greeting();
         }
         while self.timer.has_expired() {
-            if self.expire() {
+            if self.expire(cx) {
                 return Poll::Ready(());
             }
         }
@@ -283,21 +288,38 @@ impl Connection {
     }
 
     /// Leaves if there has been no stream for long enough; true if that has been said before.
-    fn expire(&mut self) -> bool {
+    fn expire(&mut self, cx: &mut Context<'_>) -> bool {
         let now = self.origin.worker.timers.coarse_now();
         let until = self.streams.idle_since().map(|since| since + self.keep_alive);
-        match until {
-            _ if self.state == ConnectionState::GivenUp => return true,
-            None if self.state == ConnectionState::Serving => self.timer.arm(self.keep_alive),
-            None => {
+        match (self.state, until) {
+            (ConnectionState::GivenUp, _) => return true,
+            // The end of a response is on its way.
+            (_, Some(_)) if self.waits_for_client(cx) => {
+                self.streams.rest_from(now);
+                self.timer.arm(shorter(LEAVE, self.idle));
+            }
+            (ConnectionState::Serving, None) => self.timer.arm(self.keep_alive),
+            (ConnectionState::Serving, Some(until)) if now < until => {
+                self.timer.arm(until.since(now));
+            }
+            (ConnectionState::Serving, Some(_)) => self.leave(),
+            (ConnectionState::Left, Some(_)) => return true,
+            _ => {
                 self.finish_leaving();
                 self.timer.arm(LEAVE);
             }
-            Some(_) if self.state != ConnectionState::Serving => return true,
-            Some(until) if now < until => self.timer.arm(until.since(now)),
-            Some(_) => self.leave(),
         }
         false
+    }
+
+    /// Whether something waits for a client that takes it, if slowly.
+    fn waits_for_client(&self, cx: &mut Context<'_>) -> bool {
+        if self.poll_send(cx).is_ready() {
+            return false;
+        }
+        let since = self.client().socket.since_taken();
+        let is_late = |since| self.idle > Duration::ZERO && Duration::from_std(since) >= self.idle;
+        since.is_some_and(|since| !is_late(since))
     }
 
     fn leave_if_due(&mut self) {
@@ -380,13 +402,22 @@ async fn greets(client: &mut Peer, buffers: &Buffers, timer: &Timer) -> Result<(
     }
 }
 
-/// Closes a connection that ends for something that has been said, and reads what still comes for a
-/// while: the client would see a reset otherwise, and lose what it has not read yet.
-async fn linger(mut client: Peer, buffers: &Buffers, timer: &Timer) {
+/// Closes a connection that ends for something that has been said, and reads what still comes while
+/// the client takes what was sent, once in `idle` at least, and for a while after: it would see a
+/// reset otherwise, and lose what it has not read yet.
+async fn linger(mut client: Peer, origin: &Origin, timer: &Timer, idle: Duration) {
+    let Origin { worker, listener, .. } = origin;
     client.socket.shut();
-    timer.arm(LEAVE);
-    while let Ok(buffer) = client.fill(buffers, timer).await {
-        buffers.give(buffer);
+    let mut untaken = Untaken::of(&client.socket, worker.timers.coarse_now());
+    while let Some(pause) = untaken.pause(&client.socket, worker.timers.coarse_now(), idle)
+        && !listener.is_cut()
+    {
+        timer.arm(pause);
+        match client.fill(&worker.buffers, timer).await {
+            Ok(buffer) => worker.buffers.give(buffer),
+            Err(Gone::Expired) => {}
+            Err(_) => return,
+        }
     }
 }
 
@@ -409,8 +440,8 @@ const STREAMS_TURN: usize = 50;
 /// The largest window there can be (RFC 9113, 6.9.1).
 const WINDOW_MAX: u32 = (1 << 31) - 1;
 
-/// How long a GET waits for its end, to be known to have no body: most clients send it at once.
-const END_WAIT: Duration = Duration::from_secs(1);
-
 /// How long a client may take to notice that the connection is over.
 const LEAVE: Duration = Duration::from_secs(1);
+
+/// How long a GET waits for its end, to be known to have no body: most clients send it at once.
+const END_WAIT: Duration = Duration::from_secs(1);

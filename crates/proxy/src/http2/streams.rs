@@ -67,6 +67,11 @@ impl Streams {
         (self.open.get() == 0).then(|| self.idle_since.get())
     }
 
+    /// Notes that what the last one left was still on its way at `now`.
+    pub(crate) fn rest_from(&self, now: Instant) {
+        self.idle_since.set(now);
+    }
+
     /// Whether the client asks in order to make work rather than to be answered.
     pub(crate) fn is_abused(&self) -> bool {
         let most = self.allowed.as_milli_per_sec().saturating_mul(BURST_SECS);

@@ -5,6 +5,8 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
+use socket2::{Domain, Socket, Type};
+
 use crate::support::PATIENCE;
 
 /// A connection after both sides' settings.
@@ -48,7 +50,18 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 
 impl Raw {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let mut stream = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    /// A client whose kernel takes little before it reads.
+    pub(crate) fn connect_narrowly(address: SocketAddr) -> Self {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(4_096).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self::over(socket.into())
+    }
+
+    fn over(mut stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();

@@ -6,6 +6,7 @@ use std::{
     net::{SocketAddr, TcpStream},
     sync::{Arc, Barrier},
     thread,
+    time::Duration as StdDuration,
 };
 
 use h2::{Reason, client::Builder};
@@ -16,7 +17,9 @@ use loadline_core::{
 };
 
 use crate::{
-    frames::{DATA, GOAWAY, Raw},
+    frames::{
+        DATA, END_HEADERS, END_STREAM, Frame, GET, GOAWAY, HEADERS, Raw, SETTINGS, WINDOW_UPDATE,
+    },
     scripted::Scripted,
     support::{OK, Proxy, SHORT, answering, fleet, get, head, server, wait_until},
 };
@@ -57,8 +60,58 @@ fn an_idle_connection_is_told_and_closed() {
     let proxy = Proxy::of(fleet);
     // It does not even answer the ping that comes with GOAWAY.
     let mut client = Raw::connect(proxy.address);
-    client.until(GOAWAY);
+    let last = |goaway: Frame| goaway.payload[..4].to_vec();
+    assert_eq!(last(client.until(GOAWAY)), [0x7f, 0xff, 0xff, 0xff], "streams are still taken");
+    assert_eq!(last(client.until(GOAWAY)), [0; 4], "and none was (RFC 9113, 6.8)");
     while client.receive().is_ok() {}
+}
+
+/// How much of a response of this length comes to a client that reads nothing for so long that its
+/// connection would have ended, of a proxy that is stopped meanwhile or not.
+fn read_late(length: usize, is_stopped: bool) -> usize {
+    let mut fleet = fleet(server(move |mut stream| {
+        head(&mut stream);
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        let _ = stream.write_all(&vec![b'x'; length]);
+    }));
+    if !is_stopped {
+        fleet.listeners[0].timeouts.keep_alive = SHORT;
+    }
+    let proxy = Proxy::of(fleet);
+    let mut client = Raw::connect_narrowly(proxy.address);
+    // INITIAL_WINDOW_SIZE.
+    client.send(SETTINGS, 0, 0, &[0, 4, 0x3f, 0xff, 0xff, 0xff]).unwrap();
+    client.send(WINDOW_UPDATE, 0, 0, &[0x3f, 0, 0, 0]).unwrap();
+    client.send(HEADERS, END_HEADERS | END_STREAM, 1, GET).unwrap();
+    client.until(HEADERS);
+    let stopped = thread::spawn(move || match is_stopped {
+        true => {
+            proxy.runtime.stop(Duration::from_secs(10));
+            None
+        }
+        false => Some(proxy),
+    });
+    thread::sleep(StdDuration::from_secs(3));
+    let mut came = 0;
+    while came < length
+        && let Ok(frame) = client.receive()
+    {
+        came += if frame.kind == DATA { frame.payload.len() } else { 0 };
+    }
+    drop(stopped.join());
+    came
+}
+
+#[test]
+fn a_client_that_reads_late_gets_all_of_its_response_though_its_connection_is_about_to_end() {
+    let lengths = [130_000, 150_000, 170_000, 190_000];
+    let cases = lengths.map(|length| [(length, false), (length, true)]).concat();
+    let reading = cases.iter().map(|&(length, is_stopped)| {
+        (length, is_stopped, thread::spawn(move || read_late(length, is_stopped)))
+    });
+    for (length, is_stopped, came) in reading.collect::<Vec<_>>() {
+        assert_eq!(came.join().unwrap(), length, "stopped: {is_stopped}");
+    }
 }
 
 #[tokio::test]

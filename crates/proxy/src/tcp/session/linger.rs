@@ -6,27 +6,20 @@ use std::{
     task::{Context, Poll},
 };
 
-use loadline_core::{
-    decide::request::shorter,
-    time::{Duration, Instant},
-};
+use loadline_core::time::Duration;
 
 use super::StreamSession;
-use crate::{io::peer::Peer, listener::handle::ConnectionGuard, runtime::worker::Worker};
-
-/// What the client has not taken of all that was sent to it.
-#[derive(Clone, Copy)]
-struct Untaken {
-    bytes: u32,
-    /// Since when it is so much.
-    since: Instant,
-}
+use crate::{
+    io::{peer::Peer, untaken::Untaken},
+    listener::handle::ConnectionGuard,
+    runtime::worker::Worker,
+};
 
 impl StreamSession {
     /// Resets the client's connection, once the client has what the server said before.
     pub(super) async fn cut(mut self) {
         let (mut untaken, mut watch) = (self.untaken(), None);
-        while let (Some(pause), 1..) = (self.pause(&mut untaken), untaken.bytes) {
+        while let (Some(pause), false) = (self.pause(&mut untaken), untaken.is_nothing()) {
             let broken = self.within(pause, |client, cx| client.socket.poll_broken(cx, &mut watch));
             if broken.await.is_some() {
                 break;
@@ -65,23 +58,13 @@ impl StreamSession {
     }
 
     fn untaken(&self) -> Untaken {
-        let since = self.worker.timers.coarse_now();
-        Untaken { bytes: self.client.socket.unsent(), since }
+        Untaken::of(&self.client.socket, self.worker.timers.coarse_now())
     }
 
     /// How long the client may be waited for until this is asked again; none if it may not be.
-    /// While it has something left to take it has as long as for any byte.
     fn pause(&self, untaken: &mut Untaken) -> Option<Duration> {
-        let now = self.untaken();
-        if now.bytes < untaken.bytes {
-            *untaken = now;
-        }
-        let has_all = untaken.bytes == 0;
-        let (limit, pause) = if has_all { (LINGER, LINGER) } else { (self.idle, LOOK) };
-        let waited = now.since.since(untaken.since);
-        let is_late = limit > Duration::ZERO && waited >= limit;
-        let may_wait = !is_late && !is_over(&self.worker, &self.pass);
-        may_wait.then(|| shorter(pause, limit.saturating_sub(waited)))
+        let pause = untaken.pause(&self.client.socket, self.worker.timers.coarse_now(), self.idle);
+        pause.filter(|_| !is_over(&self.worker, &self.pass))
     }
 }
 
@@ -89,9 +72,3 @@ impl StreamSession {
 fn is_over(worker: &Worker, pass: &ConnectionGuard) -> bool {
     worker.is_stopped() || pass.listener.is_cut()
 }
-
-/// How long a client may take to notice that the connection is over.
-const LINGER: Duration = Duration::from_secs(1);
-
-/// Time from one look at what a client has left to take to the next.
-const LOOK: Duration = Duration::from_millis(250);
