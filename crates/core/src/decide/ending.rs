@@ -233,6 +233,25 @@ impl Ending {
         matches!(self, Self::ConnectTimeout | Self::TlsTimeout) || self.is_refusal()
     }
 
+    /// Whether a request that ends like this was never given to a server. Of those whose client
+    /// went away, was late or said something wrong, and of those that loadline cut, some were.
+    #[must_use]
+    pub const fn is_without_server(self) -> bool {
+        matches!(
+            self,
+            Self::Ruled
+                | Self::Cached
+                | Self::Unauthorized
+                | Self::ClientSlow
+                | Self::ClientLimit
+                | Self::Maintenance
+                | Self::NoServer
+                | Self::Shed
+                | Self::QueueFull
+                | Self::QueueTimeout
+        )
+    }
+
     /// The status the client is told where the server gave none; none where it is too late to
     /// say anything or nobody is there to hear it.
     #[must_use]
@@ -285,6 +304,15 @@ mod tests {
             let same = Ending::ALL.iter().filter(|other| other.name() == ending.name());
             assert_eq!(same.count(), 1);
         }
+    }
+
+    #[test]
+    fn no_server_is_blamed_for_what_it_was_not_asked() {
+        let unasked = Ending::ALL.into_iter().filter(|ending| ending.is_without_server());
+        let blamed = unasked.filter(|ending| ending.fault() == Fault::Server);
+        // That one says that there is none.
+        assert!(blamed.eq([Ending::NoServer]));
+        assert!(Ending::ALL.iter().all(|it| !(it.is_without_server() && it.is_unsent())));
     }
 
     #[test]

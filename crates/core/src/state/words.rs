@@ -107,11 +107,15 @@ impl Service {
         said
     }
 
-    /// Requests that come in, per second. Those at servers have begun, all others have ended: where
-    /// servers hang the former are more.
+    /// Requests that come in, per second: those that are sent, and those that end without. What
+    /// else ends came in when it was sent, maybe long ago; an ending that does not tell whether it
+    /// was sent is not counted, so that nothing is counted twice.
     fn incoming_per_s(&self) -> f64 {
         let sent: f64 = self.groups.iter().map(|it| it.load.rate_per_s).sum();
-        (sent - self.rates.retries_per_s).max(self.rates.requests_per_s)
+        let unsent = Ending::ALL.into_iter().filter(|ending| ending.is_without_server());
+        let unsent = unsent.filter_map(|ending| self.rates.endings_per_s.get(ending.name()));
+        // Retries are counted when their request ends.
+        (sent - self.rates.retries_per_s).max(0.0) + unsent.sum::<f64>()
     }
 
     /// Requests sent past the nearest group, which was full or down, per second.
@@ -423,6 +427,26 @@ mod tests {
         let rates = Rates { requests_per_s: 40.0, retries_per_s: 10.0, ..Rates::default() };
         let repeated = service(vec![group("near", 50.0, 80.0)], rates);
         assert!(repeated.sentence().starts_with("40/s come in: all to near. "));
+    }
+
+    #[test]
+    fn requests_that_end_long_after_they_were_sent_do_not_come_in_again() {
+        let endings_per_s = [("complete".to_owned(), 28.0)].into();
+        let rates = Rates { requests_per_s: 28.0, endings_per_s, ..Rates::default() };
+        let ended = service(vec![group("near", 0.0, 50.0)], rates.clone());
+        assert!(ended.sentence().starts_with("0/s come in. "), "{}", ended.sentence());
+        // They were sent twice, and that is told at their end.
+        let ended = Service { rates: Rates { retries_per_s: 28.0, ..rates }, ..ended };
+        assert!(ended.sentence().starts_with("0/s come in. "), "{}", ended.sentence());
+    }
+
+    #[test]
+    fn what_ends_without_a_server_comes_in_beside_what_is_sent() {
+        let endings = [("complete", 5.0), ("client-gone", 6.0), ("ruled", 3.0), ("cached", 20.0)];
+        let endings_per_s = endings.map(|(name, rate)| (name.to_owned(), rate)).into();
+        let rates = Rates { requests_per_s: 34.0, endings_per_s, ..Rates::default() };
+        let said = service(vec![group("near", 10.0, 50.0)], rates).sentence();
+        assert!(said.starts_with("33/s come in: all to near. "), "{said}");
     }
 
     #[test]
