@@ -82,6 +82,20 @@ fn while_four_read_the_metrics_slowly_the_next_is_told_so_at_once() {
 }
 
 #[test]
+fn while_as_many_watch_the_dashboard_as_may_the_next_is_told_so() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let watching: Vec<TcpStream> = (0..64).map(|_| edge.reader("/live")).collect();
+    // Each has its place.
+    watching.iter().for_each(|mut it| it.read_exact(&mut [0; 100]).unwrap());
+    let url = format!("http://{}/live", edge.admin);
+    let refused = curl(&["-i", "--max-time", "20", &url]);
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    assert!(refused.body.to_lowercase().contains("\r\nretry-after: 30\r\n"), "{}", refused.body);
+    assert_eq!(edge.get("/healthz").status, 200);
+}
+
+#[test]
 fn metrics_by_groups_leave_out_the_series_of_single_servers() {
     let worker = Process::worker();
     let by_groups = Edge::administered(&[&worker], "metrics = \"groups\"\n", &many_servers(20));
@@ -659,11 +673,16 @@ impl Edge {
 
     /// Somebody who asks for the metrics and has read nothing of them yet.
     fn slow_reader(&self) -> TcpStream {
-        let mut slow = TcpStream::connect(&self.admin).unwrap();
-        slow.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-        slow.write_all(request.as_bytes()).unwrap();
-        slow
+        self.reader("/metrics")
+    }
+
+    /// Somebody who asks for this and has read nothing of it yet.
+    fn reader(&self, path: &str) -> TcpStream {
+        let mut reader = TcpStream::connect(&self.admin).unwrap();
+        reader.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let rest = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        reader.write_all(format!("GET {path} {rest}").as_bytes()).unwrap();
+        reader
     }
 
     /// Asks until the response is as wanted, for ten seconds.

@@ -7,12 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::body::Bytes;
 use loadline_core::state::{Baseline, Part, Service, State};
 use loadline_linux::clock::thread_time;
 use tokio::sync::{Semaphore, watch};
 
 use super::{
     Detail,
+    dashboard::Viewers,
     history::{History, Sample},
     metrics::{AT_ONCE, Extent, Source},
     site::{LiveConfiguration, Survey},
@@ -25,8 +27,11 @@ pub(crate) struct AdminContext {
     pub(crate) detail: Detail,
     /// A turn for each of those who read the metrics.
     pub(crate) scrapes: Arc<Semaphore>,
+    /// A place for each of those who watch the dashboard.
+    pub(crate) viewers: Viewers,
+    /// The picture of the last look, as it is sent to all who watch.
+    pub(crate) pictures: watch::Sender<Bytes>,
     seen: Mutex<Seen>,
-    looked: watch::Sender<()>,
     /// Told where another process serves.
     left: watch::Sender<()>,
 }
@@ -54,32 +59,34 @@ impl AdminContext {
     pub(crate) fn new(site: Arc<LiveConfiguration>, token: Token, detail: Detail) -> Self {
         let scrapes = Arc::new(Semaphore::new(AT_ONCE));
         let seen = Mutex::new(Seen::default());
-        let (looked, left) = (watch::Sender::new(()), watch::Sender::new(()));
-        let context = Self { site, token, detail, scrapes, seen, looked, left };
+        let (pictures, left) = (watch::Sender::new(Bytes::new()), watch::Sender::new(()));
+        let viewers = Viewers::default();
+        let context = Self { site, token, detail, scrapes, viewers, pictures, seen, left };
         context.look();
         context
     }
 
-    /// Takes the state of this second into the memory, unless a look is dear and was lately.
-    pub(crate) fn look_again(&self) {
+    /// Takes the state of this second into the memory, unless a look is dear and was lately; tells
+    /// whether it did.
+    pub(crate) fn look_again(&self) -> bool {
         let seen = self.seen();
         // A look holds every service, a scrape a few: who scrapes is not to wake one meanwhile.
         let is_scraped = self.scrapes.available_permits() < AT_ONCE;
         let was_asked = seen.asked.is_some_and(|asked| asked.elapsed() < WATCHED);
-        let is_watched = self.looked.receiver_count() > 0 || (was_asked && !is_scraped);
+        let is_watched = self.pictures.receiver_count() > 0 || (was_asked && !is_scraped);
         let is_due =
             seen.looked.is_none_or(|look| look.at.elapsed() >= pause(look.took, is_watched));
         drop(seen);
         if is_due {
             self.look();
         }
+        is_due
     }
 
-    fn look(&self) {
+    pub(crate) fn look(&self) {
         let at = Instant::now();
         let ((), took) = processor_time(|| self.remember(at));
         self.seen().looked = Some(Look { at, took });
-        self.looked.send_replace(());
     }
 
     fn remember(&self, at: Instant) {
@@ -97,11 +104,6 @@ impl AdminContext {
         if let Some(look) = &mut self.seen().looked {
             look.took += longer;
         }
-    }
-
-    /// Hears of each look.
-    pub(crate) fn looks(&self) -> watch::Receiver<()> {
-        self.looked.subscribe()
     }
 
     /// Lets whoever watches know that another process serves.

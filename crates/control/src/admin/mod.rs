@@ -202,13 +202,15 @@ fn routes(context: Arc<AdminContext>, hosts: Hosts) -> Router {
     routes.layer(middleware::from_fn_with_state(hosts, host::check)).with_state(context)
 }
 
-/// Lets the admin interface look at the engine again and again.
+/// Lets the admin interface look at the engine again and again, and show what it sees.
 async fn tick(context: Arc<AdminContext>) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        context.look_again();
+        if context.look_again() {
+            dashboard::renew(&context).await;
+        }
     }
 }
 

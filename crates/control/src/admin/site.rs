@@ -424,7 +424,7 @@ impl fmt::Debug for LiveConfiguration {
 const SETTLING_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::{
         net::UdpSocket,
         sync::{
@@ -623,6 +623,14 @@ mod tests {
         let mut lists = Lists::default();
         lists.follow(file);
         LiveConfiguration::new(engine.clone(), ((file.clone(), names), lists), load)
+    }
+
+    /// A site of one service, and how many services it has told of.
+    pub(crate) fn counted() -> (LiveConfiguration, Arc<AtomicU32>) {
+        let engine = Remembers::default();
+        let file = Arc::new(file(&[SERVER]));
+        engine.amend(file.clone());
+        (site(&engine, &file, || Err(String::new())), engine.told)
     }
 
     /// What the first group of a file is found by.

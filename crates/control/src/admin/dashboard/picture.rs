@@ -4,32 +4,73 @@
 //! All bars of a service have one scale, so that their lengths compare. A group limited by rate
 //! shows requests per second, one limited by requests in flight alone shows those.
 
+use std::{sync::Arc, time::Duration};
+
 use loadline_core::{
     decide::ending::Ending,
     state::{
-        Cluster, Group, GroupAvailability, Server, Service, State,
+        Cluster, Group, GroupAvailability, Part, Server, Service, State,
         words::{Measure, Verdict, number, span},
     },
 };
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
+use tokio::task::yield_now;
 
 use crate::admin::{
-    context::AdminContext,
+    context::{AdminContext, processor_time},
     history::{SAMPLES, Sample},
+    metrics::{Extent, Source as _},
 };
 
-/// All that changes on the page.
-pub(super) fn content(context: &AdminContext) -> Markup {
-    let state = context.state();
-    html! {
-        (header(&state, !context.site.changes().is_empty()))
-        @for service in &state.services {
-            (picture(service, state.cluster.as_ref(), &context.samples(&service.name)))
+/// All that changes on the page, and the processor time that it took. With thousands of servers
+/// that is long: whatever else there is to do is done between one service and the next.
+pub(super) async fn content(context: &Arc<AdminContext>) -> (String, Duration) {
+    let survey = context.survey();
+    let (mut drawing, mut took) = processor_time(|| Drawing::of(survey.edge()));
+    let count = survey.service_count();
+    for first in (0..count).step_by(AT_A_TIME) {
+        let places = first..count.min(first + AT_A_TIME);
+        let (piece, more) = processor_time(|| survey.piece(places, Extent::Measured(Part::Whole)));
+        took += more;
+        yield_now().await;
+        for service in &piece.services {
+            let samples = context.samples(&service.name);
+            let ((), more) = processor_time(|| drawing.add(service, &samples));
+            took += more;
+            yield_now().await;
         }
+    }
+    let (whole, more) = processor_time(|| drawing.whole(!context.site.changes().is_empty()));
+    (whole, took + more)
+}
+
+/// Services that are asked about at once: each time the place of the first is looked for.
+const AT_A_TIME: usize = 8;
+
+/// The content while it is made.
+struct Drawing {
+    edge: State,
+    links: String,
+    pictures: String,
+}
+
+impl Drawing {
+    const fn of(edge: State) -> Self {
+        Self { edge, links: String::new(), pictures: String::new() }
+    }
+
+    fn add(&mut self, service: &Service, samples: &[Sample]) {
+        self.links.push_str(&link(service).into_string());
+        let picture = picture(service, self.edge.cluster.as_ref(), samples);
+        self.pictures.push_str(&picture.into_string());
+    }
+
+    fn whole(self, changed: bool) -> String {
+        header(&self.edge, &self.links, changed).into_string() + &self.pictures
     }
 }
 
-fn header(state: &State, changed: bool) -> Markup {
+fn header(state: &State, links: &str, changed: bool) -> Markup {
     html! {
         header {
             h1 { "loadline" }
@@ -42,12 +83,14 @@ fn header(state: &State, changed: bool) -> Markup {
             @if state.draining { strong class="bad" { "draining" } }
             @if changed { a id="changed" href="/api/changes" { "changed since the file was read" } }
         }
-        nav aria-label="Services" {
-            @for service in &state.services {
-                a id={ "to-" (service.name) } href={ "#service-" (service.name) } {
-                    (service.name) " " (badge(service))
-                }
-            }
+        nav aria-label="Services" { (PreEscaped(links)) }
+    }
+}
+
+fn link(service: &Service) -> Markup {
+    html! {
+        a id={ "to-" (service.name) } href={ "#service-" (service.name) } {
+            (service.name) " " (badge(service))
         }
     }
 }
