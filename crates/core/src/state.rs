@@ -234,7 +234,7 @@ pub struct Group {
     pub fullness: Option<f64>,
     /// Headroom: limit minus load, at least zero.
     pub headroom: Limits,
-    /// Requests sent to it since the start.
+    /// Requests sent to it since the start, with those to servers that it no longer has.
     pub requests: u64,
     /// Of `requests`: those that came because nearer groups were full or down.
     pub overflowed: u64,
@@ -499,7 +499,7 @@ fn group(plan: Option<&GroupPlan>, of: &fleet::Group, here: &GroupSnapshot, now:
             in_flight: here.state.in_flight(),
             utilization: here.state.utilization(now).map(Ratio::as_f64),
         },
-        requests: here.servers.iter().map(|it| it.state.requests.get()).sum(),
+        requests: here.requests(),
         overflowed: here.state.overflowed.get(),
         over_capacity: here.state.over_capacity.get(),
         ..Group::default()

@@ -6,7 +6,7 @@ use alloc::{boxed::Box, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    decide::ledger::{GroupState, ServerState},
+    decide::ledger::{Departed, GroupState, ServerState},
     time::Duration,
 };
 
@@ -19,6 +19,16 @@ pub struct GroupSnapshot {
     pub state: Arc<GroupState>,
     /// In the order of the file.
     pub servers: Box<[ServerSnapshot]>,
+    /// What servers were given that it no longer has.
+    pub(crate) departed: Arc<Departed>,
+}
+
+impl GroupSnapshot {
+    /// Requests that its servers were given, with those that it no longer has.
+    pub(crate) fn requests(&self) -> u64 {
+        let here = self.servers.iter().map(|it| it.state.requests.get());
+        here.sum::<u64>() + self.departed.requests()
+    }
 }
 
 /// A configured server.

@@ -31,11 +31,13 @@ use crate::{
     units::Ratio,
 };
 use changes::Changes;
+pub(crate) use departed::Departed;
 pub(crate) use request_count::RequestCount;
 pub use server::ServerState;
 pub(crate) use server::{Leave, Trouble};
 
 pub(crate) mod changes;
+mod departed;
 mod request_count;
 mod server;
 
@@ -64,6 +66,8 @@ struct OfService {
 struct OfGroup {
     state: Arc<GroupState>,
     servers: BTreeMap<SocketAddr, Arc<ServerState>>,
+    /// What servers were given that it no longer has.
+    departed: Arc<Departed>,
 }
 
 impl OfService {
@@ -81,7 +85,19 @@ impl OfGroup {
         let servers = servers
             .map(|(address, state)| (*address, Arc::new(state.snapshot(group.clone()))))
             .collect();
-        Self { servers, state: group }
+        let departed = Arc::new(self.departed.snapshot(&servers));
+        Self { servers, state: group, departed }
+    }
+
+    /// Forgets servers that do not stay, except those with requests in flight.
+    fn forget(&mut self, stays: &BTreeSet<SocketAddr>, ids: &mut Ids) {
+        let leaves = |address: &SocketAddr| !stays.contains(address);
+        let gone = self.servers.extract_if(.., |at, state| leaves(at) && state.in_flight() == 0);
+        let forgotten: Vec<_> = gone.map(|(_, state)| state).collect();
+        forgotten.iter().for_each(|state| ids.leave(state));
+        let lingering = self.servers.iter().filter(|(address, _)| leaves(address));
+        let lingering = lingering.map(|(_, state)| state.clone()).collect();
+        self.departed = Arc::new(self.departed.after(forgotten, lingering));
     }
 }
 
@@ -112,11 +128,17 @@ impl Ledger {
     /// The state of a server, made on first use.
     pub fn server(&mut self, service: &str, group: &str, address: SocketAddr) -> Arc<ServerState> {
         let of_service = self.services.entry(service.to_string()).or_default();
-        let OfGroup { state: owner, servers } =
+        let OfGroup { state: owner, servers, .. } =
             of_service.groups.entry(group.to_string()).or_default();
         let ids = &mut self.ids;
         let new = || Arc::new(ServerState::new(ids.take(), address, owner.clone()));
         servers.entry(address).or_insert_with(new).clone()
+    }
+
+    /// What servers were given that a group no longer has.
+    pub(crate) fn departed(&self, service: &str, group: &str) -> Arc<Departed> {
+        let known = self.services.get(service).and_then(|it| it.groups.get(group));
+        known.map(|it| it.departed.clone()).unwrap_or_default()
     }
 
     /// All that is counted, copied: nothing is shared, and nothing is under way.
@@ -174,10 +196,7 @@ impl Ledger {
                 let group = after.and_then(|it| it.groups.iter().find(|it| it.name == *name));
                 let servers = group.into_iter().flat_map(|group| &group.servers);
                 let stays: BTreeSet<SocketAddr> = servers.map(|server| server.address).collect();
-                let gone = known.servers.extract_if(.., |address, state| {
-                    state.in_flight() == 0 && !stays.contains(address)
-                });
-                gone.for_each(|(_, state)| ids.leave(&state));
+                known.forget(&stays, ids);
                 group.is_some() || !known.servers.is_empty()
             });
             if after.is_none() && known.groups.is_empty() {

@@ -10,7 +10,7 @@ use crate::{
         budget::{Allowance, Budget},
         census::{Condition, GroupSnapshot, ServerSnapshot},
         concurrency::{Auto, Bounds, CEILING},
-        ledger::{GroupState, ServerState, ServiceState},
+        ledger::{Departed, GroupState, ServerState, ServiceState},
         limits::Limits,
         plan::{GroupPlan, ServerPlan, ServicePlan, WEIGHT_SCALE},
         policy::Chooser,
@@ -31,6 +31,8 @@ pub(crate) struct GroupStatus<'a> {
     pub yields: bool,
     /// As in the file.
     pub servers: Vec<ServerStatus<'a>>,
+    /// What servers were given that it no longer has.
+    pub departed: Arc<Departed>,
 }
 
 /// The status of a server.
@@ -89,7 +91,8 @@ fn snapshot(status: &GroupStatus<'_>) -> GroupSnapshot {
         reason: it.reason.clone(),
     };
     let servers = status.servers.iter().map(server).collect();
-    GroupSnapshot { distance: status.distance, state: status.state.clone(), servers }
+    let (state, departed) = (status.state.clone(), status.departed.clone());
+    GroupSnapshot { distance: status.distance, state, servers, departed }
 }
 
 impl GroupPlan {
@@ -316,7 +319,8 @@ mod tests {
             reason: None,
         };
         let (servers, distance) = (vec![server], Duration::ZERO);
-        let status = GroupStatus { state: &state, distance, yields: false, servers };
+        let departed = ledger.departed("web", "near");
+        let status = GroupStatus { state: &state, distance, yields: false, servers, departed };
         service_plan(&service, &ledger.service("web"), &[status])
     }
 

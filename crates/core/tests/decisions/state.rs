@@ -150,6 +150,39 @@ fn what_is_spread_over_capacity_is_counted() {
 }
 
 #[test]
+fn what_a_group_was_sent_stays_counted_when_servers_leave_and_come_back() {
+    let groups = vec![group("far", 30, 2, Capacity::default())];
+    let both = Service { groups, ..Service::named("web") };
+    let mut one = both.clone();
+    one.groups[0].servers.remove(1);
+    let reload = |service: &Service| Input::Reload(fleet(service.clone()).into());
+    let requests = |plan: &Plan| State::of(plan, NOW).services[0].groups[0].requests;
+    let (mut controller, plan) = started(both.clone());
+    let held: Vec<Decision> = (0..2).map(|_| plan.services[0].pick(&ASK)).collect();
+    assert!(held.iter().all(|it| matches!(it, Decision::Send(_))), "{held:?}");
+    (0..18).for_each(|_| drop(plan.services[0].pick(&ASK)));
+    assert_eq!(requests(&plan), 20);
+
+    let plan = after(&mut controller, plan, NOW, reload(&one));
+    assert_eq!(requests(&plan), 20, "it leaves with a request in flight");
+    let plan = after(&mut controller, plan, NOW, reload(&both));
+    assert_eq!(requests(&plan), 20, "it is back");
+    drop(held);
+    let before = plan.clone();
+    let plan = after(&mut controller, plan, NOW, reload(&one));
+    assert_eq!(requests(&plan), 20, "it leaves with nothing in flight");
+    (0..2).for_each(|_| drop(before.services[0].pick(&ASK)));
+    assert_eq!(requests(&plan), 22, "a worker had not seen that plan yet");
+    assert_eq!(requests(&before), 22, "nothing is counted twice");
+    let plan = after(&mut controller, plan, NOW, reload(&both));
+    assert_eq!(requests(&plan), 22, "it begins anew, and its group does not");
+    drop(plan.services[0].pick(&ASK));
+    assert_eq!(requests(&plan), 23);
+    let copy = drain(&mut controller.snapshot(NOW)).plan.unwrap();
+    assert_eq!(requests(&copy), 23, "a copy knows it");
+}
+
+#[test]
 fn of_groups_at_one_distance_the_first_is_the_nearest() {
     let limited =
         Capacity { max_rate: Some(Rate::per_sec(100)), burst: Some(1), ..Capacity::default() };

@@ -99,6 +99,7 @@ impl Controller {
             distance: self.distance(group, known),
             yields: known.standing.yields,
             servers: known.entries.iter().map(server).collect(),
+            departed: self.ledger.departed(&of.name, &group.name),
         });
         groups.collect()
     }
