@@ -407,6 +407,7 @@ fn values_out_of_range_are_refused_with_what_would_be_right() {
         (group, json!({ "scaler": 1e-300 }), 422, "0.1"),
         (group, json!({ "scale": 1 }), 422, "scaler"),
         (server.as_str(), json!({ "weight": 5000 }), 422, "1000"),
+        (server.as_str(), json!({ "weight": 5_000_000_000_u64 }), 422, "from 0 to 1000"),
         (server.as_str(), json!({}), 422, "weight"),
         (server.as_str(), json!({ "mode": "drain", "deadline_s": -1 }), 422, "cuts at once"),
         (server.as_str(), json!({ "mode": "active", "deadline_s": 1 }), 422, "mode `drain`"),

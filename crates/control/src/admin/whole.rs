@@ -1,13 +1,14 @@
-//! A whole number of JSON, however it is written: by JSON Schema 575.0 is an integer, too.
+//! A weight in JSON, however it is written: by JSON Schema 575.0 is an integer, too.
 
 use std::fmt;
 
+use loadline_core::decide::overrides::WEIGHT_MAX;
 use serde::{
     Deserialize, Deserializer,
     de::{Error, Unexpected, Visitor},
 };
 
-/// A whole number from 0.
+/// A whole number from 0; a weight that is too large is refused where it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Whole(pub(super) u32);
 
@@ -23,7 +24,7 @@ impl Visitor<'_> for Number {
     type Value = Whole;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a whole number from 0")
+        write!(f, "a whole number from 0 to {WEIGHT_MAX}")
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
@@ -57,7 +58,7 @@ mod tests {
             ("2.5", "floating point `2.5`, expected a whole number from 0"),
             ("-1", "integer `-1`, expected a whole number from 0"),
             ("-1.0", "expected a whole number from 0"),
-            ("4294967296", "integer `4294967296`, expected a whole number from 0"),
+            ("4294967296", "integer `4294967296`, expected a whole number from 0 to 1000"),
             ("1e300", "expected a whole number from 0"),
             ("\"2\"", "string \"2\", expected a whole number from 0"),
         ] {

@@ -385,5 +385,5 @@ fn take_down(group: &mut Group, address: SocketAddr) {
 /// Less is no target but noise; as in the file.
 const SCALER_MIN: Ratio = Ratio::percent(10);
 
-/// As in the file.
-const WEIGHT_MAX: u32 = 1000;
+/// The largest weight of a server, as in the file.
+pub const WEIGHT_MAX: u32 = 1000;
