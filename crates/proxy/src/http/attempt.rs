@@ -180,7 +180,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         };
         self.connection.private |= head.authenticates_connection();
         let now = self.exchange.worker.shared.clock.now();
-        self.exchange.record.times.answered = Some(now);
+        self.exchange.note_head(now, head.status());
         if self.is_of_bucket() {
             self.check_range(&head, buffer.filled())?;
             let condition = self.condition(&head, buffer.filled());

@@ -303,11 +303,19 @@ impl<'a> Exchange<'a> {
         self.begin_span(place);
     }
 
+    /// The head of a server's response has come.
+    pub(crate) fn note_head(&mut self, now: Instant, status: u16) {
+        self.record.times.answered = Some(now);
+        if let Some(trace) = &mut self.request.trace {
+            trace.hear(status);
+        }
+    }
+
     /// Forgets the response of a server whose request goes elsewhere.
     fn pass_over(&mut self, now: Instant) {
-        let status = mem::take(&mut self.record.status);
+        self.record.status = 0;
         if let Some(trace) = &mut self.request.trace {
-            trace.pass_over(status, now, &self.record.times);
+            trace.pass_over(now, &self.record.times);
         }
     }
 

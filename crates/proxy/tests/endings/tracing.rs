@@ -194,12 +194,28 @@ fn each_server_that_is_asked_has_a_span() {
     let [first, second] = &asked[..] else { panic!("two: {asked:?}") };
     assert_eq!(requests[0].attribute("loadline.retries"), "1");
     assert_eq!(first.attribute("error.type"), "server-reset");
+    let statuses = [first, second].map(|span| span.attribute("http.response.status_code"));
+    assert_eq!(statuses, ["", "200"]);
     assert_eq!(second.attribute("http.request.resend_count"), "1");
     assert_eq!([requests[0].is_error, first.is_error, second.is_error], [false, true, false]);
     let heads = heads.lock().unwrap();
     for (span, head) in asked.iter().zip(heads.iter()) {
         assert_eq!(span.parent, requests[0].id);
         assert!(head.contains(&format!("traceparent: 00-{}-{}-01\r\n", span.trace, span.id)));
+    }
+}
+
+#[test]
+fn the_span_of_a_server_whose_response_is_cut_has_the_status_that_it_began_with() {
+    let collector = Collector::answering(&[]);
+    let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this";
+    let server = Scripted::answering_once(cut);
+    let proxy = Proxy::of(collector.fleet(&[server.address], 100));
+    proxy.ask(&get(""));
+    let [requests, asked] = collector.expect(2);
+    for span in [&requests[0], &asked[0]] {
+        assert_eq!(span.attribute("http.response.status_code"), "200", "{span:?}");
+        assert_eq!((span.attribute("error.type"), span.is_error), ("server-cut", true));
     }
 }
 

@@ -131,9 +131,7 @@ fn server(told: &RequestSpan, wall: Wall) -> Span {
 
 /// The span of one server that was asked.
 fn client(told: &RequestSpan, (nth, asked_server): (usize, &AttemptSpan), wall: Wall) -> Span {
-    let AttemptSpan {
-        group, url, server, begun, sent, answered, ended, failed, passed_over, ..
-    } = asked_server;
+    let AttemptSpan { group, url, server, begun, sent, answered, ended, failed, .. } = asked_server;
     let mut attributes = asked(told);
     attributes.text("url.full", url);
     attributes.address("server", *server);
@@ -145,11 +143,10 @@ fn client(told: &RequestSpan, (nth, asked_server): (usize, &AttemptSpan), wall: 
     }
     // The last one ends as the request does.
     let last = Some(told.outcome.ending).filter(|it| it.fault() != Fault::None);
-    let ending = failed.or(last.filter(|_| passed_over.is_none()));
-    let is_passed_on = answered.is_some() && failed.is_none();
-    let heard = passed_over.unwrap_or(if is_passed_on { told.outcome.status } else { 0 });
-    let error = error(heard, 400, ending);
-    attributes.end(heard, error.as_deref());
+    let ending = last.filter(|_| !asked_server.passed_over);
+    let failed = failed.map(|ending| ending.name().to_owned());
+    let error = failed.or_else(|| error(asked_server.status, 400, ending));
+    attributes.end(asked_server.status, error.as_deref());
     let event = |name: &str, at: Option<Instant>| {
         let time_unix_nano = wall.at(at?);
         Some(Event { time_unix_nano, name: name.into(), ..Event::default() })

@@ -79,8 +79,10 @@ pub(crate) struct AttemptSpan {
     pub(super) ended: Instant,
     /// How it failed, where another followed.
     pub(super) failed: Option<Ending>,
-    /// The status of its response, where the client was not given it and another followed.
-    pub(super) passed_over: Option<u16>,
+    /// The status of its response, 0 where no head came.
+    pub(super) status: u16,
+    /// The client was not given its response, and another followed.
+    pub(super) passed_over: bool,
 }
 
 impl Trace {
@@ -144,7 +146,8 @@ impl Trace {
             answered: None,
             ended: Instant::ZERO,
             failed: None,
-            passed_over: None,
+            status: 0,
+            passed_over: false,
         });
     }
 
@@ -155,6 +158,12 @@ impl Trace {
         last.failed = Some(ending);
     }
 
+    /// Keeps the status of the server that is asked, now that the head of its response has come.
+    pub(crate) fn hear(&mut self, status: u16) {
+        let Some(last) = self.told.as_mut().and_then(|told| told.tries.last_mut()) else { return };
+        last.status = status;
+    }
+
     /// Takes back the span of a server to which nothing was sent.
     pub(crate) fn forget(&mut self) {
         if let Some(told) = &mut self.told {
@@ -162,11 +171,11 @@ impl Trace {
         }
     }
 
-    /// Ends the span of a server whose response of this status the client is not given.
-    pub(crate) fn pass_over(&mut self, status: u16, now: Instant, times: &Times) {
+    /// Ends the span of a server whose response the client is not given.
+    pub(crate) fn pass_over(&mut self, now: Instant, times: &Times) {
         let Some(last) = self.told.as_mut().and_then(|told| told.tries.last_mut()) else { return };
         last.end(now, times);
-        last.passed_over = Some(status);
+        last.passed_over = true;
     }
 
     /// Hands the spans over, now that the request has ended.
