@@ -2,8 +2,8 @@
 //! spans of OpenTelemetry (1.23, stable).
 //!
 //! Ours are `loadline.service`, `.group`, `.overflow_reason`, `.ending`, `.retries` and, in
-//! milliseconds as in the access log, `.queue`, `.connect` and `.first_byte`. A client span has the
-//! events `request.sent` and `response.begun`.
+//! milliseconds as in the access log, `.queue`, `.connect` (failed attempts included) and
+//! `.first_byte`. A client span has the events `request.sent` and `response.begun`.
 
 use std::{
     net::SocketAddr,
