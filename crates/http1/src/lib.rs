@@ -12,7 +12,7 @@
 //! | answer oneself | [`LocalReply`], [`CONTINUE`] |
 //! | make a message | [`MessageBuilder`], [`write_chunk`], [`LAST_CHUNK`] |
 //! | read a sloppy health answer | [`lenient_status`] |
-//! | know why a message was refused | [`ParseError`] |
+//! | know why a message was refused, and what it asked | [`ParseError`], [`RequestLine`] |
 //!
 //! ```
 //! use loadline_http1::{BodyReader, Framing, RequestHead, Status};
@@ -45,6 +45,7 @@ mod health_line;
 mod local_reply;
 mod method;
 mod request;
+mod request_line;
 mod response;
 mod scan;
 mod target;
@@ -63,6 +64,7 @@ pub use health_line::lenient_status;
 pub use local_reply::{CONTINUE, LocalReply, reason};
 pub use method::Method;
 pub use request::RequestHead;
+pub use request_line::RequestLine;
 pub use response::ResponseHead;
 pub use target::TargetForm;
 pub use trailers::Trailers;

@@ -21,7 +21,9 @@ use loadline_core::{
     fleet::HttpVersion,
     time::Duration,
 };
-use loadline_http1::{ClientLines, LocalReply, Method, ParseError, RequestHead, Status};
+use loadline_http1::{
+    ClientLines, LocalReply, Method, ParseError, RequestHead, RequestLine, Status, Version,
+};
 use tokio::task::spawn_local;
 
 use crate::{
@@ -38,7 +40,7 @@ use crate::{
     listener::handle::{ConnectionGuard, ListenerHandle},
     runtime::{timer::Timer, view::View, worker::Worker},
     telemetry::{
-        access_log::{Line, Times},
+        access_log::{Line, Times, without_secrets},
         reason::of_client_tls,
     },
     tls::{ClientTls, Tls, VALIDATION_PROTOCOL},
@@ -67,6 +69,10 @@ type Received = (Rc<View>, Box<Request>);
 /// What becomes of the client's connection behind a response, and its own connection to a server.
 type Answered = (Next, Option<Box<PrivateConnection>>);
 
+/// Where a connection comes from, what its handshake has told, and its request line, where that
+/// could be read.
+type Client<'a> = (SocketAddr, Option<&'a ClientTls>, Option<RequestLine<'a>>);
+
 /// The part of a session that is in memory of its own.
 type Answering<'a, T = ()> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
@@ -94,18 +100,18 @@ impl Origin {
 
     /// Counts and logs a stream, or a connection, that has ended before a head was there.
     pub(crate) fn end_unread(&self, ending: Ending, status: u16) {
-        self.record(Refused::new(ending, status), 0);
+        self.record(None, Refused::new(ending, status), 0);
     }
 
     /// As [`Origin::end_unread`], for a reason that says more than its ending.
     pub(crate) fn end_unread_because(&self, (ending, status): (Ending, u16), reason: &str) {
-        let (at, client) = ((&*self.worker, &*self.listener), (self.address, self.tls.as_deref()));
-        record_because(at, client, (Refused::new(ending, status), 0), reason);
+        let (at, tls) = ((&*self.worker, &*self.listener), self.tls.as_deref());
+        record_because(at, (self.address, tls, None), (Refused::new(ending, status), 0), reason);
     }
 
-    fn record(&self, refused: Refused, bytes: usize) {
+    fn record(&self, asked: Option<RequestLine<'_>>, refused: Refused, bytes: usize) {
         let at = (&*self.worker, &*self.listener);
-        record(at, (self.address, self.tls.as_deref()), refused, bytes);
+        record(at, (self.address, self.tls.as_deref(), asked), refused, bytes);
     }
 }
 
@@ -117,7 +123,7 @@ pub(crate) fn end_unread(
     ending: Ending,
     (status, bytes): (u16, usize),
 ) {
-    record(at, (address, None), Refused::new(ending, status), bytes);
+    record(at, (address, None, None), Refused::new(ending, status), bytes);
 }
 
 /// As [`end_unread`], of one that was told nothing, for a reason that says more than its ending.
@@ -127,15 +133,10 @@ pub(crate) fn end_unread_because(
     ending: Ending,
     reason: &str,
 ) {
-    record_because(at, (address, None), (Refused::new(ending, 0), 0), reason);
+    record_because(at, (address, None, None), (Refused::new(ending, 0), 0), reason);
 }
 
-fn record(
-    at: (&Worker, &ListenerHandle),
-    client: (SocketAddr, Option<&ClientTls>),
-    refused: Refused,
-    bytes: usize,
-) {
+fn record(at: (&Worker, &ListenerHandle), client: Client<'_>, refused: Refused, bytes: usize) {
     let error = refused.error.map(|error| error.to_string());
     let reason = refused.reason.or(Reason::of(refused.ending)).map(Reason::text);
     let reason = error.as_deref().or(reason);
@@ -144,7 +145,7 @@ fn record(
 
 fn record_because(
     (worker, listener): (&Worker, &ListenerHandle),
-    (client, tls): (SocketAddr, Option<&ClientTls>),
+    (client, tls, asked): Client<'_>,
     (refused, bytes): (Refused, usize),
     reason: &str,
 ) {
@@ -157,9 +158,9 @@ fn record_because(
     let method = view.listener(listener).map_or("", |it| Line::method_of(it.protocol));
     let line = Line {
         client,
-        method: method.as_bytes(),
-        target: b"",
-        version: "-",
+        method: asked.map_or(method.as_bytes(), |it| it.method),
+        target: asked.map_or(b"", |it| without_secrets(&log.settings, it.target)),
+        version: asked.map_or("-", |it| it.version),
         referer: b"",
         agent: b"",
         status: refused.status,
@@ -323,7 +324,7 @@ impl Session {
             return self.record(refused, 0);
         }
         let (at, reason) = ((&**worker, &**listener), of_client_tls(error));
-        record_because(at, (*address, None), (refused, 0), &reason);
+        record_because(at, (*address, None, None), (refused, 0), &reason);
     }
 
     /// Keeps what the handshake has told, for rules, servers and the access log.
@@ -425,7 +426,12 @@ impl Session {
                 client.keep(buffer, &worker.buffers);
                 return Poll::Ready(Err(Stop::Http2));
             }
-            if let Status::Partial = parsed.map_err(|it| Refused::bad(it, buffer.filled()))? {
+            if let Err(error) = parsed {
+                let refused = Refused::bad(error, buffer.filled());
+                client.keep(buffer, &worker.buffers);
+                return Poll::Ready(Err(refused.into()));
+            }
+            if let Ok(Status::Partial) = parsed {
                 if is_first {
                     timer.arm(listener_context.timeouts.head);
                 }
@@ -434,6 +440,7 @@ impl Session {
                 continue;
             }
             if head.method() == Method::Connect {
+                client.keep(buffer, &worker.buffers);
                 return Poll::Ready(Err(CONNECT.into()));
             }
             if *is_new || !is_first {
@@ -524,11 +531,19 @@ impl Session {
         self.timer.arm(LINGER);
         let told = self.client.send(&text, &self.timer).await.is_ok();
         self.record(refused, if told { text.len() } else { 0 });
+        self.client.rest = Vec::new();
         (if told { Next::Linger } else { Next::Close }, None)
     }
 
+    /// Counts and logs a request that is refused, of which the client's bytes are at hand.
     fn record(&self, refused: Refused, bytes: usize) {
-        self.origin.record(refused, bytes);
+        let Peer { socket, rest } = &self.client;
+        let is_stream = matches!(socket, Socket::Stream(_) | Socket::Quic(_));
+        let asked = RequestLine::read(rest).map(|line| RequestLine {
+            version: if is_stream { socket.http_version(Version::Http11) } else { line.version },
+            ..line
+        });
+        self.origin.record(asked, refused, bytes);
     }
 
     /// Ends the connection, or the stream, so that the client can read the last response: what it

@@ -345,7 +345,34 @@ fn the_access_log_has_a_line_for_each_request() {
     assert!(whole.contains(" 127.0.0.1:") && whole.contains(&server), "{whole}");
     let times = whole.rsplit(' ').take(4).filter(|time| time.parse::<f64>().is_ok());
     assert_eq!(times.count(), 4, "{whole}");
-    assert!(refused.contains(" - \"-\" - 400 ") && refused.contains(" web/- client-bad 0 "));
+    let line = " GET \"/\" HTTP/1.1 400 ";
+    assert!(refused.contains(line) && refused.contains(" web/- client-bad 0 "), "{refused}");
+}
+
+#[test]
+fn the_access_log_has_the_request_line_of_what_is_refused_where_it_could_be_read() {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let server = Scripted::answering(OK);
+    let mut fleet = fleet(&[server.address]);
+    let target = LogTarget::File(log.path().display().to_string());
+    fleet.edge.access_log = Some(AccessLog { query: false, ..AccessLog::to(target) });
+    fleet.listeners[0].timeouts.head = SHORT;
+    let proxy = Proxy::of(fleet);
+    let cases = [
+        ("GET /a?b=c HTTP/1.1\r\n\r\n", " GET \"/a?\" HTTP/1.1 400 "),
+        ("GET /b HTTP/2.0\r\nHost: x\r\n\r\n", " GET \"/b\" HTTP/2.0 505 "),
+        ("PUT /c HTTP/1.0\r\nX (: y\r\n\r\n", " PUT \"/c\" HTTP/1.0 400 "),
+        ("CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n", " CONNECT \"x:443\" HTTP/1.1 501 "),
+        ("GET /d HTTP/1.1\r\nHost: x\r\n", " GET \"/d\" HTTP/1.1 408 "),
+        ("GET /e#f HTTP/1.1\r\nHost: x\r\n\r\n", " - \"-\" - 400 "),
+    ];
+    cases.iter().for_each(|(request, _)| drop(proxy.ask(request.as_bytes())));
+    proxy.runtime.stop(SHORT);
+    let lines = fs::read_to_string(log.path()).unwrap();
+    for (request, line) in cases {
+        assert_eq!(lines.matches(line).count(), 1, "{request:?}: {lines}");
+    }
+    assert!(!lines.contains("b=c"), "{lines}");
 }
 
 #[test]

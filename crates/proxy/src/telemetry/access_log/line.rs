@@ -157,7 +157,7 @@ impl Asked {
         bytes: &[u8],
         (scheme, id, user): (&'static str, &RequestId<'_>, &[u8]),
     ) {
-        let whole = |target| if settings.query { target } else { without_query(target) };
+        let whole = |target| without_secrets(settings, target);
         self.bytes.clear();
         self.scheme = scheme;
         self.add(0, head.method_text(bytes));
@@ -228,6 +228,11 @@ impl Asked {
     pub(super) fn is_small(&self) -> bool {
         self.bytes.capacity() <= 1024
     }
+}
+
+/// A target or referer as lines have it.
+pub(crate) fn without_secrets<'b>(settings: &AccessLog, target: &'b [u8]) -> &'b [u8] {
+    if settings.query { target } else { without_query(target) }
 }
 
 /// All that stands before the query, and what shows that there was one.
