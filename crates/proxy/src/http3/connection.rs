@@ -20,6 +20,7 @@
 //! | heads and other frames that are long | twice that, for a frame that is not DATA |
 //! | many connections | `max_connections_per_client`, once the handshake has proved the address |
 //! | forged addresses | RFC 9000, 8.1: three times what came; retry tokens under load |
+//! | handshakes that fail | ten lines a second in the access log, unless the address is proved |
 
 use std::{
     cell::Cell,
@@ -47,6 +48,7 @@ use tokio::{sync::watch, task::spawn_local};
 
 use super::{
     arrivals::{Arrival, Arrivals, StreamControl},
+    handshake::{Handshake, Unproven},
     no_request::NoRequest,
     quic::{BidiStream, Connection},
     send::Sender,
@@ -66,7 +68,7 @@ use crate::{
 /// proven its address.
 pub(super) async fn serve(
     worker: Rc<Worker>,
-    (connecting, unproven): (Connecting, Option<Rc<()>>),
+    (connecting, unproven): (Connecting, Option<Rc<Unproven>>),
     mut pass: ConnectionGuard,
 ) {
     let listener = pass.listener.clone();
@@ -94,7 +96,7 @@ pub(super) async fn serve(
 /// Shakes hands and greets; none where that fails or the client has too many connections.
 async fn begin(
     worker: &Rc<Worker>,
-    (connecting, unproven): (Connecting, Option<Rc<()>>),
+    (connecting, unproven): (Connecting, Option<Rc<Unproven>>),
     pass: &mut ConnectionGuard,
     meter: &Rc<Meter>,
 ) -> Option<Box<Served>> {
@@ -108,12 +110,9 @@ async fn begin(
     let port = context.bind.port();
     drop(view);
     timer.arm(head);
-    let early = takes_early.then_some(worker);
-    let agreed = within(&timer, agree((connecting, unproven), early, meter, head));
-    let Some(Some((quinn, confirmed))) = agreed.await else {
-        meter.handshake(false);
-        return None;
-    };
+    let client = canonical(connecting.remote_address());
+    let handshake = Handshake::new((worker, listener), meter, client, unproven);
+    let (quinn, confirmed) = handshake.agree(connecting, takes_early, (&timer, head)).await?;
     if confirmed.is_none() && !enter_client(worker, pass, &quinn) {
         return None;
     }
@@ -147,41 +146,6 @@ async fn begin(
         told: None,
         stage,
     }))
-}
-
-/// Agrees with a client on a connection. Tells when the handshake is over, which `early` need not
-/// wait for; it may take `limit`, and `unproven` is held until then. The outer none where it fails.
-async fn agree(
-    (mut connecting, unproven): (Connecting, Option<Rc<()>>),
-    early: Option<&Rc<Worker>>,
-    meter: &Rc<Meter>,
-    limit: Duration,
-) -> Option<(quinn::Connection, Option<watch::Receiver<bool>>)> {
-    let Some(worker) = early else {
-        let quinn = connecting.await.ok()?;
-        meter.handshake(true);
-        return Some((quinn, None));
-    };
-    let (confirm, confirmed) = watch::channel(false);
-    connecting.handshake_data().await.ok()?;
-    // A server always succeeds.
-    let (quinn, done) = connecting.into_0rtt().ok()?;
-    let (connection, worker, meter) = (quinn.clone(), worker.clone(), meter.clone());
-    spawn_local(async move {
-        let timer = Timer::here(&worker.timers).await;
-        timer.arm(limit);
-        let is_over = within(&timer, done).await.is_some();
-        drop(unproven);
-        let stands = is_over && connection.close_reason().is_none();
-        meter.handshake(stands);
-        if stands {
-            // Fails where nobody waits any more.
-            let _ = confirm.send(true);
-        } else {
-            connection.close(VarInt::default(), b"");
-        }
-    });
-    Some((quinn, Some(confirmed)))
 }
 
 /// Whether a handshake has proved the address of its client, once it is over.
@@ -512,7 +476,7 @@ fn has_connection_fields(headers: &HeaderMap) -> bool {
 }
 
 /// What comes of `work` before the timer expires.
-async fn within<T>(timer: &Timer, work: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn within<T>(timer: &Timer, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|cx: &mut Context<'_>| match work.as_mut().poll(cx) {
         Poll::Pending if timer.has_expired() => Poll::Ready(None),
@@ -526,7 +490,7 @@ fn close(quinn: &quinn::Connection, code: Code) {
     quinn.close(VarInt::from_u32(code), b"");
 }
 
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

@@ -19,22 +19,24 @@ use std::{
 
 use loadline_core::time::{Duration, Instant};
 use quinn::{
-    AsyncUdpSocket, Endpoint, EndpointConfig, Incoming, Runtime as _, TokioRuntime, UdpPoller,
-    VarInt,
+    AsyncUdpSocket, ConnectionError, Endpoint, EndpointConfig, Incoming, Runtime as _,
+    TokioRuntime, UdpPoller, VarInt,
     udp::{RecvMeta, Transmit},
 };
 use tokio::task::{spawn_local, yield_now};
 
 use super::{
     config::Config,
-    connection,
+    connection::{self, canonical},
     first_packets::{FirstPackets, PER_SECOND},
+    handshake::{Handshake, Unproven},
     offload::Offload,
     sockets::{Joined, Lease, QuicSockets},
 };
 use crate::{
     listener::handle::{Acceptor, ListenerHandle},
     runtime::{clock::Clock, timer::Timer, worker::Worker},
+    telemetry::meter::Meter,
 };
 
 /// A socket of a listener that a worker is to read.
@@ -48,7 +50,7 @@ struct SocketReader {
     slot: usize,
     timer: Timer,
     /// Connections whose clients have not shown yet that their addresses are their own.
-    unproven: Rc<()>,
+    unproven: Rc<Unproven>,
     /// Connections that were refused for want of a place, and have not been told of.
     refused: Cell<u64>,
 }
@@ -58,7 +60,7 @@ pub(crate) async fn listen(worker: Rc<Worker>, acceptor: Acceptor, (sockets, slo
     let timer = Timer::here(&worker.timers).await;
     let _wakes = acceptor.wake_at_close().await;
     let handle = acceptor.listener.clone();
-    let unproven = Rc::new(());
+    let unproven = Rc::new(Unproven::new());
     let refused = Cell::new(0);
     let reader = SocketReader { worker, handle, sockets, slot, timer, unproven, refused };
     let (mut is_told, mut is_warned) = (slot > 0, slot > 0);
@@ -224,14 +226,29 @@ impl SocketReader {
             self.count_refusal();
             return incoming.refuse();
         };
-        let address = incoming.remote_address();
+        let client = canonical(incoming.remote_address());
+        let unproven = (!is_proven).then(|| self.unproven.clone());
         match incoming.accept_with(config) {
             Ok(connecting) => {
-                let unproven = (!is_proven).then(|| self.unproven.clone());
                 spawn_local(connection::serve(worker.clone(), (connecting, unproven), pass));
             }
-            Err(error) => tracing::debug!(%address, %error, "no QUIC"),
+            Err(error) => self.count_failure(client, unproven, &error),
         }
+    }
+
+    /// Counts and logs a connection whose first packet was enough to refuse it.
+    #[cold]
+    fn count_failure(
+        &self,
+        client: SocketAddr,
+        unproven: Option<Rc<Unproven>>,
+        error: &ConnectionError,
+    ) {
+        let Self { worker, handle, .. } = self;
+        let view = worker.view_at(handle);
+        let Some(context) = view.listener_context(handle) else { return };
+        let meter = Rc::new(Meter::new(&context.cells));
+        Handshake::new((worker, handle), &meter, client, unproven).fail(Some(error));
     }
 
     /// Counts a connection for which the listener has no place. One of TCP waits for it in the

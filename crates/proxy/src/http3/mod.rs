@@ -13,6 +13,7 @@
 //! | `first_packets`, `socket_filter` | how many packets of unknown clients are read |
 //! | `offload` | how many packets are sent at a time |
 //! | `config` | what a connection is made with: certificates, windows, limits |
+//! | `handshake` | how it is agreed on, and what is told of one that fails |
 //! | `connection` | one client connection: streams in, idle time, abuse, GOAWAY |
 //! | `arrivals` | the streams that come in |
 //! | `no_request` | those that end without one |
@@ -32,6 +33,7 @@ mod extended;
 mod field_lines;
 mod first_packets;
 mod frames;
+mod handshake;
 mod no_request;
 mod offload;
 mod priority;

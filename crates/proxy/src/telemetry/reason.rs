@@ -94,17 +94,56 @@ fn of_tls(error: &Error) -> Reason {
 
 /// Why TLS with a client failed, in the words for servers where those fit.
 pub(crate) fn of_client_tls(error: &io::Error) -> String {
-    let why = match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-        None => return Reason::ClientTls.text().to_owned(),
-        Some(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        None => Reason::ClientTls.text().to_owned(),
+        Some(error) => of_client(error),
+    }
+}
+
+/// As [`of_client_tls`], where the client has ended a handshake of QUIC with an alert.
+pub(crate) fn of_client_alert(alert: u8) -> String {
+    of_client(&Error::AlertReceived(alert.into()))
+}
+
+/// As [`of_client_tls`], where quinn has ended a handshake, which keeps no more of an error of
+/// rustls than its text.
+pub(crate) fn of_client_quic(told: &str) -> String {
+    let known = [
+        Error::NoApplicationProtocol,
+        Error::NoCertificatesPresented,
+        PeerIncompatible::NoCipherSuitesInCommon.into(),
+        PeerIncompatible::NoKxGroupsInCommon.into(),
+        PeerIncompatible::NoSignatureSchemesInCommon.into(),
+        CertificateError::UnknownIssuer.into(),
+        CertificateError::Revoked.into(),
+        CertificateError::BadSignature.into(),
+        CertificateError::BadEncoding.into(),
+    ];
+    if let Some(error) = known.into_iter().find(|error| error.to_string() == told) {
+        return of_client(&error);
+    }
+    // These tell of times as well.
+    let dated = [
+        ("certificate expired", CertificateError::Expired),
+        ("certificate not valid yet", CertificateError::NotValidYet),
+    ];
+    match dated.into_iter().find(|(beginning, _)| told.contains(beginning)) {
+        Some((_, error)) => of_client(&Error::InvalidCertificate(error)),
+        None => format!("{}: {told}", Reason::ClientTls),
+    }
+}
+
+fn of_client(error: &Error) -> String {
+    let why = match error {
+        Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "wrong version number: it speaks no TLS".to_owned()
         }
-        Some(Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon)) => {
+        Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon) => {
             "no shared cipher".to_owned()
         }
-        Some(Error::NoApplicationProtocol) => "no application protocol in common".to_owned(),
-        Some(error @ Error::General(_)) => error.to_string(),
-        Some(error) => of_tls(error).text().replace("server", "client"),
+        Error::NoApplicationProtocol => "no application protocol in common".to_owned(),
+        Error::General(_) => error.to_string(),
+        _ => of_tls(error).text().replace("server", "client"),
     };
     format!("{}: {why}", Reason::ClientTls)
 }
@@ -287,6 +326,26 @@ mod tests {
             let told = format!("TLS handshake with the client failed: {told}");
             assert!(text.starts_with(&told), "{text}");
         }
+    }
+
+    #[test]
+    fn a_failed_handshake_over_quic_is_told_as_the_same_over_tcp() {
+        for error in [
+            Error::NoApplicationProtocol,
+            Error::NoCertificatesPresented,
+            PeerIncompatible::NoCipherSuitesInCommon.into(),
+            PeerIncompatible::NoKxGroupsInCommon.into(),
+            CertificateError::UnknownIssuer.into(),
+            Error::General("no server certificate chain resolved".to_owned()),
+        ] {
+            let over_quic = of_client_quic(&error.to_string());
+            let over_tcp = of_client_tls(&io::Error::new(io::ErrorKind::InvalidData, error));
+            assert_eq!(over_quic, over_tcp);
+        }
+        let expired = "invalid peer certificate: certificate expired: verification time 2 (UNIX)";
+        assert!(of_client_quic(expired).ends_with(": certificate has expired"));
+        let told = "TLS handshake with the client failed: TLS alert from the client: unknown ca";
+        assert!(of_client_alert(48).starts_with(told));
     }
 
     #[test]

@@ -657,7 +657,7 @@ async fn with_many_handshakes_under_way_a_new_client_has_to_show_that_its_addres
 }
 
 /// An end of clients, and where they may connect to and never hear of the proxy.
-async fn unanswered(proxy: SocketAddr, authority: &Authority) -> (Endpoint, Relay) {
+pub(crate) async fn unanswered(proxy: SocketAddr, authority: &Authority) -> (Endpoint, Relay) {
     let relay = Relay::to(proxy).await;
     relay.is_paused.store(true, SeqCst);
     let mut endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();

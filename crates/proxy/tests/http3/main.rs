@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test helper fails the test it helps")]
 
 mod authentication;
-#[expect(dead_code, reason = "a part is for clients with certificates")]
 #[path = "../tls/authority.rs"]
 mod authority;
 mod bodies;
@@ -12,6 +11,7 @@ mod early;
 mod handover;
 #[path = "../http2/handshake.rs"]
 mod handshake;
+mod handshakes;
 #[path = "../routes/issuer.rs"]
 mod issuer;
 mod limits;
