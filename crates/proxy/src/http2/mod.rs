@@ -51,6 +51,7 @@ mod wire;
 pub(crate) use call::{Call, StreamFailure};
 pub(crate) use connection::serve;
 pub(crate) use head::{ANY, answer, fields, final_answer, list_size, trailer_text, write_request};
+pub(crate) use hpack::huffman;
 pub(crate) use incoming::{Incoming, Receive};
 pub(crate) use link::{Link, Target, UNTOLD, unopened};
 pub(crate) use links::Links;

@@ -343,6 +343,33 @@ async fn a_request_whose_pseudo_headers_others_may_read_otherwise_is_refused_and
 }
 
 #[tokio::test]
+async fn a_request_with_a_fragment_or_no_scheme_or_half_an_extended_connect_is_refused_and_counted()
+{
+    let authority = Authority::new();
+    let (server, asked) = sized(b'a');
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let mut cases = Vec::new();
+    for target in ["/3#x", "/#", "#", "/3?b#c", "?a"] {
+        cases.push([GET[0], GET[1], (":path", target), GET[3]]);
+    }
+    cases.push([GET[0], (":scheme", ""), GET[2], GET[3]]);
+    cases.push([(":method", "CONNECT"), GET[1], GET[2], GET[3]]);
+    for (index, case) in cases.iter().enumerate() {
+        let (mut send, mut receive) = open(&client.connection, &lines(case)).await;
+        let _ = send.finish();
+        let told = receive.read_to_end(1_000).await;
+        let Err(ReadToEndError::Read(ReadError::Reset(code))) = told else {
+            panic!("{case:?}: {told:?}")
+        };
+        assert_eq!(code, VarInt::from_u32(MESSAGE_ERROR), "{case:?}");
+        until(|| proxy.tallies().count(Ending::ClientBad) == index as u64 + 1).await;
+    }
+    assert_eq!(asked.requests.load(SeqCst), 0);
+    assert_eq!(client.get("/3").await.0, 200, "the connection goes on");
+}
+
+#[tokio::test]
 async fn a_client_that_opens_a_stream_of_pushes_is_told_so_and_counted_once() {
     let authority = Authority::new();
     let (server, _) = sized(b'a');

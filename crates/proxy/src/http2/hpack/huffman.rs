@@ -7,12 +7,12 @@
 use super::decoder::Undecodable;
 
 /// How many bytes a text has at most that these encode, with room to write a byte too many.
-pub(super) const fn room(encoded: usize) -> usize {
+pub(crate) const fn room(encoded: usize) -> usize {
     encoded * 8 / SHORTEST as usize + 2
 }
 
 /// Decodes a text into `out`, which has [`room`] for it, and says how long it is.
-pub(super) fn decode(encoded: &[u8], out: &mut [u8]) -> Result<usize, Undecodable> {
+pub(crate) fn decode(encoded: &[u8], out: &mut [u8]) -> Result<usize, Undecodable> {
     let mut input = encoded;
     // The next bits, the first one highest, and how many there are; zeros follow.
     let mut bits = 0_u64;
@@ -105,7 +105,7 @@ pub(super) fn encoded_bytes(text: &[u8]) -> usize {
 }
 
 /// Appends the text in the code.
-pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     // The last bits that are not written yet, the last one lowest, fewer than 32.
     let mut bits = 0_u64;
     let mut held = 0_u32;

@@ -15,7 +15,7 @@
 mod decoder;
 mod dynamic_table;
 mod encoder;
-mod huffman;
+pub(crate) mod huffman;
 mod integer;
 mod lookup;
 mod policy;
