@@ -24,7 +24,7 @@
 
 use std::{
     cell::Cell,
-    future::{Future, poll_fn},
+    future::{self, Future, poll_fn},
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     rc::Rc,
@@ -244,6 +244,8 @@ impl End {
 enum Event {
     Leave,
     Expired,
+    /// Nothing may go on.
+    Cut,
     End(End),
 }
 
@@ -254,6 +256,10 @@ impl Served {
                 Event::Leave => self.leave().await,
                 Event::Expired if self.expire().await => return End::Over,
                 Event::Expired => {}
+                Event::Cut => {
+                    self.let_cut_leave().await;
+                    return End::Over;
+                }
                 Event::End(end) => return end,
             }
         }
@@ -266,8 +272,8 @@ impl Served {
         }
         loop {
             let Streaming { origin, streams, broken, .. } = &*self.streaming;
-            if origin.listener.is_cut() {
-                return Poll::Ready(Event::End(End::Over));
+            if origin.listener.is_cut() || origin.worker.is_stopped() {
+                return Poll::Ready(Event::Cut);
             }
             if streams.is_abused() {
                 return Poll::Ready(Event::End(End::Abused));
@@ -295,6 +301,22 @@ impl Served {
                 Poll::Ready(Ok(None)) | Poll::Pending => return Poll::Pending,
             }
         }
+    }
+
+    /// Takes no more streams, and waits until those that are cut have said so and the client has it:
+    /// quinn sends nothing more of a connection that is closed.
+    async fn let_cut_leave(&self) {
+        let worker = &self.streaming.origin.worker;
+        worker.cutting.set(worker.cutting.get() + 1);
+        let until = worker.timers.coarse_now() + CUT_MAX;
+        let mut is_last = false;
+        while !is_last {
+            // quinn does not tell when a reset has left: it has until the next look.
+            is_last = Rc::strong_count(&self.pending) == 1 || worker.timers.coarse_now() >= until;
+            self.timer.arm(LOOK);
+            within(&self.timer, future::pending::<()>()).await;
+        }
+        worker.cutting.set(worker.cutting.get() - 1);
     }
 
     /// Takes the place among its client's as soon as the handshake is over; false where there is
@@ -515,6 +537,12 @@ const BROKEN_MAX: u32 = 1_000;
 /// How long what has been written of a response that is broken off has to leave: a round trip and a
 /// lost packet, on most paths.
 const CUT_WAIT: Duration = Duration::from_millis(250);
+
+/// How long the streams of a connection that is cut have: as long, and time to be reset after it.
+const CUT_MAX: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether they are over, at most: a timer is met some 25 ms late.
+pub(super) const LOOK: Duration = Duration::from_millis(1);
 
 /// How long it may take to hear it.
 const LEAVE: Duration = Duration::from_secs(1);

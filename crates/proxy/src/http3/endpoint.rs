@@ -27,7 +27,7 @@ use tokio::task::{spawn_local, yield_now};
 
 use super::{
     config::Config,
-    connection::{self, canonical},
+    connection::{self, LOOK, canonical},
     first_packets::{FirstPackets, PER_SECOND},
     handshake::{Handshake, Unproven},
     offload::Offload,
@@ -293,15 +293,21 @@ impl SocketReader {
 }
 
 /// Keeps the worker until the clients of an endpoint have been told that their connections are
-/// over, and its sockets for a listener that comes back meanwhile. At the end of a drain they are
-/// told at once.
+/// over, and its sockets for a listener that comes back meanwhile. At the end of a drain connections
+/// that are cut tell it as they end, and the rest is told then.
 async fn until_idle(worker: Rc<Worker>, sockets: Arc<QuicSockets>, endpoint: Endpoint) {
     worker.endpoints.set(worker.endpoints.get() + 1);
     let timer = Timer::here(&worker.timers).await;
     let mut idle = pin!(endpoint.wait_idle());
+    let mut is_cut = false;
     poll_fn(|cx| {
-        if worker.is_stopped() {
+        let is_due = timer.has_expired();
+        if is_due && worker.cutting.get() == 0 {
             endpoint.close(VarInt::from_u32(NO_ERROR), b"");
+            return Poll::Ready(());
+        }
+        if is_due || worker.is_stopped() && !mem::replace(&mut is_cut, true) {
+            timer.arm(LOOK);
         }
         idle.as_mut().poll(cx)
     })

@@ -85,8 +85,10 @@ pub(crate) struct Worker {
     closes: Cell<bool>,
     counters: RefCell<Counters>,
     stage: Cell<Lifecycle>,
-    /// Of HTTP/3.
+    /// Endpoints of HTTP/3 that take nobody in any more, and have clients to be told that it ends.
     pub(crate) endpoints: Cell<usize>,
+    /// Connections of HTTP/3 whose streams were cut, and have not ended yet.
+    pub(crate) cutting: Cell<usize>,
     /// The generation of the plan of the last tick.
     looked_at: Cell<u64>,
 }
@@ -124,12 +126,14 @@ impl Worker {
         let mut left = usize::MAX;
         for _ in 0..GOODBYES {
             let count = Rc::strong_count(self);
-            let is_waited_for = self.endpoints.get() > 0 || count > 1;
-            if !is_waited_for || count >= left {
+            let is_quiet = count == 1 || count >= left;
+            if is_quiet && self.endpoints.get() == 0 {
                 return;
             }
             left = count;
             sleep(GOODBYE).await;
+            // What is cut has a moment by its timer.
+            self.timers.sweep(self.shared.clock.now());
         }
     }
 
@@ -164,6 +168,7 @@ impl Worker {
             counters,
             stage: Cell::new(Lifecycle::Serving),
             endpoints: Cell::new(0),
+            cutting: Cell::new(0),
             looked_at: Cell::new(0),
             shared,
         }

@@ -3,12 +3,15 @@
 use std::{
     io::{BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr},
-    sync::atomic::Ordering::SeqCst,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::{Duration as StdDuration, Instant},
 };
 
-use loadline_core::{decide::ending::Ending, time::Duration};
-use quinn::{ConnectionError, Endpoint, VarInt};
+use loadline_core::{decide::ending::Ending, fleet::Protocol, time::Duration};
+use quinn::{ConnectionError, Endpoint, ReadError, ReadToEndError, RecvStream, VarInt};
 use tokio::time::{sleep, timeout};
 
 use crate::{
@@ -59,6 +62,81 @@ async fn what_is_cut_at_the_end_of_a_drain_is_counted_as_drained() {
     let stopped = tokio::task::spawn_blocking(move || proxy.stop(Duration::ZERO));
     let tallies = stopped.await.unwrap();
     assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (3, 3));
+}
+
+/// A server that begins a response to `/half`, and answers nothing else; how often it was asked.
+fn unfinished() -> (SocketAddr, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let address = server(move |mut stream| {
+        let Some(head) = head(&mut BufReader::new(&stream)) else { return };
+        if head.starts_with("get /half ") {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").unwrap();
+        }
+        counted.fetch_add(1, SeqCst);
+        // Until the proxy ends it.
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    (address, asked)
+}
+
+/// Two responses: one that has not begun, and one that has.
+async fn in_flight(client: &Client, asked: &AtomicUsize) -> [RecvStream; 2] {
+    let ask = async |path| {
+        let (scheme, authority) = ((":scheme", "https"), (":authority", "a.test"));
+        let head = lines(&[(":method", "GET"), scheme, (":path", path), authority]);
+        let (mut send, receive) = open(&client.connection, &head).await;
+        send.finish().unwrap();
+        receive
+    };
+    let (none, mut half) = (ask("/none").await, ask("/half").await);
+    assert_eq!(next_frame(&mut half).await.0, 1, "answered in part");
+    until(|| asked.load(SeqCst) == 2).await;
+    [none, half]
+}
+
+/// Waits until both are cut, each as its client can tell.
+async fn assert_cut([mut none, mut half]: [RecvStream; 2]) {
+    let (kind, head) = next_frame(&mut none).await;
+    // `:status 503` by its place in the table.
+    assert_eq!((kind, head[2]), (1, 0xdc), "{head:x?}");
+    none.read_to_end(10_000).await.unwrap();
+    let cut = half.read_to_end(10_000).await;
+    assert!(matches!(cut, Err(ReadToEndError::Read(ReadError::Reset(_)))), "{cut:?}");
+}
+
+#[tokio::test]
+async fn at_the_end_of_a_drain_who_waits_gets_503_and_a_response_under_way_is_reset() {
+    let authority = Authority::new();
+    let (server, asked) = unfinished();
+    let (proxy, address) = start(&fleet(server, &authority, 2));
+    let client = Client::to(address, &authority).await;
+    let streams = in_flight(&client, &asked).await;
+    let stopped = tokio::task::spawn_blocking(move || proxy.stop(Duration::ZERO));
+    assert_cut(streams).await;
+    let closed = timeout(PATIENCE, client.connection.closed()).await.unwrap();
+    let ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
+    assert_eq!(closed.error_code, VarInt::from_u32(NO_ERROR));
+    let tallies = stopped.await.unwrap();
+    assert_eq!((tallies.count(Ending::Drained), tallies.requests()), (2, 2));
+}
+
+#[tokio::test]
+async fn behind_a_listener_that_goes_who_waits_gets_503_and_a_response_under_way_is_reset() {
+    let authority = Authority::new();
+    let (server, asked) = unfinished();
+    let mut fleet = fleet(server, &authority, 2);
+    let (proxy, address) = start(&fleet);
+    let client = Client::to(address, &authority).await;
+    let streams = in_flight(&client, &asked).await;
+    fleet.edge.drain_timeout = Duration::from_millis(300);
+    (fleet.listeners[0].protocol, fleet.listeners[0].tls) = (Protocol::Http, None);
+    proxy.reload(fleet).unwrap();
+    assert_cut(streams).await;
+    until(|| proxy.tallies().count(Ending::Drained) == 2).await;
+    let closed = timeout(PATIENCE, client.connection.closed()).await.unwrap();
+    let ConnectionError::ApplicationClosed(closed) = closed else { panic!("{closed:?}") };
+    assert_eq!(closed.error_code, VarInt::from_u32(NO_ERROR));
 }
 
 /// A server that breaks off each response.
