@@ -38,6 +38,8 @@ pub(super) struct StreamControl {
     ends: Cell<bool>,
     /// The error code that its request was refused with.
     refusal: Cell<Option<u64>>,
+    /// With which it is reset where its request was not refused.
+    abort: Cell<Code>,
     protocol: Cell<Option<Protocol>>,
     /// Empty DATA frames that h3 has been given, and takes for the end of the body.
     empty: Cell<u32>,
@@ -91,6 +93,7 @@ impl StreamControl {
             order: Cell::new(0),
             ends: Cell::new(true),
             refusal: Cell::new(None),
+            abort: Cell::new(Code::H3_INTERNAL_ERROR),
             protocol: Cell::new(None),
             empty: Cell::new(0),
             unread: Cell::new(0),
@@ -168,6 +171,16 @@ impl StreamControl {
     /// With which code its request was refused, if it was.
     pub(super) fn refusal(&self) -> Option<u64> {
         self.refusal.get()
+    }
+
+    /// Has a response that is broken off say why, unless its request was refused.
+    pub(super) fn abort_with(&self, code: Code) {
+        self.abort.set(code);
+    }
+
+    /// The code of a response that is broken off.
+    pub(super) fn abort_code(&self) -> u64 {
+        self.refusal.get().unwrap_or(self.abort.get().value())
     }
 
     /// Notes that the stream was reset.

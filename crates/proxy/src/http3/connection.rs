@@ -404,6 +404,9 @@ impl Streaming {
         let parts = {
             let mut reading = pin!(self.request(resolver, &control, is_early));
             let read = within(&timer, reading.as_mut()).await;
+            if read.is_none() {
+                control.abort_with(Code::H3_REQUEST_INCOMPLETE);
+            }
             control.reset_unless_ended();
             read
         };

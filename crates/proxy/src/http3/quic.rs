@@ -288,6 +288,14 @@ impl RecvStream {
         Self(Box::new(Receiving { quinn, frames, opening: None, control: None, whole: None }))
     }
 
+    /// Why nothing more comes. A client that takes its request back has no response either.
+    fn note(&self, error: ReadError) -> StreamErrorIncoming {
+        if let (ReadError::Reset(_), Some(control)) = (&error, &self.0.control) {
+            control.abort_with(Code::H3_REQUEST_CANCELLED);
+        }
+        of_read(error)
+    }
+
     /// Looks at what has come before h3 does.
     fn look(&mut self, bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
         let taken = match bytes {
@@ -337,7 +345,7 @@ impl quic::RecvStream for RecvStream {
             let mut read = ReadBuf::uninit(&mut space);
             match ready!(self.0.quinn.poll_read_buf(cx, &mut read)) {
                 Err(ReadError::Reset(_)) if self.0.frames.qpack().is_some() => read.clear(),
-                done => done.map_err(of_read)?,
+                done => done.map_err(|error| self.note(error))?,
             }
             self.look(read.filled())?;
             if self.0.frames.qpack().is_some() {
@@ -485,7 +493,8 @@ impl Drop for SendStream {
         // What h3 has written by itself, as 431, is for the client to have.
         let is_ended = self.0.control.ends() && (self.0.has_begun || refusal.is_none());
         if !self.0.is_over && !is_ended {
-            quic::SendStream::reset(self, refusal.unwrap_or(Code::H3_INTERNAL_ERROR.value()));
+            let code = self.0.control.abort_code();
+            quic::SendStream::reset(self, code);
         }
     }
 }

@@ -69,6 +69,9 @@ const STREAM_CREATION_ERROR: u32 = 0x103;
 /// H3_MESSAGE_ERROR.
 const MESSAGE_ERROR: u32 = 0x10e;
 
+/// H3_REQUEST_INCOMPLETE.
+const REQUEST_INCOMPLETE: u32 = 0x10d;
+
 /// H3_REQUEST_CANCELLED.
 const CANCELLED: VarInt = VarInt::from_u32(0x10c);
 
@@ -187,7 +190,8 @@ async fn a_head_that_does_not_come_whole_is_counted_by_how_it_ended() {
     let (mut send, mut receive) = client.connection.open_bi().await.unwrap();
     send.write_all(half).await.unwrap();
     let late = receive.read_to_end(10).await;
-    assert!(matches!(late, Err(ReadToEndError::Read(ReadError::Reset(_)))), "{late:?}");
+    let Err(ReadToEndError::Read(ReadError::Reset(code))) = late else { panic!("{late:?}") };
+    assert_eq!(code, VarInt::from_u32(REQUEST_INCOMPLETE));
     until(|| count(Ending::ClientTimeout) == 1).await;
 
     let (mut send, _receive) = client.connection.open_bi().await.unwrap();
@@ -206,6 +210,31 @@ async fn a_head_that_does_not_come_whole_is_counted_by_how_it_ended() {
     other.connection.close(VarInt::from_u32(0x100), b"");
     until(|| count(Ending::ClientGone) == 2).await;
     assert_eq!(client.get("/3").await.0, 200, "the others go on");
+}
+
+#[tokio::test]
+async fn who_takes_an_upload_back_is_told_that_the_request_is_cancelled() {
+    let authority = Authority::new();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let server = server(move |mut stream| {
+        if head(&mut BufReader::new(&stream)).is_some() {
+            counted.fetch_add(1, SeqCst);
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    let (proxy, address) = start(&fleet(server, &authority, 1));
+    let client = Client::to(address, &authority).await;
+    let mut post = GET;
+    post[0] = (":method", "POST");
+    let (mut send, mut receive) = open(&client.connection, &lines(&post)).await;
+    send.write_all(&frame(0, b"half")).await.unwrap();
+    until(|| asked.load(SeqCst) == 1).await;
+    send.reset(CANCELLED).unwrap();
+    let told = timeout(PATIENCE, receive.read_to_end(1_000)).await.unwrap();
+    let Err(ReadToEndError::Read(ReadError::Reset(code))) = told else { panic!("{told:?}") };
+    assert_eq!(code, CANCELLED);
+    until(|| proxy.tallies().count(Ending::ClientGone) == 1).await;
 }
 
 #[tokio::test]
