@@ -19,7 +19,7 @@
 //! | heads of many lines | the listener's `limits`, and 6,000 before h3 has them |
 //! | heads and other frames that are long | twice that, for a frame that is not DATA |
 //! | many connections | `max_connections_per_client`, once the handshake has proved the address |
-//! | forged addresses | RFC 9000, 8.1: three times what came; retry tokens under load |
+//! | forged addresses | three times what came, and a packet (RFC 9000, 8.1); Retry under load |
 //! | handshakes that fail | ten lines a second in the access log, unless the address is proved |
 
 use std::{
