@@ -117,8 +117,8 @@ impl Buffers {
         buffer
     }
 
-    /// A buffer that holds `bytes` and has space for so many behind them at least, or for as many as
-    /// there is in one.
+    /// A buffer that holds `bytes` and has space behind them: for so many at least, or for as many
+    /// as there is in one.
     pub(crate) fn take_with_space(&self, bytes: &[u8], most: usize) -> Buffer {
         if bytes.len().saturating_add(most) > SMALL_BYTES {
             return self.take_with(bytes);

@@ -1,6 +1,6 @@
 //! Room for what is read for a peer: streams of HTTP/2 share what their connection takes, and wait
-//! for their turn. Until then what is for them stays with the kernel, where it came from: bytes that
-//! were read long before they are written have left the processor's caches, and hold a buffer.
+//! for their turn. Until then what is for them stays with the kernel, where it came from: bytes
+//! that were read long before they are written have left the processor's caches, and hold a buffer.
 
 use std::task::{Context, Poll};
 
@@ -35,8 +35,8 @@ impl Socket {
         }
     }
 
-    /// Whether a client may not go on with its request, since others of its connection hold what may
-    /// come.
+    /// Whether a client may not go on with its request, since others of its connection hold what
+    /// may come.
     pub(crate) fn is_held_back(&self) -> bool {
         matches!(self, Self::Stream(stream) if stream.is_held_back())
     }
