@@ -303,8 +303,8 @@ impl Served {
         }
     }
 
-    /// Takes no more streams, and waits until those that are cut have said so and the client has it:
-    /// quinn sends nothing more of a connection that is closed.
+    /// Takes no more streams, and waits until those that are cut have said so and the client has
+    /// it: quinn sends nothing more of a connection that is closed.
     async fn let_cut_leave(&self) {
         let worker = &self.streaming.origin.worker;
         worker.cutting.set(worker.cutting.get() + 1);

@@ -293,8 +293,8 @@ impl SocketReader {
 }
 
 /// Keeps the worker until the clients of an endpoint have been told that their connections are
-/// over, and its sockets for a listener that comes back meanwhile. At the end of a drain connections
-/// that are cut tell it as they end, and the rest is told then.
+/// over, and its sockets for a listener that comes back meanwhile. At the end of a drain
+/// connections that are cut tell it as they end, and the rest is told then.
 async fn until_idle(worker: Rc<Worker>, sockets: Arc<QuicSockets>, endpoint: Endpoint) {
     worker.endpoints.set(worker.endpoints.get() + 1);
     let timer = Timer::here(&worker.timers).await;

@@ -115,8 +115,8 @@ impl RoomShare {
 }
 
 /// What a path of this round-trip time may have at most. More than 800 Mbit/s need is of no use
-/// there, and has left the processor's caches when it is sent: 10 MB to a client on the same machine
-/// cost 15.3 ms with 4 MiB, and 14.0 with [`SEND_NEAR`].
+/// there, and has left the processor's caches when it is sent: 10 MB to a client on the same
+/// machine cost 15.3 ms with 4 MiB, and 14.0 with [`SEND_NEAR`].
 fn most(rtt: Duration) -> u64 {
     let bytes = rtt.as_micros().saturating_mul(BYTES_PER_MICROSECOND);
     u64::try_from(bytes).unwrap_or(SEND_BYTES).clamp(SEND_NEAR, SEND_BYTES)
