@@ -40,7 +40,7 @@ use crate::{
     listener::handle::{ConnectionGuard, ListenerHandle},
     runtime::{timer::Timer, view::View, worker::Worker},
     telemetry::{
-        access_log::{Line, Times, without_secrets},
+        access_log::{Line, Times, without_secrets, without_user},
         reason::of_client_tls,
     },
     tls::{ClientTls, Tls, VALIDATION_PROTOCOL},
@@ -159,7 +159,7 @@ fn record_because(
     let line = Line {
         client,
         method: asked.map_or(method.as_bytes(), |it| it.method),
-        target: asked.map_or(b"", |it| without_secrets(&log.settings, it.target)),
+        target: asked.map_or(b"", |it| without_user(without_secrets(&log.settings, it.target))),
         version: asked.map_or("-", |it| it.version),
         referer: b"",
         agent: b"",

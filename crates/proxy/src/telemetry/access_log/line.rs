@@ -235,6 +235,14 @@ pub(crate) fn without_secrets<'b>(settings: &AccessLog, target: &'b [u8]) -> &'b
     if settings.query { target } else { without_query(target) }
 }
 
+/// A target, or nothing of one that names a user, maybe with a password: no server takes it (RFC
+/// 9110, 4.2.4).
+pub(crate) fn without_user(target: &[u8]) -> &[u8] {
+    let authority = memchr::memmem::find(target, b"://").map_or(target, |at| &target[at + 3..]);
+    let end = authority.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(authority.len());
+    if target.starts_with(b"/") || !authority[..end].contains(&b'@') { target } else { b"" }
+}
+
 /// All that stands before the query, and what shows that there was one.
 fn without_query(target: &[u8]) -> &[u8] {
     memchr::memchr(b'?', target).map_or(target, |at| &target[..=at])
@@ -246,6 +254,16 @@ mod tests {
     use crate::runtime::random::Random;
     use loadline_core::fleet::LogTarget;
     use loadline_http1::HeadLimits;
+
+    #[test]
+    fn a_target_that_names_a_user_is_not_told() {
+        for target in ["http://user:hush@h/a", "http://user@h", "user:hush@h:443", "x://a@b?c"] {
+            assert_eq!(without_user(target.as_bytes()), b"", "{target}");
+        }
+        for target in ["/a@b", "/?next=http://a@b", "http://h/a@b", "http://h?a@b", "*", "h:443"] {
+            assert_eq!(without_user(target.as_bytes()), target.as_bytes());
+        }
+    }
 
     const HEAD: &[u8] = b"GET /reset?token=hush HTTP/1.1\r\nHost: a\r\nCookie: id=hush\r\n\
         Authorization: Bearer hush\r\nReferer: http://a/?key=hush\r\nUser-Agent: curl/8\r\n\r\n";

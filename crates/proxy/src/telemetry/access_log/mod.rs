@@ -42,7 +42,7 @@ use sink::Sink;
 pub use format::Writer;
 pub use line::{Came, Line, Times};
 
-pub(crate) use line::{Asked, without_secrets};
+pub(crate) use line::{Asked, without_secrets, without_user};
 
 /// The way to the thread that writes.
 #[derive(Debug)]
