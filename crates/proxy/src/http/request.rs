@@ -9,7 +9,7 @@ use std::{net::SocketAddr, rc::Rc, sync::Arc};
 use loadline_core::{
     compress::Offer,
     decide::ledger::ServerId,
-    fleet::{Class, HashKey, Service},
+    fleet::{Class, HashKey, HttpVersion, Service},
     rules::{Copies, HeaderEdits},
     time::Instant,
 };
@@ -182,7 +182,7 @@ impl Request {
         let (body, used) = begun.unwrap_or_else(|_| (head.body(), bytes.len()));
         let mut request = Box::new(Self {
             is_whole: body.is_finished() && refused.is_none(),
-            is_short: is_short(head, &body),
+            is_short: is_short(head, &body, service.http_version),
             expects_continue: head.expects_continue(),
             text,
             body,
@@ -434,12 +434,14 @@ fn begin_body(
     Ok((body, head.head_len() + progress.consumed))
 }
 
-/// Whether what is missing of the body of an idempotent request is short. Who waits for
-/// `100 Continue` sends nothing before.
-fn is_short(head: &RequestHead, body: &BodyReader) -> bool {
+/// Whether what is missing of the body of a request is short that may be sent again: an idempotent
+/// one, and any to servers of HTTP/2, which say of some that they have not been processed (RFC
+/// 9113, 8.7). Who waits for `100 Continue` sends nothing before.
+fn is_short(head: &RequestHead, body: &BodyReader, servers: HttpVersion) -> bool {
     let is_counted = matches!(head.framing(), Framing::Length(_)) && !head.expects_continue();
     let is_missing = (1..=SHORT_BODY).contains(&body.payload_ahead());
-    is_counted && is_missing && head.method().is_idempotent()
+    let is_repeatable = head.method().is_idempotent() || servers == HttpVersion::Http2;
+    is_counted && is_missing && is_repeatable
 }
 
 /// The types that a client likes, where there is a choice.
