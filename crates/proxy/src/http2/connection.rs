@@ -407,8 +407,8 @@ async fn greets(client: &mut Peer, buffers: &Buffers, timer: &Timer) -> Result<(
 /// reset otherwise, and lose what it has not read yet.
 async fn linger(mut client: Peer, origin: &Origin, timer: &Timer, idle: Duration) {
     let Origin { worker, listener, .. } = origin;
+    let mut untaken = Untaken::since_taken(&client.socket, worker.timers.coarse_now());
     client.socket.shut();
-    let mut untaken = Untaken::of(&client.socket, worker.timers.coarse_now());
     while let Some(pause) = untaken.pause(&client.socket, worker.timers.coarse_now(), idle)
         && !listener.is_cut()
     {

@@ -22,6 +22,18 @@ impl Untaken {
         Self { bytes: socket.unsent(), since: now }
     }
 
+    /// The same of a peer that may have taken nothing for some time.
+    pub(crate) fn since_taken(socket: &Socket, now: Instant) -> Self {
+        let untaken = Self::of(socket, now);
+        match socket.since_taken().map(Duration::from_std) {
+            Some(past) if !untaken.is_nothing() => {
+                let since = now.since(Instant::ZERO).saturating_sub(past);
+                Self { since: Instant::ZERO + since, ..untaken }
+            }
+            _ => untaken,
+        }
+    }
+
     /// Whether the peer has taken all.
     pub(crate) const fn is_nothing(&self) -> bool {
         self.bytes == 0
