@@ -110,7 +110,11 @@ impl Protocol {
         let head = head.finish(block.ends, || [random.draw(), random.draw()]);
         let id = block.stream;
         self.newest = id;
-        let is_one_too_many = self.streams.open() >= self.limits.streams as usize;
+        let most = self.limits.streams as usize;
+        if self.streams.open() >= most {
+            self.reset_left();
+        }
+        let is_one_too_many = self.streams.open() >= most;
         if self.last.is_some() || is_one_too_many {
             self.refused += usize::from(self.last.is_none());
             self.write_reset(id, ErrorCode::REFUSED_STREAM);

@@ -288,6 +288,16 @@ impl Protocol {
         self.write(FrameHeader::new(GOAWAY, 0, 0), &payload);
     }
 
+    /// Resets the first stream of which only END_STREAM is missing, if there is one: its place is
+    /// needed.
+    pub(super) fn reset_left(&mut self) {
+        let mut slots = self.streams.slots();
+        let is_left = |slot: &Slot| self.streams.get_mut(*slot).is_some_and(|it| it.is_left);
+        if let Some(slot) = slots.find(is_left) {
+            self.reset(slot, ErrorCode::NO_ERROR);
+        }
+    }
+
     pub(super) fn write_reset(&mut self, id: u32, code: ErrorCode) {
         let most = super::RESET_KEPT.max(self.limits.streams as usize);
         remember(&mut self.reset, id, most);
@@ -331,16 +341,19 @@ impl Protocol {
         }
     }
 
-    /// Grants the first in the queue what they wait for, as long as there is room.
+    /// Grants the first in the queue what they wait for, as long as there is room: one that is not
+    /// alone a frame's worth, so that all have equal shares.
     pub(super) fn grant(&mut self) {
         while let Some(slot) = self.out.queue.front().copied() {
             if self.out.room_in(i64::MAX) == 0 {
                 return;
             }
+            let is_alone = self.out.queue.len() == 1 && self.out.reserved == 0;
+            let most = if is_alone { SEND_BYTES } else { PIECE };
             self.out.queue.pop_front();
             let Some(stream) = self.streams.get_mut(slot) else { continue };
             stream.is_queued = false;
-            let room = self.out.room_in(stream.send_window).min(stream.wanted);
+            let room = self.out.room_in(stream.send_window).min(stream.wanted).min(most);
             if room > 0 {
                 stream.granted_at = Some(self.out.now);
                 stream.wake_writer();
@@ -422,8 +435,8 @@ pub(in super::super) const PIECE: usize = (16 << 10) - HEADER;
 /// more.
 pub(crate) const SEND_BYTES: usize = 64 << 10;
 
-/// Less room is waited for to become more.
-const ROOM_MIN: usize = 4 << 10;
+/// Less room is waited for to become more: a frame's worth, as shares would not be equal otherwise.
+const ROOM_MIN: usize = PIECE;
 
 /// Stands for all streams that a client may open before it has seen a GOAWAY.
 const LAST_STREAM: u32 = (1 << 31) - 1;

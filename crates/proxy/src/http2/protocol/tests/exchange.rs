@@ -476,7 +476,7 @@ fn room_that_a_stream_leaves_is_for_the_next() {
 }
 
 #[test]
-fn a_stream_whose_turn_it_is_gets_all_that_it_waits_for_and_leaves_what_it_does_not_use() {
+fn streams_that_wait_get_equal_shares_and_leave_what_they_do_not_use() {
     let mut client = Client::new(LIMITS, &[(WINDOW, 1 << 20)]);
     client.send(&window_update(0, 1 << 20)).unwrap();
     let [one, other] = [1, 3].map(|stream| client.open(stream, END_STREAM, GET));
@@ -485,11 +485,22 @@ fn a_stream_whose_turn_it_is_gets_all_that_it_waits_for_and_leaves_what_it_does_
     let cx = Context::from_waker(Waker::noop());
     assert!(client.protocol.poll_room(other, 50_000, &cx).is_pending());
     client.take(usize::MAX);
-    let rest = SEND_BYTES - PIECE;
-    assert_eq!((client.protocol.room(one), client.protocol.room(other)), (PIECE, rest));
+    assert_eq!((client.protocol.room(one), client.protocol.room(other)), (PIECE, PIECE));
     client.protocol.return_room(one);
     assert_eq!(client.write_now(other, 100), Some(100), "and the rest is left");
     assert_eq!(client.protocol.room(one), SEND_BYTES - 100 - HEADER);
+}
+
+#[test]
+fn a_stream_that_waits_alone_gets_all_that_it_waits_for() {
+    let mut client = Client::new(LIMITS, &[(WINDOW, 1 << 20)]);
+    client.send(&window_update(0, 1 << 20)).unwrap();
+    let slot = client.open(1, END_STREAM, GET);
+    while client.write_now(slot, PIECE).is_some() {}
+    let cx = Context::from_waker(Waker::noop());
+    assert!(client.protocol.poll_room(slot, 50_000, &cx).is_pending());
+    client.take(usize::MAX);
+    assert_eq!(client.protocol.room(slot), 50_000);
 }
 
 #[test]

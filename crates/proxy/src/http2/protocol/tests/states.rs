@@ -236,6 +236,20 @@ fn more_than_was_announced_or_less_resets_the_stream() {
     }
 }
 
+#[test]
+fn a_request_that_never_ends_after_its_response_makes_room_for_the_next() {
+    let mut client = Client::new(LIMITS, &[]);
+    for number in 0..2 * LIMITS.streams {
+        let slot = client.open(2 * number + 1, 0, &[POST, LENGTH_3].concat());
+        client.send(&frame(DATA, 0, 2 * number + 1, b"abc")).unwrap();
+        client.read(slot);
+        client.end(slot);
+        client.protocol.forget(slot);
+    }
+    let resets: Vec<_> = (0..LIMITS.streams).map(|number| (2 * number + 1, 0)).collect();
+    assert_eq!(client.codes(), resets, "the first ones, with NO_ERROR");
+}
+
 /// `content-length: 3`.
 const LENGTH_3: &[u8] = &[0x0f, 0x0d, 1, b'3'];
 
