@@ -221,7 +221,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
         exchange.timer.arm(limit);
         let signed = signed.as_deref().and_then(Signed::request);
         let mut text = signed.unwrap_or(&exchange.request.text);
-        let sent = poll_fn(|cx| {
+        let all = poll_fn(|cx| {
             while !text.is_empty() {
                 match connection.peer.socket.poll_write(cx, text) {
                     Poll::Ready(Ok(count @ 1..)) => {
@@ -231,6 +231,8 @@ impl<'e, 'a> Attempt<'e, 'a> {
                     }
                     Poll::Ready(Ok(_)) => return Poll::Ready(Err(Reason::Closed)),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(of_io(&error))),
+                    // The rest follows while the response is awaited, which may come before.
+                    Poll::Pending if *sent => break,
                     // A connection that many share has a limit of its own, and says why it failed.
                     Poll::Pending if connection.peer.socket.is_opening() => return Poll::Pending,
                     Poll::Pending if exchange.timer.has_expired() => {
@@ -241,7 +243,11 @@ impl<'e, 'a> Attempt<'e, 'a> {
             }
             Poll::Ready(Ok(()))
         });
-        if let Err(reason) = sent.await {
+        let sent = all.await;
+        if !text.is_empty() && sent.is_ok() {
+            self.upload.begin_with_rest(text, &exchange.worker.buffers);
+        }
+        if let Err(reason) = sent {
             let socket = &self.connection.peer.socket;
             self.sent |= socket.has_begun_write();
             let had_begun = self.sent || self.connection.reused;

@@ -162,6 +162,12 @@ impl Relay {
         self.buffer = Some(buffers.take_with(&std::mem::take(early)));
     }
 
+    /// Makes what is left of a text go first, which is kept elsewhere as well.
+    pub(crate) fn begin_with_rest(&mut self, text: &[u8], buffers: &Buffers) {
+        self.buffer = Some(buffers.take_with(text));
+        self.over = false;
+    }
+
     /// Whether nothing is left to do.
     pub(crate) const fn is_over(&self) -> bool {
         self.over
@@ -253,13 +259,12 @@ impl Relay {
         Poll::Pending
     }
 
-    /// Ready when what comes next can go on: how much of it.
+    /// Ready when what comes next can go on: how much of it. Where nobody knows whether something
+    /// has come it is read, and waits here: its source must not be taken for one that has sent it.
     fn poll_room(&mut self, cx: &mut Context<'_>, from: &mut Peer, to: &Socket) -> Poll<usize> {
         let room = match to.room() {
-            0 => {
-                ready!(from.socket.poll_readable(cx));
-                to.poll_room(cx)
-            }
+            0 if ready!(from.socket.poll_readable(cx)) => to.poll_room(cx),
+            0 => Poll::Ready(usize::MAX),
             room => Poll::Ready(room),
         };
         // That it waits now is the source's doing: it has sent something.

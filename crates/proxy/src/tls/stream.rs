@@ -177,6 +177,13 @@ impl Tls {
         }
     }
 
+    /// Whether payload has been opened that nobody has read.
+    pub(crate) fn has_payload(&mut self) -> bool {
+        // An error is seen by the next read.
+        let state = self.connection.process_new_packets();
+        state.is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
+    }
+
     /// Whether the peer has sent neither payload nor the end. New session tickets are neither.
     pub(crate) fn is_quiet(&mut self, io: &mut Io) -> bool {
         loop {

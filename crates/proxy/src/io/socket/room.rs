@@ -41,12 +41,18 @@ impl Socket {
         matches!(self, Self::Stream(stream) if stream.is_held_back())
     }
 
-    /// Ready when something may have come. That costs no system call.
-    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.is_plain() {
-            return Poll::Ready(());
+    /// Ready when something has come: whether that is known here before it is read, without a
+    /// system call.
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        let has_payload = match self {
+            Self::Plain(_) => false,
+            Self::Secure(_, tls) => tls.has_payload(),
+            _ => return Poll::Ready(false),
+        };
+        if has_payload {
+            return Poll::Ready(true);
         }
         // What is wrong with it the next read tells.
-        self.watched().map_or(Poll::Ready(()), |stream| stream.poll_read_ready(cx).map(|_| ()))
+        self.watched().map_or(Poll::Ready(true), |stream| stream.poll_read_ready(cx).map(|_| true))
     }
 }
