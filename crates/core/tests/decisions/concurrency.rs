@@ -9,6 +9,7 @@ use loadline_core::{
         controller::Change,
         overflow_reason::OverflowReason,
         plan::{Decision, PickContext},
+        reason::Reason,
     },
     fleet::{Capacity, Class, Service, WhenFull},
     time::Instant,
@@ -705,6 +706,34 @@ fn a_request_that_goes_past_a_limit_that_was_found_says_so() {
     let reasons: Vec<OverflowReason> = reasons.collect();
     assert!(!reasons.is_empty(), "{sent:?}");
     assert!(reasons.iter().all(|it| *it == OverflowReason::LimitFound), "{reasons:?}");
+}
+
+#[test]
+fn who_is_refused_while_a_limit_is_being_confirmed_is_told_of_it() {
+    let case = overload(1, 8, Work::Constant(0.02), 2.0);
+    let queue = Service::named("web").when_full;
+    for (when_full, reason) in
+        [(WhenFull::Shed, Reason::FoundLimit), (queue, Reason::FoundQueueFull)]
+    {
+        let mut simulation = case.simulation(when_full, 1);
+        let stage = |simulation: &Simulation| {
+            simulation.plan_of(0).services[0].groups[0].state().auto().stage()
+        };
+        let mut confirming = Vec::new();
+        for at in (1_000..31_000).map(|ms| f64::from(ms) / 1e3) {
+            simulation.run_until(instant(at));
+            if stage(&simulation) == SearchState::Confirming {
+                confirming.push(instant(at)..instant(at + 1e-3));
+            }
+        }
+        let outcomes = simulation.run();
+        let during = |it: &&Outcome| confirming.iter().any(|time| time.contains(&it.came));
+        let during = outcomes.iter().filter(during).filter_map(|it| it.refused);
+        let refused: Vec<Reason> = during.collect();
+        assert!(refused.contains(&reason), "{refused:?}");
+        let is_of_file = |it: &Reason| matches!(it, Reason::Full | Reason::QueueFull);
+        assert!(!refused.iter().any(is_of_file), "{refused:?}");
+    }
 }
 
 /// The p99 of what came from ten seconds after the slowdown on, over the mean work.

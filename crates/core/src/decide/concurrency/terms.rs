@@ -32,6 +32,18 @@ impl ServicePlan {
         })?
     }
 
+    /// Whether every group has a limit by `capacity = "auto"` now, proven or not.
+    pub(crate) fn has_found_limits(&self) -> bool {
+        let is_limited =
+            |group: &GroupPlan| group.auto.is_some_and(|auto| group.found(&auto) < u32::MAX);
+        !self.groups.is_empty() && self.groups.iter().all(is_limited)
+    }
+
+    /// Whether that leaves no room in any of them.
+    pub(crate) fn is_full_by_found_limits(&self) -> bool {
+        !self.groups.is_empty() && !self.groups.iter().any(GroupPlan::has_found_room)
+    }
+
     /// Places in the queue.
     pub(crate) fn queue_places(&self, length: u32) -> u32 {
         self.found_queue().map_or(length, |(_, places)| length.min(places))

@@ -245,9 +245,12 @@ reasons! {
     // No room, no server, or the end of loadline.
     NoServer: NoServer = "no server is up",
     Full: Shed = "every group is full",
+    FoundLimit: Shed = "the limit by capacity = auto is reached",
     NoConnection: Shed = "server has all the connections it may have",
     QueueFull: QueueFull = "the queue is full",
     QueueTimeout: QueueTimeout = "timed out in the queue",
+    FoundQueueFull: QueueFull = "the queue of the limit by capacity = auto is full",
+    FoundQueueTimeout: QueueTimeout = "timed out in the queue of the limit by capacity = auto",
     NoUpgrade: NoUpgrade = "server does not offer the Upgrade that was asked for",
     Maintenance: Maintenance = "the service is in maintenance",
     PasswordChecksBusy: Internal = "too many passwords are being checked",

@@ -210,6 +210,9 @@ impl Machine {
                 self.join(at, place)
             }
             Decision::Refuse(Refusal::QueueFull) => self.queue_full(at, plan),
+            Decision::Refuse(Refusal::Full) if plan.is_full_by_found_limits() => {
+                self.end(at, Reason::FoundLimit)
+            }
             Decision::Refuse(why) => self.end(at, why.reason()),
         }
     }

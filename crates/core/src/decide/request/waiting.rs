@@ -94,7 +94,7 @@ impl Machine {
         let plan = at.plan.filter(|plan| spreads(plan.when_full));
         match plan.and_then(|plan| plan.spread(&self.ask(at))) {
             Some(permit) => self.send(at, permit),
-            None => self.end(at, reason),
+            None => self.end(at, of_queue(at, reason)),
         }
     }
 
@@ -109,6 +109,17 @@ impl Machine {
     fn found_wait(&self, at: &At<'_>, plan: &ServicePlan) -> Option<Duration> {
         let (longest, _) = plan.found_queue()?;
         (!plan.state().is_above_others(self.subject.class, at.now)).then_some(longest)
+    }
+}
+
+/// Why the queue has no place or no time left: `capacity = "auto"` refuses before its limit is
+/// proven, when nothing else tells of it.
+fn of_queue(at: &At<'_>, reason: Reason) -> Reason {
+    let is_found = at.plan.is_some_and(ServicePlan::has_found_limits);
+    match reason {
+        Reason::QueueFull if is_found => Reason::FoundQueueFull,
+        Reason::QueueTimeout if is_found => Reason::FoundQueueTimeout,
+        _ => reason,
     }
 }
 
