@@ -343,6 +343,7 @@ fn wrong_usage_is_told_and_exits_with_one() {
         (&["localhost", "--rate", "fast"], "100/s"),
         (&["localhost", "--stages", "5/s"], "..50/s:5m"),
         (&["localhost", "--arrivals", "poison"], "constant, poisson, uniform or a file"),
+        (&["localhost", "--rate", "5", "--arrivals", "poison"], "poisson, uniform or a file"),
         (&["localhost", "--users", "1", "--duration", "5"], "500ms"),
         (&["localhost", "--users", "1", "-H", "X"], "Accept: text/html"),
         (&["localhost", "--users", "1", "-H", "Connection: close"], "--no-keepalive"),

@@ -125,6 +125,7 @@ struct Stages(Vec<Stage>);
 impl Args {
     /// The plan that the command line means.
     pub(crate) fn plan(&self) -> Result<LoadPlan, UsageError> {
+        self.load.arrivals_exist()?;
         if let Some(conflict) = self.load.conflict() {
             return Err(UsageError::Conflict(conflict));
         }
@@ -202,6 +203,16 @@ impl LoadArgs {
             ),
         ];
         rules.into_iter().find_map(|(broken, told)| broken.then_some(told))
+    }
+
+    /// Refuses a slip of `--arrivals`, which is taken for a file, before what no file goes with.
+    fn arrivals_exist(&self) -> Result<(), UsageError> {
+        match &self.arrivals {
+            Some(Arrivals::Listed(path)) if path.as_os_str() != "-" && !path.exists() => {
+                instants(path).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn pattern(&self) -> Result<Pattern, UsageError> {
