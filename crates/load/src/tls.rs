@@ -164,10 +164,11 @@ pub(crate) fn failure_by_text(error: &io::Error) -> Failure {
 
 /// What an error of the TLS library says, and in words where that is a name of its code.
 pub(crate) fn in_words(error: &dyn fmt::Display) -> String {
-    let of_authority = format!("Other(OtherError({OF_AUTHORITY}))");
+    let of_other = |name| format!("Other(OtherError({name}))");
     error
         .to_string()
-        .replace(&of_authority, "it is that of a certificate authority, not of a server")
+        .replace(&of_other(OF_AUTHORITY), "it is that of a certificate authority, not of a server")
+        .replace(&of_other(OF_OLD_VERSION), "it is of X.509 version 1, and version 3 is needed")
         .replace(OF_OTHER_PURPOSE, "it is not for a server")
 }
 
@@ -245,6 +246,9 @@ const AUTHORITIES: &str = "authorities";
 /// What webpki calls it.
 const OF_AUTHORITY: &str = "CaUsedAsEndEntity";
 
+/// As `openssl x509 -req` makes it where no extensions are given.
+const OF_OLD_VERSION: &str = "UnsupportedCertVersion";
+
 /// What rustls calls a certificate that is for clients alone, for example.
 const OF_OTHER_PURPOSE: &str = "InvalidPurpose";
 
@@ -270,13 +274,20 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_of_an_authority_is_told_in_words() {
-        let other = CertificateError::Other(OtherError(Arc::new(webpki::Error::CaUsedAsEndEntity)));
-        let error = rustls::Error::InvalidCertificate(other);
-        let words = in_words(&error);
-        let expected = "invalid peer certificate: it is that of a certificate authority, not of a \
-                        server";
-        assert_eq!(words, expected);
+    fn a_certificate_that_no_server_may_have_is_told_in_words() {
+        for (error, expected) in [
+            (
+                webpki::Error::CaUsedAsEndEntity,
+                "invalid peer certificate: it is that of a certificate authority, not of a server",
+            ),
+            (
+                webpki::Error::UnsupportedCertVersion,
+                "invalid peer certificate: it is of X.509 version 1, and version 3 is needed",
+            ),
+        ] {
+            let other = CertificateError::Other(OtherError(Arc::new(error)));
+            assert_eq!(in_words(&rustls::Error::InvalidCertificate(other)), expected);
+        }
         let revoked = rustls::Error::InvalidCertificate(CertificateError::Revoked);
         assert_eq!(in_words(&revoked), revoked.to_string());
     }
