@@ -117,6 +117,7 @@ impl Duration {
         let number: u64 = format!("{whole}{fraction}").parse().ok()?;
         let (number, rest) = (number.checked_mul(*parts)? / scale, number * parts % scale);
         let help = match rest {
+            0 if fraction.bytes().all(|digit| digit == b'0') => format!("write `{whole}{unit}`"),
             0 => format!("write `{number}{smaller}`"),
             _ => "write whole numbers, each with its unit: `1s500ms`".to_string(),
         };

@@ -5,15 +5,14 @@
 //! number: a constructor names the unit.
 
 use alloc::string::{String, ToString};
-use core::{fmt, ops, str::FromStr};
+use core::{error::Error, fmt, ops, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Duration;
 
 /// A text that is not the quantity it should be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {what}; write it like {example}")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
     text: String,
     what: &'static str,
@@ -32,13 +31,37 @@ impl UnitError {
     /// What is wrong, without an example: "`300` is not a duration".
     #[must_use]
     pub fn fault(&self) -> String {
-        alloc::format!("`{}` is not {}", self.text, self.what)
+        let unknown = || alloc::format!("`{}` is not {}", self.text, self.what);
+        self.fraction().map_or_else(unknown, |(fault, _)| fault)
     }
 
-    /// As [`Duration::fraction`], where a duration was expected.
+    /// What is wrong with a text that is right but for its decimals, and what to write instead; as
+    /// [`Duration::fraction`], where a duration was expected.
     #[must_use]
     pub fn fraction(&self) -> Option<(String, String)> {
-        if self.what == DURATION { Duration::fraction(&self.text) } else { None }
+        if self.what == DURATION {
+            return Duration::fraction(&self.text);
+        }
+        let fault = || alloc::format!("`{}` has more than three decimals", self.text);
+        self.is_too_fine().then(|| (fault(), self.advice()))
+    }
+
+    /// Whether the same with three decimals is what it should be.
+    fn is_too_fine(&self) -> bool {
+        let shorter = || {
+            let (whole, rest) = self.text.split_once('.')?;
+            let decimals = rest.find(|c: char| !c.is_ascii_digit()).filter(|n| *n > 3)?;
+            Some(alloc::format!("{whole}.{}{}", &rest[..3], &rest[decimals..]))
+        };
+        shorter().is_some_and(|shorter| match self.what {
+            RATE => shorter.parse::<Rate>().is_ok(),
+            SHARE => shorter.parse::<Ratio>().is_ok(),
+            _ => false,
+        })
+    }
+
+    fn advice(&self) -> String {
+        alloc::format!("write it like {}", self.example)
     }
 
     /// What a right text looks like.
@@ -48,7 +71,18 @@ impl UnitError {
     }
 }
 
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (fault, advice) = self.fraction().unwrap_or_else(|| (self.fault(), self.advice()));
+        write!(f, "{fault}; {advice}")
+    }
+}
+
+impl Error for UnitError {}
+
 const DURATION: &str = "a duration";
+const RATE: &str = "a rate";
+const SHARE: &str = "a share";
 
 /// Requests (or connections) per second, kept in thousandths; 0.001/s to 18 * 10^15/s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -143,7 +177,7 @@ impl FromStr for Rate {
     /// # Errors
     /// [`UnitError`] where the number or the unit is missing or out of range.
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let wrong = || UnitError::new(text, "a rate", "`100/s`, `0.5/s` or `30/m`");
+        let wrong = || UnitError::new(text, RATE, "`100/s`, `0.5/s` or `30/m`");
         let (number, seconds) = rate_parts(text).ok_or_else(wrong)?;
         Ok(Self(number / seconds))
     }
@@ -327,7 +361,7 @@ impl FromStr for Ratio {
     /// # Errors
     /// [`UnitError`] where the percent sign or the number is missing or too large.
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let wrong = || UnitError::new(text, "a share", "`80%`");
+        let wrong = || UnitError::new(text, SHARE, "`80%`");
         let number = text.trim().strip_suffix('%').ok_or_else(wrong)?;
         let ppm = thousandths(number).ok_or_else(wrong)?.checked_mul(10).ok_or_else(wrong)?;
         u32::try_from(ppm).map(Self).map_err(|_| wrong())
@@ -591,5 +625,28 @@ mod tests {
             assert!(text.parse::<Distance>().is_err(), "{text}");
         }
         assert!("x".parse::<Rate>().unwrap_err().to_string().contains("`100/s`"));
+    }
+
+    #[test]
+    fn a_number_of_too_many_decimals_is_told_so() {
+        let told = |text: &str| {
+            let rate = text.parse::<Rate>().map_err(|error| error.to_string());
+            rate.expect_err("it has too many decimals")
+        };
+        let expected = "`73.6842/s` has more than three decimals; write it like `100/s`, `0.5/s` \
+                        or `30/m`";
+        assert_eq!(told("73.6842/s"), expected);
+        for text in ["73.6842", "73.6842/x", "x.6842/s", "73.68/x"] {
+            assert!(told(text).contains("is not a rate; write it like"), "{}", told(text));
+        }
+        let share = "12.3456%".parse::<Ratio>().unwrap_err();
+        assert_eq!(share.fault(), "`12.3456%` has more than three decimals");
+        let time = |text: &str| text.parse::<Duration>().unwrap_err().to_string();
+        for (text, written) in [("12.5ms", "12500us"), ("20.0ms", "20ms"), ("1.50s", "1500ms")] {
+            let expected =
+                alloc::format!("`{text}` is not a duration of whole numbers; write `{written}`");
+            assert_eq!(time(text), expected);
+        }
+        assert!(time("0.5").contains("is not a duration; write it like"), "{}", time("0.5"));
     }
 }

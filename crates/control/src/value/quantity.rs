@@ -262,13 +262,8 @@ impl Quantity for Rate {
     }
 
     fn unread(text: &str) -> Option<Complaint> {
-        let (number, unit) = text.split_once('/')?;
-        let (whole, fraction) = number.split_once('.')?;
-        // The same with as many decimals as there may be is a rate.
-        let is_rate = format!("{whole}.{}/{unit}", fraction.get(..3)?).parse::<Self>().is_ok();
-        let is_finer = is_rate && fraction.bytes().all(|byte| byte.is_ascii_digit());
-        let message = || format!("`{text}` has more than three decimals");
-        is_finer.then(|| Complaint::new(message(), Self::STEPS))
+        let (message, _) = text.parse::<Self>().err()?.fraction()?;
+        Some(Complaint::new(message, Self::STEPS))
     }
 }
 
@@ -284,6 +279,11 @@ impl Quantity for Ratio {
 
     fn integer(self) -> u64 {
         u64::from(self.as_ppm())
+    }
+
+    fn unread(text: &str) -> Option<Complaint> {
+        let (message, help) = text.parse::<Self>().err()?.fraction()?;
+        Some(Complaint::new(message, help))
     }
 }
 
@@ -420,6 +420,13 @@ mod tests {
             let complaint = Positive::read(text).unwrap_err();
             assert!(complaint.message.ends_with("is not a rate"), "{}", complaint.message);
         }
+    }
+
+    #[test]
+    fn a_share_of_too_many_decimals_is_told_how_many_there_may_be() {
+        let complaint = Percent::read("12.3456%").unwrap_err();
+        assert_eq!(complaint.message, "`12.3456%` has more than three decimals");
+        assert_eq!(complaint.help, "write it like `80%`");
     }
 
     #[test]
