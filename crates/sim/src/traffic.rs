@@ -397,6 +397,19 @@ mod tests {
     }
 
     #[test]
+    fn a_link_within_a_region_needs_an_edge_and_a_group_there() {
+        let link = |region: &str| {
+            format!("[[link]]\nbetween = [\"{region}\", \"{region}\"]\nrtt = \"9ms\"")
+        };
+        let links = read(&link("near"), None).unwrap().scenario.links;
+        assert_eq!(links[0].rtt, Some(Duration::from_millis(9)));
+        for region in ["far", "paris"] {
+            let error = format!("1:1 no request goes between `{region}` and `{region}`");
+            assert_eq!(read(&link(region), None).unwrap_err(), error);
+        }
+    }
+
+    #[test]
     fn what_needs_a_store_has_an_error_at_its_place_where_there_is_none() {
         let told = |text: &str| {
             let errors = read(text, None).unwrap().without_cluster;

@@ -151,7 +151,7 @@ pub(crate) struct ServerEntry {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinkEntry {
-    /// The two regions.
+    /// The two regions; one twice for the way between an edge and a group within it.
     pub(crate) between: At<[String; 2]>,
     /// Round-trip time; that of the configuration if omitted.
     pub(crate) rtt: Option<Duration>,
