@@ -168,11 +168,7 @@ impl Connection {
                 read.in_parts = true;
             }
             read.filled += count;
-            while let Status::Complete(length) = self
-                .head
-                .parse(&self.buffer[..read.filled], request.method)
-                .map_err(Failure::bad)?
-            {
+            while let Status::Complete(length) = self.parse_head(read.filled, request.method)? {
                 read.bytes += length as u64;
                 if !self.head.is_interim() {
                     return Ok(read);
@@ -181,6 +177,18 @@ impl Connection {
                 read.filled -= length;
             }
         }
+    }
+
+    /// Parses the head at the start of the buffer. The parser takes no folded line, which a user
+    /// agent has to read as one with spaces (RFC 9112, section 5.2).
+    fn parse_head(&mut self, filled: usize, method: Method) -> Result<Status, Failure> {
+        let bytes = &mut self.buffer[..filled];
+        let mut parsed = self.head.parse(bytes, method);
+        // A value that is folded is an error of another kind where its field may not be empty.
+        if parsed.is_err() && unfold(bytes) {
+            parsed = self.head.parse(bytes, method);
+        }
+        parsed.map_err(Failure::bad)
     }
 
     /// The connection was closed before the head was whole, or ended in this error. It was silent
@@ -285,6 +293,24 @@ fn is_orderly(error: Option<&io::Error>) -> bool {
     error.is_none_or(|error| error.kind() == io::ErrorKind::UnexpectedEof)
 }
 
+/// Puts spaces in the place of line breaks that fold a field line, in as much of a head as has
+/// come. False where there are none.
+#[cold]
+fn unfold(head: &mut [u8]) -> bool {
+    // What follows the status line continues no field.
+    let first = head.windows(2).position(|pair| pair == b"\r\n").map_or(head.len(), |at| at + 2);
+    let fields = &mut head[first..];
+    let end = fields.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(fields.len());
+    let mut has_folds = false;
+    for at in 0..end.saturating_sub(2) {
+        if matches!(&fields[at..at + 3], [b'\r', b'\n', b' ' | b'\t']) {
+            fields[at..at + 2].fill(b' ');
+            has_folds = true;
+        }
+    }
+    has_folds
+}
+
 /// Holds a usual head and some of a body; it grows for a longer head.
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -308,8 +334,8 @@ mod tests {
         time::{sleep, timeout},
     };
 
-    /// The phases of a response whose parts are sent 50 ms apart.
-    async fn phases_of(parts: &[&str]) -> PhaseTimes {
+    /// What becomes of a response whose parts are sent 50 ms apart.
+    async fn answer_of(parts: &[&str]) -> Result<WholeResponse, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let plan = LoadPlan::closed(&address.to_string(), 1, Until::Requests(1)).unwrap();
@@ -332,7 +358,29 @@ mod tests {
         };
         let both = async { tokio::join!(connection.exchange(&request), serve) };
         let (answered, _) = timeout(std::time::Duration::from_secs(10), both).await.unwrap();
-        answered.unwrap().0.phases
+        answered.map(|(answer, _)| answer)
+    }
+
+    async fn phases_of(parts: &[&str]) -> PhaseTimes {
+        answer_of(parts).await.unwrap().phases
+    }
+
+    #[tokio::test]
+    async fn a_response_with_folded_field_lines_is_a_good_one() {
+        for parts in [
+            &["HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\tc\r\nContent-Length:\r\n 4\r\n\r\n\r\n o"][..],
+            &["HTTP/1.1 200 OK\r\nX: a\r\n", " b\r\nContent-Length: 4\r\n\r\nfour"],
+        ] {
+            let answer = answer_of(parts).await.unwrap();
+            assert_eq!((answer.status, answer.bytes - answer.head_bytes), (200, 4), "{parts:?}");
+        }
+        for bad in [
+            "HTTP/1.1 200 OK\r\n X: a\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n 0\r\n\r\n",
+        ] {
+            let failure = answer_of(&[bad]).await.unwrap_err();
+            assert_eq!(failure.outcome(), Outcome::BadAnswer, "{bad}");
+        }
     }
 
     /// As curl's time_starttransfer: the first byte of all, of an interim response too.
