@@ -174,7 +174,10 @@ impl quic::OpenStreams<Bytes> for OpenStreams {
     }
 
     fn close(&mut self, code: Code, reason: &[u8]) {
-        self.quinn.close(varint(code.value()), reason);
+        // Where it is over already, quinn would forget why.
+        if self.quinn.close_reason().is_none() {
+            self.quinn.close(varint(code.value()), reason);
+        }
     }
 }
 
