@@ -302,6 +302,53 @@ async fn a_refused_stream_is_sent_again_whatever_its_method() {
     proxy.expect(Ending::Complete, 2);
 }
 
+#[test]
+fn a_refused_post_whose_short_body_comes_behind_its_head_is_sent_again() {
+    let refused = Arc::new(AtomicUsize::new(0));
+    let server = Scripted::new(move |mut asked| {
+        let first = refused.fetch_add(1, Relaxed) == 0;
+        async move {
+            let (body, _) = asked.read().await;
+            match first {
+                true => asked.respond.send_reset(Reason::REFUSED_STREAM),
+                false => asked.answer(&body),
+            }
+        }
+    });
+    let proxy = server.proxy();
+    let mut stream = TcpStream::connect(proxy.address).unwrap();
+    stream
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 5\r\n\r\n")
+        .unwrap();
+    // The head is looked at before the body is there.
+    std::thread::sleep(SHORT.to_std() / 2);
+    stream.write_all(b"hello").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("hello"), "{answer}");
+    proxy.expect(Ending::Complete, 1);
+}
+
+#[tokio::test]
+async fn a_response_that_comes_before_its_server_makes_room_for_the_request_is_passed_on() {
+    let mut builder = Builder::new();
+    builder.initial_window_size(0);
+    let server = Scripted::with(builder, async |mut asked| {
+        let mut answer = asked.begin();
+        answer.send_data(Bytes::from_static(b"early"), true).unwrap();
+        pending::<()>().await;
+    });
+    let mut fleet = server.fleet();
+    fleet.services[0].timeouts.idle = SHORT;
+    let proxy = Proxy::of(fleet);
+    let opened = proxy.client().await.ask(get()).await.unwrap();
+    assert_eq!(opened.text(), "early", "and the window is known");
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n";
+    let answer = say(&proxy, &format!("{head}{}", "x".repeat(20_000)));
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("early"), "{answer}");
+    proxy.expect(Ending::Complete, 2);
+}
+
 #[tokio::test]
 async fn a_5xx_of_an_http2_server_is_answered_by_another_where_that_is_safe() {
     let broken = Scripted::new(async |mut asked: Asked| {
