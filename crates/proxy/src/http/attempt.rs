@@ -232,7 +232,7 @@ impl<'e, 'a> Attempt<'e, 'a> {
                     Poll::Ready(Ok(_)) => return Poll::Ready(Err(Reason::Closed)),
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(of_io(&error))),
                     // The rest follows while the response is awaited, which may come before.
-                    Poll::Pending if *sent => break,
+                    Poll::Pending if *sent && connection.peer.socket.is_call() => break,
                     // A connection that many share has a limit of its own, and says why it failed.
                     Poll::Pending if connection.peer.socket.is_opening() => return Poll::Pending,
                     Poll::Pending if exchange.timer.has_expired() => {

@@ -79,6 +79,11 @@ impl SendBuffer {
         if room < ROOM_MIN { 0 } else { room }
     }
 
+    /// Whether streams wait for room, or have been granted some that they have not used yet.
+    fn is_awaited(&self) -> bool {
+        self.reserved > 0 || !self.queue.is_empty()
+    }
+
     /// The same in the window of a stream, and in that of all, which may both be below 0.
     fn room_in(&self, window: i64) -> usize {
         self.room().min(usize::try_from(self.window.min(window)).unwrap_or_default())
@@ -166,9 +171,9 @@ impl Protocol {
     /// How much payload may be written on a stream at once; nothing where others wait for that.
     pub(in super::super) fn room(&mut self, slot: Slot) -> usize {
         let Some(stream) = self.streams.get_mut(slot) else { return 0 };
-        match (stream.granted, self.out.queue.is_empty()) {
-            (0, false) => 0,
-            (0, true) => self.out.room_in(stream.send_window),
+        match (stream.granted, self.out.is_awaited()) {
+            (0, true) => 0,
+            (0, false) => self.out.room_in(stream.send_window),
             (granted, _) => granted,
         }
     }
@@ -180,7 +185,7 @@ impl Protocol {
         most: usize,
         cx: &Context<'_>,
     ) -> Poll<Result<usize, Reason>> {
-        let is_turn = self.out.queue.is_empty();
+        let is_turn = !self.out.is_awaited();
         let Some(stream) = self.streams.get_mut(slot) else {
             return Poll::Ready(Err(Reason::Closed));
         };
@@ -384,23 +389,22 @@ impl Protocol {
         self.return_room(slot);
     }
 
-    /// Takes back what a stream was granted and has not used; it may wait for more.
+    /// Takes back what a stream was granted and has not used; it may wait for more. It is the turn
+    /// of others.
     pub(in super::super) fn return_room(&mut self, slot: Slot) {
-        if self.revoke(slot, usize::MAX) {
-            self.grant();
-        }
+        self.revoke(slot, usize::MAX);
+        self.grant();
     }
 
-    /// Takes up to `most` bytes back that a stream was granted, for others: whether there were any.
+    /// Takes up to `most` bytes back that a stream was granted, for others.
     /// Its window has room for the rest only, where the client has lowered it.
-    pub(super) fn revoke(&mut self, slot: Slot, most: usize) -> bool {
-        let Some(stream) = self.streams.get_mut(slot) else { return false };
+    pub(super) fn revoke(&mut self, slot: Slot, most: usize) {
+        let Some(stream) = self.streams.get_mut(slot) else { return };
         let bytes = stream.granted.min(most);
         stream.granted -= bytes;
         stream.send_window += bytes as i64;
         self.out.window += bytes as i64;
         self.out.reserved -= bytes;
-        bytes > 0
     }
 
     fn end_sent(&mut self, slot: Slot) {

@@ -492,6 +492,31 @@ fn streams_that_wait_get_equal_shares_and_leave_what_they_do_not_use() {
 }
 
 #[test]
+fn streams_that_write_as_much_as_they_may_when_it_is_their_turn_write_alike() {
+    let mut client = Client::new(LIMITS, &[(WINDOW, (1 << 31) - 1)]);
+    client.send(&window_update(0, 1 << 30)).unwrap();
+    let woken: Arc<Mutex<VecDeque<Slot>>> = Arc::default();
+    let slots = [1, 3].map(|stream| client.open(stream, END_STREAM, GET));
+    woken.lock().unwrap().extend(slots);
+    let mut written = [0; 2];
+    for _ in 0..100 {
+        while let Some(slot) = pop(&woken) {
+            let waker = Waker::from(Arc::new(Runs(woken.clone(), slot)));
+            // The socket takes everything while a session writes, as long as that lasts.
+            for _ in 0..16 {
+                let Poll::Ready(Ok(wrote)) = client.write(slot, PIECE, &waker) else { break };
+                written[usize::from(slot == slots[1])] += wrote;
+                client.take(usize::MAX);
+            }
+        }
+        client.take(usize::MAX);
+        woken.lock().unwrap().extend(slots);
+    }
+    let [one, other] = written;
+    assert!(one.max(other) < 2 * one.min(other), "{one} {other}");
+}
+
+#[test]
 fn a_stream_that_waits_alone_gets_all_that_it_waits_for() {
     let mut client = Client::new(LIMITS, &[(WINDOW, 1 << 20)]);
     client.send(&window_update(0, 1 << 20)).unwrap();
