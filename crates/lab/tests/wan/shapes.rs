@@ -3,7 +3,10 @@
 use std::{io::IoSliceMut, net::UdpSocket, os::fd::AsRawFd, thread};
 
 use loadline_core::{time::Duration, units::Ratio};
-use loadline_lab::{topology::LinkSpec, wan::Watch};
+use loadline_lab::{
+    topology::LinkSpec,
+    wan::{Tolerance, Watch},
+};
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
 };
@@ -35,9 +38,26 @@ fn receive(socket: &UdpSocket) -> Option<(u32, i64)> {
 
 #[test]
 fn a_limit_of_100_megabits_lets_100_megabits_through() {
+    // As a study does it: a run is thrown away of which the router says that it was late.
+    for run in 1..=RUNS {
+        let (megabits, faults) = through_100_megabits();
+        println!("{megabits:.2} Mbit/s, invalid: {faults:?}");
+        if (megabits - 100.0).abs() < 3.0 {
+            return;
+        }
+        assert!(!faults.is_empty() && run < RUNS, "{megabits} Mbit/s, {faults:?}");
+    }
+}
+
+/// Runs until one is valid.
+const RUNS: usize = 4;
+
+/// What comes through a limit of 100 Mbit/s, and what makes the run invalid.
+fn through_100_megabits() -> (f64, Vec<String>) {
     let spec =
         |from, to| LinkSpec { limit: limit(100, 5_000_000), ..LinkSpec::new(from, to, millis(1)) };
     let lab = start(&joined(2, spec));
+    let watch = Watch::begin(lab.router()).unwrap();
     let (sender, receiver) = (udp(&lab, 0, v4(0)), udp(&lab, 1, v4(1)));
     setsockopt(&receiver, sockopt::ReceiveTimestampns, &true).unwrap();
     receiver.set_read_timeout(Some(millis(500).to_std())).unwrap();
@@ -57,9 +77,9 @@ fn a_limit_of_100_megabits_lets_100_megabits_through() {
     let (first, last) = (late[0], late[late.len() - 1]);
     let bits = f64::from(last.0 - first.0) * PACKET * 8.0;
     let megabits = bits / ((last.1 - first.1) as f64 / 1e9) / 1e6;
-    println!("{megabits:.2} Mbit/s from {} to {}", first.0, last.0);
     assert!(last.0 - first.0 > MANY / 4, "too few came: {} to {}", first.0, last.0);
-    assert!((megabits - 100.0).abs() < 3.0, "{megabits} Mbit/s");
+    let (health, _) = watch.end(lab.router()).unwrap();
+    (megabits, health.faults(&Tolerance::default()))
 }
 
 #[test]
