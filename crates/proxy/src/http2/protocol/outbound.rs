@@ -3,7 +3,7 @@
 //! A session writes its frames straight behind those of others, into one buffer that goes to the
 //! socket as it is. What is in there is never taken back. Payload needs room: in the window of its
 //! stream, in that of the connection, and in the buffer. Who finds none waits in a queue, and gets
-//! what there is when its turn comes, which nobody who comes later can take away.
+//! a frame's worth when its turn comes, which nobody who comes later can take away.
 
 use std::{
     collections::VecDeque,
@@ -346,19 +346,16 @@ impl Protocol {
         }
     }
 
-    /// Grants the first in the queue what they wait for, as long as there is room: one that is not
-    /// alone a frame's worth, so that all have equal shares.
+    /// Grants the first in the queue a frame's worth each, as long as there is room.
     pub(super) fn grant(&mut self) {
         while let Some(slot) = self.out.queue.front().copied() {
             if self.out.room_in(i64::MAX) == 0 {
                 return;
             }
-            let is_alone = self.out.queue.len() == 1 && self.out.reserved == 0;
-            let most = if is_alone { SEND_BYTES } else { PIECE };
             self.out.queue.pop_front();
             let Some(stream) = self.streams.get_mut(slot) else { continue };
             stream.is_queued = false;
-            let room = self.out.room_in(stream.send_window).min(stream.wanted).min(most);
+            let room = self.out.room_in(stream.send_window).min(stream.wanted.min(PIECE));
             if room > 0 {
                 stream.granted_at = Some(self.out.now);
                 stream.wake_writer();
