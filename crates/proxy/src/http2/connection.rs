@@ -77,7 +77,7 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
         if !client.rest.is_empty() {
             origin.end_unread(ending, 0);
         }
-        return linger(client, &origin, &timer, LEAVE).await;
+        return linger(client, &origin, &timer, None).await;
     }
     // Streams may be without timeouts.
     client.socket.keep_alive();
@@ -95,8 +95,8 @@ pub(crate) async fn serve(origin: Origin, client: Peer, timer: Timer) {
     let Connection { origin, timer, state, .. } = connection;
     let mut client = Peer::new(socket);
     match state {
-        ConnectionState::Left => linger(client, &origin, &timer, idle).await,
-        ConnectionState::GivenUp => linger(client, &origin, &timer, LEAVE).await,
+        ConnectionState::Left => linger(client, &origin, &timer, Some(idle)).await,
+        ConnectionState::GivenUp => linger(client, &origin, &timer, None).await,
         _ => client.socket.shut(),
     }
 }
@@ -404,10 +404,14 @@ async fn greets(client: &mut Peer, buffers: &Buffers, timer: &Timer) -> Result<(
 
 /// Closes a connection that ends for something that has been said, and reads what still comes while
 /// the client takes what was sent, once in `idle` at least, and for a while after: it would see a
-/// reset otherwise, and lose what it has not read yet.
-async fn linger(mut client: Peer, origin: &Origin, timer: &Timer, idle: Duration) {
+/// reset otherwise, and lose what it has not read yet. Without `idle` it has that while from now.
+async fn linger(mut client: Peer, origin: &Origin, timer: &Timer, idle: Option<Duration>) {
     let Origin { worker, listener, .. } = origin;
-    let mut untaken = Untaken::since_taken(&client.socket, worker.timers.coarse_now());
+    let now = worker.timers.coarse_now();
+    let (mut untaken, idle) = match idle {
+        Some(idle) => (Untaken::since_taken(&client.socket, now), idle),
+        None => (Untaken::of(&client.socket, now), LEAVE),
+    };
     client.socket.shut();
     while let Some(pause) = untaken.pause(&client.socket, worker.timers.coarse_now(), idle)
         && !listener.is_cut()
