@@ -161,11 +161,11 @@ impl Connection {
         let mut accepted = 0;
         for _ in 0..TURN {
             self.leave_if_due();
+            accepted += self.accept();
             if self.streams.is_abused() {
                 self.give_up(ErrorCode::ENHANCE_YOUR_CALM);
             }
-            accepted += self.accept();
-            // Those that were taken back at once are to be counted first.
+            // Those that are open have their turn first.
             if accepted >= STREAMS_TURN {
                 break;
             }
@@ -236,6 +236,8 @@ impl Connection {
             drop(self.streams.enter());
             end_violated(&self.origin, ErrorCode::PROTOCOL_ERROR);
         }
+        let taken_back = self.protocol().take_taken_back();
+        (0..taken_back).for_each(|_| self.streams.take_back());
         let refused = self.protocol().take_refused();
         (0..refused).for_each(|_| end_violated(&self.origin, ErrorCode::REFUSED_STREAM));
         accepted + malformed
@@ -243,7 +245,7 @@ impl Connection {
 
     /// Has a stream answered.
     fn open(&self, opened: Opened) {
-        let (origin, mut place) = (self.origin.clone(), self.streams.enter());
+        let (origin, place) = (self.origin.clone(), self.streams.enter());
         let mut request = Request::new(opened, &self.shared);
         if !request.is_undecided() {
             let stream = Stream::new(request, place);
@@ -255,9 +257,6 @@ impl Connection {
             timer.arm(END_WAIT);
             request.decide(&timer).await;
             drop(timer);
-            if request.is_taken_back() {
-                place.abandon();
-            }
             let stream = Stream::new(request, place);
             Box::pin(Session::answer_stream(origin, Socket::Stream(stream))).await;
         });

@@ -38,8 +38,6 @@ pub(crate) struct Stream {
     answer: ResponseState,
     /// The client has sent a key for a WebSocket.
     has_key: bool,
-    /// It was over before anybody could answer.
-    is_taken_back: bool,
     place: Place,
     handle: Handle,
 }
@@ -86,7 +84,6 @@ pub(super) struct Request {
     head: Head,
     handle: Handle,
     is_bodiless: bool,
-    is_taken_back: bool,
 }
 
 #[derive(Debug)]
@@ -154,7 +151,7 @@ impl Receive for Receiver {
 impl Request {
     pub(super) fn new(Opened { slot, head }: Opened, shared: &Rc<Shared>) -> Self {
         let handle = Handle { shared: shared.clone(), slot };
-        Self { head, handle, is_bodiless: false, is_taken_back: false }
+        Self { head, handle, is_bodiless: false }
     }
 
     /// Whether the next frame has to tell if there is a body: the end of a GET may come in a frame
@@ -170,23 +167,15 @@ impl Request {
             Poll::Pending if timer.has_expired() => Poll::Ready(Ok(false)),
             come => come,
         });
-        match come.await {
-            Ok(is_bodiless) => self.is_bodiless = is_bodiless,
-            // What is wrong is seen again.
-            Err(_) => self.is_taken_back = true,
-        }
-    }
-
-    /// Whether its stream was over before it was known if there is a body.
-    pub(super) const fn is_taken_back(&self) -> bool {
-        self.is_taken_back
+        // What is wrong is seen again.
+        self.is_bodiless = come.await.unwrap_or(false);
     }
 }
 
 impl Stream {
     /// A stream whose head has come.
     pub(super) fn new(request: Request, place: Place) -> Box<Self> {
-        let Request { head, handle, is_bodiless, is_taken_back } = request;
+        let Request { head, handle, is_bodiless } = request;
         let head = if is_bodiless { head.without_body() } else { head };
         let Head { text, coding, method, has_key, .. } = head;
         let receiver = Receiver { shared: handle.shared.clone(), slot: handle.slot };
@@ -195,7 +184,6 @@ impl Stream {
             method,
             answer: ResponseState::Awaited,
             has_key,
-            is_taken_back,
             place,
             handle,
         })
@@ -295,8 +283,8 @@ impl Stream {
     }
 
     /// Whether the client had taken its request back before it could be answered.
-    pub(crate) const fn is_taken_back(&self) -> bool {
-        self.is_taken_back
+    pub(crate) fn is_taken_back(&self) -> bool {
+        self.handle.protocol().fault(self.handle.slot).is_some()
     }
 
     /// Why the stream is over, once it has been reset.
@@ -360,6 +348,7 @@ impl Stream {
             return Ok(length);
         }
         self.place.was_answered = true;
+        self.handle.protocol().note_answered(self.handle.slot);
         self.answer = match is_whole {
             true => ResponseState::Over,
             false => ResponseState::Begun(ResponseBody::new(body)),

@@ -29,6 +29,8 @@ pub(crate) struct Streams {
     /// How many of them the allowed rate has not worn off, in thousandths, when the last one came.
     level: Cell<u64>,
     abandoned_at: Cell<Instant>,
+    /// Those of them of which the place is still held.
+    held: Cell<u32>,
     allowed: Rate,
     /// When the last one ended.
     idle_since: Cell<Instant>,
@@ -49,6 +51,7 @@ impl Streams {
             abandoned: Cell::new(0),
             level: Cell::new(0),
             abandoned_at: Cell::new(timers.coarse_now()),
+            held: Cell::new(0),
             allowed,
             idle_since: Cell::new(timers.coarse_now()),
         })
@@ -59,7 +62,7 @@ impl Streams {
         self.open.set(self.open.get() + 1);
         self.all.set(self.all.get() + 1);
         let streams = self.clone();
-        Place { streams, was_answered: false, hides_length: false, was_abandoned: false }
+        Place { streams, was_answered: false, hides_length: false }
     }
 
     /// Since when there has been none; nothing while there are some.
@@ -70,6 +73,13 @@ impl Streams {
     /// Notes that what the last one left was still on its way at `now`.
     pub(crate) fn rest_from(&self, now: Instant) {
         self.idle_since.set(now);
+    }
+
+    /// Counts a stream that its client has reset before a response, however long what was asked of
+    /// a server goes on: its place, dropped without a response, is not counted again.
+    pub(super) fn take_back(&self) {
+        self.abandon(self.timers.coarse_now());
+        self.held.set(self.held.get() + 1);
     }
 
     /// Whether the client asks in order to make work rather than to be answered.
@@ -98,21 +108,12 @@ pub(crate) struct Place {
     pub(crate) was_answered: bool,
     /// The length of the response is there for HTTP/1 alone.
     pub(crate) hides_length: bool,
-    /// It is counted among those without a response already.
-    was_abandoned: bool,
 }
 
 impl Place {
     /// Where the client opened the connection to, if that is known.
     pub(crate) fn destination(&self) -> Option<SocketAddr> {
         self.streams.destination
-    }
-
-    /// Counts it among the streams without a response before it ends.
-    pub(super) fn abandon(&mut self) {
-        if !std::mem::replace(&mut self.was_abandoned, true) {
-            self.streams.abandon(self.streams.timers.coarse_now());
-        }
     }
 
     /// The time.
@@ -126,8 +127,10 @@ impl Drop for Place {
         let streams = &self.streams;
         streams.open.set(streams.open.get() - 1);
         let now = streams.timers.coarse_now();
-        if !self.was_answered && !self.was_abandoned {
-            streams.abandon(now);
+        match streams.held.get() {
+            _ if self.was_answered => {}
+            0 => streams.abandon(now),
+            held => streams.held.set(held - 1),
         }
         streams.idle_since.set(now);
     }
@@ -165,6 +168,16 @@ mod tests {
         }
         assert!(!streams.is_abused(), "20 a second for 50 s");
         (0..201).for_each(|_| drop(streams.enter()));
+        assert!(streams.is_abused());
+    }
+
+    #[test]
+    fn a_stream_that_its_client_has_reset_is_counted_once_and_at_once() {
+        let streams = Streams::new(&Rc::default(), Rate::per_sec(20), None);
+        let places: Vec<_> = (0..201).map(|_| streams.enter()).collect();
+        (0..100).for_each(|_| streams.take_back());
+        drop(places);
+        assert_eq!(streams.abandoned.get(), 201);
         assert!(streams.is_abused());
     }
 

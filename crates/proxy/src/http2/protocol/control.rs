@@ -178,6 +178,8 @@ impl Protocol {
             return Err(ErrorCode::PROTOCOL_ERROR);
         }
         if let Some(slot) = self.streams.find(id) {
+            let stream = self.streams.get_mut(slot);
+            self.taken_back += usize::from(stream.is_some_and(|stream| !stream.is_answered));
             self.fail(slot, Reason::http2_reset(code));
             self.note_closed(id);
         }

@@ -129,6 +129,7 @@ impl Protocol {
             has_received_end: block.ends,
             has_sent_end: false,
             is_left: false,
+            is_answered: false,
             fault: None,
             window: ReceiveWindow::new(self.stream_window()),
             received: BytesMut::new(),

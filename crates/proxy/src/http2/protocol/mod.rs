@@ -86,6 +86,8 @@ pub(super) struct Protocol {
     malformed: usize,
     /// The same of requests beyond the limit.
     refused: usize,
+    /// The same of requests that their client has reset before they were answered.
+    taken_back: usize,
     /// Streams that were reset for what their client did.
     errors: Level,
     /// Streams that were reset here, the last ones: what was on its way is ignored.
@@ -127,6 +129,7 @@ impl Protocol {
             opened: VecDeque::new(),
             malformed: 0,
             refused: 0,
+            taken_back: 0,
             errors: Level::new(),
             reset: VecDeque::new(),
             closed: VecDeque::new(),
@@ -152,6 +155,12 @@ impl Protocol {
     /// How many requests were refused since this was last asked: more than may be open at a time.
     pub(super) const fn take_refused(&mut self) -> usize {
         std::mem::replace(&mut self.refused, 0)
+    }
+
+    /// How many requests their client has reset before they were answered since this was last
+    /// asked.
+    pub(super) const fn take_taken_back(&mut self) -> usize {
+        std::mem::replace(&mut self.taken_back, 0)
     }
 
     /// Whether there is no stream, nor a socket of one.

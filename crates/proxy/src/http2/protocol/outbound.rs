@@ -168,6 +168,13 @@ impl Protocol {
         Ok(())
     }
 
+    /// Notes that the head that was written last on a stream is not interim.
+    pub(in super::super) fn note_answered(&mut self, slot: Slot) {
+        if let Some(stream) = self.streams.get_mut(slot) {
+            stream.is_answered = true;
+        }
+    }
+
     /// How much payload may be written on a stream at once; nothing where others wait for that.
     pub(in super::super) fn room(&mut self, slot: Slot) -> usize {
         let Some(stream) = self.streams.get_mut(slot) else { return 0 };

@@ -21,6 +21,8 @@ pub(super) struct Stream {
     pub(super) has_sent_end: bool,
     /// Its socket is gone; only the end of the request, an empty frame, is still to come.
     pub(super) is_left: bool,
+    /// The head of its response has been written.
+    pub(super) is_answered: bool,
     /// Why it ended before its time.
     pub(super) fault: Option<Reason>,
     pub(super) window: ReceiveWindow,

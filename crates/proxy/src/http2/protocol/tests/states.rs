@@ -222,6 +222,18 @@ fn what_comes_in_pieces_says_the_same() {
 }
 
 #[test]
+fn streams_that_their_client_resets_before_a_response_are_told_as_they_come() {
+    let mut client = Client::new(LIMITS, &[]);
+    client.open(1, END_STREAM, GET);
+    let answered = client.open(3, END_STREAM, GET);
+    client.protocol.write_head(answered, false, |_, _| {}).unwrap();
+    client.protocol.note_answered(answered);
+    client.send(&[reset(1, 8), reset(3, 8)].concat()).unwrap();
+    assert_eq!(client.protocol.take_taken_back(), 1);
+    assert_eq!(client.protocol.take_taken_back(), 0);
+}
+
+#[test]
 fn more_than_was_announced_or_less_resets_the_stream() {
     // `content-length: 3`.
     let three = [POST, &[0x0f, 13, 1, b'3']].concat();
