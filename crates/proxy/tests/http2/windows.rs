@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::{
     frames::{
         ACK, DATA, END_HEADERS, END_STREAM, GET, HEADERS, POST, RST_STREAM, Raw, SETTINGS,
-        WINDOW_UPDATE,
+        WINDOW_UPDATE, frame,
     },
     scripted::{Asked, Scripted},
     support::{FullResponse, Proxy, SHORT, fleet, get, head, post, server, wait_until},
@@ -172,13 +172,12 @@ fn a_client_that_may_not_send_since_others_of_its_connection_wait_is_not_late() 
     let proxy = Proxy::of(fleet);
     let mut client = Raw::connect(proxy.address);
     let post = [POST, b"\x0f\x0d\x012"].concat();
-    client.send(HEADERS, END_HEADERS, 1, &post).unwrap();
-    assert!(client.is_there());
+    let mut frames = vec![frame(HEADERS, END_HEADERS, 1, &post)];
     // It waits for the first, with almost all that may come on the connection.
-    client.send(HEADERS, END_HEADERS, 3, POST).unwrap();
-    for _ in 0..5 {
-        client.send(DATA, 0, 3, &[b'x'; 10_000]).unwrap();
-    }
+    frames.push(frame(HEADERS, END_HEADERS, 3, POST));
+    frames.extend((0..5).map(|_| frame(DATA, 0, 3, &[b'x'; 10_000])));
+    // Together: the first is late if nothing comes in time.
+    client.send_all(&frames);
     std::thread::sleep(SHORT.to_std() * 4);
     assert!(client.is_there());
     assert_eq!(proxy.runtime.tallies().requests(), 0, "nobody is late");
