@@ -149,13 +149,10 @@ pub(super) fn is_authority(text: &[u8]) -> bool {
 }
 
 /// Whether this may be path and query, or `*`. What the parser refuses, as fragments and letters
-/// that are not of ASCII, is left to it.
+/// that are not of ASCII, is left to it; what browsers escape and curl does not passes, as in
+/// HTTP/1.
 pub(super) fn is_path(text: &[u8]) -> bool {
-    if !matches!(text, [b'/' | b'?' | b'#', ..] | b"*") {
-        return false;
-    }
-    let (path, query) = text.split_at(memchr::memchr(b'?', text).unwrap_or(text.len()));
-    are_all(PATH, path) && are_all(QUERY, query)
+    matches!(text, [b'/' | b'?' | b'#', ..] | b"*") && are_all(VISIBLE, text)
 }
 
 /// Whether all bytes are of one of the sets below.
@@ -171,8 +168,7 @@ fn are_all(set: u8, text: &[u8]) -> bool {
 const NAME: u8 = 1;
 const METHOD: u8 = 1 << 1;
 const SCHEME: u8 = 1 << 2;
-const PATH: u8 = 1 << 3;
-const QUERY: u8 = 1 << 4;
+const VISIBLE: u8 = 1 << 3;
 
 /// The sets that each byte belongs to.
 static SETS: [u8; 256] = {
@@ -190,8 +186,6 @@ const fn sets_of(byte: u8) -> u8 {
         || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.')
         || matches!(byte, b'^' | b'_' | b'`' | b'|' | b'~');
     let is_of_scheme = byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.' | b'~');
-    // What browsers escape, but for what is seen unescaped all the same.
-    let is_visible = byte > b' ' && !matches!(byte, b'<' | b'>' | 0x7f);
     let mut sets = 0;
     if is_token && !byte.is_ascii_uppercase() {
         sets |= NAME;
@@ -202,11 +196,8 @@ const fn sets_of(byte: u8) -> u8 {
     if is_of_scheme {
         sets |= SCHEME;
     }
-    if is_visible && byte != b'`' {
-        sets |= PATH;
-    }
-    if is_visible && byte != b'"' {
-        sets |= QUERY;
+    if byte > b' ' && byte != 0x7f {
+        sets |= VISIBLE;
     }
     sets
 }
@@ -249,20 +240,24 @@ mod tests {
     }
 
     #[test]
-    fn methods_schemes_and_paths_are_what_the_library_takes() {
+    fn methods_and_schemes_are_what_the_library_takes() {
         for byte in 0..0x7f {
             let text = [b'a', byte, b'b'];
             assert_eq!(is_method(&text), http::Method::from_bytes(&text).is_ok(), "{byte}");
             assert_eq!(is_scheme(&text), http::uri::Scheme::try_from(&text[..]).is_ok(), "{byte}");
-            for text in
-                [[b'/', byte, b'?', b'x'], [b'/', b'?', byte, b'x'], [byte, b'a', b'b', b'c']]
-            {
-                let known = http::uri::PathAndQuery::try_from(&text[..]);
-                assert_eq!(is_path(&text), known.is_ok(), "{}", text.escape_ascii());
-            }
+        }
+        assert!(is_authority(b"[::1]:80") && !is_authority(b"") && !is_authority(b"a b"));
+    }
+
+    #[test]
+    fn a_path_has_what_a_target_of_http1_has_and_what_its_parser_is_to_refuse() {
+        for byte in 0..=u8::MAX {
+            let is_taken = byte.is_ascii_graphic() || byte >= 0x80;
+            assert_eq!(is_path(&[b'/', byte]), is_taken, "{byte}");
+            assert_eq!(is_path(&[b'/', b'?', byte]), is_taken, "{byte}");
+            assert_eq!(is_path(&[byte, b'a']), matches!(byte, b'/' | b'?' | b'#'), "{byte}");
         }
         assert!(is_path(b"*") && !is_path(b"") && !is_path(b"http://a.test/"));
-        assert!(is_authority(b"[::1]:80") && !is_authority(b"") && !is_authority(b"a b"));
     }
 
     #[test]
