@@ -98,14 +98,16 @@ fn of_error(error: &TlsError, loaded: &Loaded) -> Fault {
 fn of_time(certificate: Certificate, now_s: i64) -> Option<Fault> {
     let days = |seconds: i64| format!("{:.1} days", seconds as f64 / 86_400.0);
     let Certificate { file, not_before_s, not_after_s, .. } = certificate;
-    let message = if now_s > not_after_s {
-        format!("the certificate `{file}` has expired, {} ago", days(now_s - not_after_s))
+    let (when, remedy) = if now_s > not_after_s {
+        (format!("has expired, {} ago", days(now_s - not_after_s)), "renew it")
     } else if now_s < not_before_s {
-        format!("the certificate `{file}` is not valid before {}", days(not_before_s - now_s))
+        let left = days(not_before_s - now_s);
+        (format!("is not valid yet: it will be in {left}"), "wait, take another")
     } else {
         return None;
     };
-    let help = "clients refuse it: renew it, or set the clock of this machine".to_owned();
+    let message = format!("the certificate `{file}` {when}");
+    let help = format!("clients refuse it: {remedy}, or set the clock of this machine");
     Some(Fault { about: file, message, help, is_warning: true })
 }
 

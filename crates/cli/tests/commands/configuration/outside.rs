@@ -178,14 +178,17 @@ fn a_certificate_out_of_its_time_is_warned_of_by_check_and_serve_alike() {
     let directory = site();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = format!("bind = \"{}\"\nprotocol", taken.local_addr().unwrap());
-    for (file, words) in [("past.pem", "has expired"), ("future.pem", "is not valid before")] {
+    let past = ["has expired, ", "clients refuse it: renew it, or set the clock"];
+    let future =
+        ["is not valid yet: it will be in ", "clients refuse it: wait, take another, or set"];
+    for (file, [when, remedy]) in [("past.pem", past), ("future.pem", future)] {
         let text = RIGHT.replace("[\"site.pem\"]", &format!("[\"{file}\"]"));
         // So that it ends.
         let text = text.replace("bind = \"127.0.0.1:0\"\nprotocol", &place);
         fs::write(directory.path().join("a.toml"), text).unwrap();
         for (command, code) in [("check", 0), ("serve", 2)] {
             let said = loadline(&[command, "a.toml"], directory.path());
-            let faults = said.faults(code, &["a.toml:14:25]", words, "renew it"]);
+            let faults = said.faults(code, &["a.toml:14:25]", when, remedy]);
             assert!(faults.is_empty(), "{command}: {faults:?}: {}", said.text);
         }
     }
