@@ -5,7 +5,7 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _},
     os::unix::{fs::FileTypeExt as _, net::UnixStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     str::FromStr,
     time::Duration,
 };
@@ -99,16 +99,6 @@ impl Administration {
             }
         }
     }
-}
-
-/// The token in the first line of a file.
-///
-/// # Errors
-/// Where the file cannot be read.
-pub(crate) fn read_token(path: &Path) -> anyhow::Result<String> {
-    let text = fs::read_to_string(path);
-    let text = text.with_context(|| format!("reading {}", path.display()))?;
-    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 fn ask<T: DeserializeOwned>(
@@ -278,16 +268,6 @@ mod tests {
         };
         assert_eq!(told(&TO_TELL), "no answer within 0.01 s");
         assert!(told(&TO_CHANGE).contains("it may have been done"));
-    }
-
-    #[test]
-    fn the_token_is_the_first_line_of_its_file() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), " 0123456789abcdef \nof the edge in eu\n").unwrap();
-        assert_eq!(read_token(file.path()).unwrap(), "0123456789abcdef");
-        assert!(
-            read_token(Path::new("none/token")).unwrap_err().to_string().contains("none/token")
-        );
     }
 
     #[test]

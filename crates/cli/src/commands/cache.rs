@@ -4,13 +4,11 @@ use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::Subcommand;
+use loadline_control::admin::read_token;
 use loadline_core::state::{CacheShare, CachedObject, DiskCache, Purge, Purged};
 use serde::Deserialize;
 
-use super::{
-    administration::{Administration, read_token},
-    series, size, wrong_usage,
-};
+use super::{administration::Administration, series, size, wrong_usage};
 
 /// Show what the cache of a running loadline holds, or purge from it
 #[derive(clap::Args)]

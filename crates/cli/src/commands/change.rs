@@ -6,13 +6,11 @@
 use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use anyhow::bail;
+use loadline_control::admin::read_token;
 use loadline_core::{state::State, time::Duration};
 use serde_json::{Value, json};
 
-use super::{
-    administration::{Administration, read_token},
-    series, wrong_usage,
-};
+use super::{administration::Administration, series, wrong_usage};
 
 /// Where, and by which right.
 #[derive(clap::Args)]

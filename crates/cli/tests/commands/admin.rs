@@ -310,6 +310,23 @@ fn a_server_is_drained_and_put_back_and_a_group_scaled_from_the_command_line() {
 }
 
 #[test]
+fn a_token_file_that_is_empty_is_told_in_the_words_of_the_edge() {
+    let worker = Process::worker();
+    let edge = Edge::before(&[&worker]);
+    let changes: [&[&str]; 2] =
+        [&["drain", &worker.place], &["cache", "purge", "http://a.test/page"]];
+    for args in changes {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loadline"));
+        let command = command.args(args).args(["--at", &edge.admin, "--token-file", "/dev/null"]);
+        let ran = command.output().unwrap();
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {told}");
+        let why = "the token in /dev/null is too short: its first line needs 16 characters";
+        assert!(told.contains(why), "{args:?}: {told}");
+    }
+}
+
+#[test]
 fn top_without_a_terminal_is_wrong_usage_whether_there_is_an_edge_or_not() {
     let ran = Command::new(env!("CARGO_BIN_EXE_loadline")).args(["top", "127.0.0.1:1"]).output();
     let ran = ran.unwrap();

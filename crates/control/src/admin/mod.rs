@@ -43,7 +43,7 @@ pub use metrics::{Detail, reference as metrics_reference};
 pub use openapi::openapi;
 pub use site::{Engine, LiveConfiguration, Survey};
 pub use socket::{SocketPath, bind_path};
-pub(crate) use token::check as check_token;
+pub use token::read as read_token;
 
 use context::{AdminContext, TICK};
 use host::Hosts;

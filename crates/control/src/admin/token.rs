@@ -21,13 +21,7 @@ impl Token {
             let made = before.unwrap_or_else(|| format!("{:032x}", rand::random::<u128>()));
             return Ok((Self(made.clone()), Some(made)));
         };
-        let failed = |source| AdminError::TokenFile { path: path.to_owned(), source };
-        let text = fs::read_to_string(path).map_err(failed)?;
-        let token = text.lines().next().unwrap_or_default().trim();
-        if token.len() < LENGTH_MIN {
-            return Err(AdminError::TokenShort { path: path.to_owned() });
-        }
-        Ok((Self(token.to_owned()), None))
+        Ok((Self(read(path)?), None))
     }
 
     /// Whether the request shows it. The time this takes tells nothing but the length.
@@ -42,12 +36,18 @@ impl Token {
     }
 }
 
-/// Whether the file at `path` has a token.
+/// The token in the first line of the file at `path`.
 ///
 /// # Errors
-/// Why not.
-pub(crate) fn check(path: &Path) -> Result<(), AdminError> {
-    Token::of(Some(path), None).map(drop)
+/// Why it has none.
+pub fn read(path: &Path) -> Result<String, AdminError> {
+    let failed = |source| AdminError::TokenFile { path: path.to_owned(), source };
+    let text = fs::read_to_string(path).map_err(failed)?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    if token.len() < LENGTH_MIN {
+        return Err(AdminError::TokenShort { path: path.to_owned() });
+    }
+    Ok(token.to_owned())
 }
 
 const SCHEME: &[u8] = b"Bearer";
@@ -81,7 +81,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), "secret\n").unwrap();
         assert!(matches!(Token::of(Some(file.path()), None), Err(AdminError::TokenShort { .. })));
-        fs::write(file.path(), "0123456789abcdef\nsecond line").unwrap();
+        fs::write(file.path(), " 0123456789abcdef \nsecond line").unwrap();
         let (token, made) = Token::of(Some(file.path()), None).unwrap();
         assert!(made.is_none() && token.is_shown_by(&shown("Bearer 0123456789abcdef")));
     }

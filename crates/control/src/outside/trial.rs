@@ -61,7 +61,7 @@ pub(super) fn attempt(what: What, path: &str, base: &Path) -> Result<(), Complai
         What::StandbyKey => readable("key of the standby", at, base),
         What::Token => readable("token", at, base).and_then(|()| {
             let wrong = |error: admin::AdminError| Complaint::new(error.to_string(), TOKEN_HELP);
-            admin::check_token(at).map_err(wrong)
+            admin::read_token(at).map(drop).map_err(wrong)
         }),
         What::Servers { may_be_empty } => readable("list of servers", at, base).and_then(|()| {
             let wrong = |why| Complaint::new(format!("the list `{path}`: {why}"), LIST_HELP);
