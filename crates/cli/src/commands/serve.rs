@@ -178,8 +178,9 @@ struct Edge {
     site: Arc<LiveConfiguration>,
     admin: Option<(String, Admin)>,
     control: Option<(SocketPath, UnixListener)>,
-    /// The program, by the path it was started from: what is there later may be another.
-    program: PathBuf,
+    /// The program, by the path it was started from, or why that is not known, which only an
+    /// upgrade needs: what is there later may be another.
+    program: std::io::Result<PathBuf>,
     follower: Follower,
     forwarder: Option<Arc<Forwarder>>,
     reader: Reader,
@@ -201,7 +202,7 @@ enum Outcome {
 impl Edge {
     /// Binds everything, becomes whom the file says, and serves.
     fn start(args: &Args, inherited_state: &mut InheritedState) -> Result<Self, Failure> {
-        let program = upgrade::program().map_err(Failure::running)?;
+        let program = upgrade::program();
         let followed = args.file.as_deref().filter(|_| args.watch);
         let follower = Follower::new(followed);
         let wrong = |why: String| {
@@ -412,7 +413,7 @@ impl Edge {
 
     /// Starts a process that is to take over.
     async fn pass_on(&self) -> anyhow::Result<Successor> {
-        upgrade::ensure_possible(self.forwarder.is_some())?;
+        let program = upgrade::ensure_possible(&self.program, self.forwarder.is_some())?;
         let admin = self.admin.as_ref().map(|(place, admin)| {
             anyhow::Ok((place.clone(), admin.share()?, admin.made_token.clone()))
         });
@@ -427,7 +428,7 @@ impl Edge {
             admin: admin.transpose()?,
             control: control.transpose()?,
         };
-        handover_state.pass_on(&self.program)
+        handover_state.pass_on(program)
     }
 
     /// Lets connections end, no longer than the drain allows or a second signal comes.

@@ -46,8 +46,13 @@ impl Edge {
     fn started_with(variables: &[(&str, &Path)], directory: tempfile::TempDir, log: Stdio) -> Self {
         let file = directory.path().join("loadline.toml");
         let mut first = loadline(&["serve", file.to_str().unwrap()]);
-        first.envs(variables.iter().copied());
-        let mut first = first.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        first.envs(variables.iter().copied()).stderr(log);
+        Self::started_by(first, directory)
+    }
+
+    /// By this command, with the file that is in the directory.
+    fn started_by(mut first: Command, directory: tempfile::TempDir) -> Self {
+        let mut first = first.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(first.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").unwrap().to_owned();
@@ -405,6 +410,30 @@ fn a_new_process_that_cannot_start_is_told_with_its_reason_and_the_old_one_goes_
     assert!(answered.status.success(), "the old one serves");
     edge.write(&worker.address, "");
     assert_eq!(edge.upgrade().0, Some(0), "and can be upgraded later");
+}
+
+#[test]
+fn a_process_without_proc_serves_and_says_what_is_missing_when_it_is_upgraded() {
+    let own_proc = |then: &str, args: &[&str]| {
+        let mut command = Command::new("unshare");
+        let line = format!("mount -t tmpfs none /proc && {then}");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &line]).args(args);
+        command
+    };
+    if !own_proc("true", &[]).output().is_ok_and(|tried| tried.status.success()) {
+        return skipped("a machine without /proc: needs user namespaces");
+    }
+    let worker = Worker::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), &worker.address, "");
+    let file = directory.path().join("loadline.toml");
+    let args = [env!("CARGO_BIN_EXE_loadline"), file.to_str().unwrap()];
+    let first = own_proc("exec \"$0\" serve \"$1\"", &args);
+    let mut edge = Edge::started_by(first, directory);
+    let (code, told) = edge.upgrade();
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("no /proc/self/exe available"), "{told}");
+    assert!(asked_anew(&edge.address).starts_with("HTTP/1.1 200 "), "it goes on");
 }
 
 #[test]

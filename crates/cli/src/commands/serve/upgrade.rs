@@ -4,11 +4,11 @@ use std::{
     env, fs,
     future::{Future, pending},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::Pin,
 };
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use loadline_core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::UnixStream;
@@ -97,13 +97,18 @@ impl Upgrade {
     }
 }
 
+/// The program of the process that follows this one.
+///
 /// # Errors
-/// Why no process can follow this one.
-pub(super) fn ensure_possible(forwards: bool) -> anyhow::Result<()> {
+/// Why none can.
+pub(super) fn ensure_possible(
+    program: &io::Result<PathBuf>,
+    forwards: bool,
+) -> anyhow::Result<&Path> {
     ensure!(!forwards, "packet forwarding cannot be passed on: start loadline anew");
     let is_first = std::process::id() == 1;
     ensure!(!is_first, "process 1 ends its container when it ends: start another container");
-    Ok(())
+    program.as_deref().map_err(|error| anyhow!("{error}"))
 }
 
 /// Where the program is that an upgrade starts: by the name it was started with, where that is
