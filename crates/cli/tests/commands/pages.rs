@@ -36,6 +36,17 @@ fn bash_completes_a_command_that_was_begun() {
     assert_eq!(completed("(loadline ser)", "ser"), "serve");
 }
 
+#[test]
+fn fish_offers_the_kinds_of_a_worker_and_the_shells_of_completions() {
+    let script = text(&loadline(&["completions", "fish"]).stdout);
+    let offered = [("worker", "mandelbrot"), ("worker", "fixed"), ("completions", "fish")];
+    for (command, value) in offered {
+        let condition = format!("-n '__fish_loadline_using_subcommand {command}'");
+        let line = format!("complete -c loadline {condition} -f -a {value} -d ");
+        assert!(script.contains(&line), "{command} {value}: {script}");
+    }
+}
+
 /// Where bash is told nothing it offers files.
 #[test]
 fn bash_offers_files_where_an_argument_is_one_and_options_where_one_is_begun() {
