@@ -96,7 +96,7 @@ pub(crate) struct Found {
     /// Where: the fetch for it goes by this key.
     pub(crate) key: Key,
     pub(crate) what: Option<What>,
-    /// Something is stored for the URL, for other requests.
+    /// Something is stored for the URL, for requests that differ in what it varies by.
     pub(crate) has_others: bool,
 }
 
@@ -156,6 +156,11 @@ impl Store {
     /// How many purges have come.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Acquire)
+    }
+
+    /// Marks now, among the purges.
+    pub(crate) fn purges(&self) -> Closed {
+        self.sweeps.closed()
     }
 
     /// The second tier, if there is one.
@@ -360,10 +365,16 @@ impl Store {
         drop(gone);
     }
 
-    /// Puts an object in place of another that is still there.
-    pub(super) fn replace(&self, key: &Key, old: &Arc<Object>, new: Arc<Object>) {
+    /// Puts an object in place of another that is still there, unless it was purged `since`.
+    pub(super) fn replace(
+        &self,
+        key: &Key,
+        old: &Arc<Object>,
+        new: Arc<Object>,
+        since: Option<Closed>,
+    ) {
         if self.has(key, old) {
-            self.put(key, What::Object(new), None);
+            self.put(key, What::Object(new), since);
         }
     }
 
@@ -453,7 +464,12 @@ fn found<'t>(
         _ => longer(url, 0, variant, b""),
     };
     let what = get(table, &key).cloned();
-    Found { key, what, has_others: of_url.is_some() }
+    let varies = match of_url {
+        Some(What::Object(object)) => object.response.selectors.vary.has_fields(),
+        Some(What::Branch(branch)) => branch.vary.has_fields(),
+        Some(What::Unstorable(_)) | None => false,
+    };
+    Found { key, what, has_others: varies }
 }
 
 impl Branch {

@@ -19,7 +19,8 @@ pub(super) struct Sweeps {
     hasher: RandomState,
 }
 
-/// The end of a fetch: its response may be stored unless it was purged since.
+/// The end of a fetch, or the beginning of a `HEAD`: what its response says holds for the store
+/// unless that was purged since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed {
     sweeps: u64,
@@ -31,7 +32,7 @@ impl Sweeps {
         Self { count, last, hasher: RandomState::new() }
     }
 
-    /// Marks the end of a fetch now.
+    /// Marks that now.
     pub(super) fn closed(&self) -> Closed {
         Closed { sweeps: self.count.load(Relaxed) }
     }

@@ -16,6 +16,7 @@ use super::{
     answer::write,
     object::{Lines, Object, fields},
     store::Key,
+    sweeps::Closed,
 };
 use crate::runtime::random::hash;
 
@@ -40,6 +41,8 @@ pub(crate) struct Wanted {
     pub(crate) extent: Extent,
     /// The stored response to fall back on, if it passes the cache.
     pub(crate) stand_in: Option<StandIn>,
+    /// When it passed the cache, among the purges.
+    pub(crate) passed: Option<Closed>,
 }
 
 /// What is given to the client of a request that passes the cache, where servers fail.
@@ -104,6 +107,7 @@ impl Wanted {
             part: None,
             extent: Extent::Whole,
             stand_in: None,
+            passed: None,
         };
         wanted.url = primary_key(&wanted.request(&[])).into();
         Some(Box::new(wanted))
