@@ -118,6 +118,41 @@ fn a_condition_on_a_header_with_a_value_that_is_not_known_is_told() {
 }
 
 #[test]
+fn a_path_that_a_rule_says_behind_a_change_of_it_is_told() {
+    let change = "http-request replace-path /old/(.*) /new/\\1";
+    for rule in [
+        "http-request set-header X-A %[path]",
+        "http-request add-header X-A a%[path]?%[query] if { method POST }",
+        "http-request return status 200 content-type text/plain hdr X-A %[path] string a",
+        "http-request redirect location https://b.example%[path]",
+        "http-request redirect scheme https if { hdr(X-A) a }",
+        "redirect prefix https://b.example if { hdr(X-A) a }",
+    ] {
+        let made = frontend(&format!("{change}\n{rule}"));
+        assert!(why(&made, rule).contains("not as an earlier rule changes it"), "{made:?}");
+        // Rules of a frontend come before those of its backend.
+        let made = file(&format!(
+            "frontend f\n  mode http\n  bind :80\n  {change}\n  default_backend a\n\
+             backend a\n  mode http\n  {rule}\n  server s 10.0.0.1:80\n"
+        ));
+        assert!(why(&made, rule).contains("not as an earlier rule changes it"), "{made:?}");
+        // HAProxy asks `redirect` last, wherever it stands.
+        if rule.starts_with("http-request") {
+            let made = frontend(&format!("{rule}\n{change}"));
+            assert!(made.remarks.is_empty(), "{rule}: {:?}", made.remarks);
+        }
+    }
+    // `%HP` is the path as it came in HAProxy, too.
+    let made = frontend(&format!("{change}\nhttp-request set-header X-A %HP"));
+    assert!(made.text.contains("X-A = \"$path\"") && made.remarks.is_empty(), "{made:?}");
+    // What is asked for and what is said are told together.
+    let rule = "http-request set-header X-A %[path] if { path /a }";
+    let made = frontend(&format!("{change}\n{rule}"));
+    let told = why(&made, rule);
+    assert!(told.contains("is asked for") && told.contains("`$path`"), "{told}");
+}
+
+#[test]
 fn what_a_frontend_allows_skips_no_rule_of_a_backend() {
     let made = file(
         "frontend f\n  mode http\n  bind :80\n  http-request allow if { path /y }\n  \

@@ -317,7 +317,7 @@ fn routes(import: &mut Import<'_>, proxy: Proxy<'_>, group: &Group, listener: &m
             to_services.extend(steps);
         }
     }
-    tell_changed_paths(import, proxy, false, &mut listener.table);
+    tell_changed_paths(import, proxy, (context, false), &mut listener.table);
     table.remarks.into_iter().for_each(|remark| listener.table.remark(remark));
     let default = default_backend(proxy);
     let at = proxy.last(&["default_backend"]).map_or(proxy.section.head.at(), Line::at);
@@ -366,9 +366,14 @@ fn change_of_path<'a>(proxy: Proxy<'a>) -> Option<&'a Line> {
     proxy.lines("http-request").find(|line| changes.contains(&line.word(1)))
 }
 
-/// Conditions behind a change of the path see the path as it came, where HAProxy sees the new one.
+/// Rules behind a change of the path see the path as it came, where HAProxy sees the new one.
 /// `is_changed` is whether it has been changed before.
-fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, is_changed: bool, table: &mut Table) {
+fn tell_changed_paths(
+    import: &Import<'_>,
+    proxy: Proxy<'_>,
+    (context, is_changed): (Context, bool),
+    table: &mut Table,
+) {
     let change = change_of_path(proxy);
     if change.is_none() && !is_changed {
         return;
@@ -379,9 +384,15 @@ fn tell_changed_paths(import: &Import<'_>, proxy: Proxy<'_>, is_changed: bool, t
         let is_behind = is_changed
             || line.word(0) != "http-request"
             || change.is_some_and(|change| line.at() > change.at());
-        if is_behind && acls.ask_for(&["path", "url"], rules::split(line).1) {
-            let why = "the path is asked for as it came, not as an earlier rule changes it";
-            table.remark(import.lines.differs(import.files, line.at(), why));
+        if !is_behind {
+            continue;
+        }
+        let is_asked = acls.ask_for(&["path", "url"], rules::split(line).1);
+        let asked = is_asked
+            .then_some("the path is asked for as it came, not as an earlier rule changes it");
+        let why: Vec<_> = asked.into_iter().chain(rules::of_sent_path(line, context)).collect();
+        if !why.is_empty() {
+            table.remark(import.lines.differs(import.files, line.at(), &why.join("; ")));
         }
     }
 }
@@ -412,7 +423,7 @@ fn to_service(
             let mut acls = import.acls(proxy);
             acls.changed = changed.in_backend();
             steps = requests(import, proxy, context, &mut acls, &mut table);
-            tell_changed_paths(import, proxy, is_changed, &mut table);
+            tell_changed_paths(import, proxy, (context, is_changed), &mut table);
         }
         import.remarks.entry(name.to_owned()).or_default().extend(table.remarks);
     }

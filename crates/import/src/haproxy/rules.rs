@@ -96,6 +96,21 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
     }
 }
 
+/// What differs in a rule that says the path, behind one that changes it.
+pub(super) fn of_sent_path(line: &Line, context: Context) -> Option<&'static str> {
+    // `%HP` is as the client sent it in HAProxy, too.
+    let is_said = || split(line).0.iter().any(|word| word.text.contains("%[path]"));
+    match action(line, context).ok()?.act? {
+        Act::End(end) if end.keys.iter().any(|(key, _)| key == "redirect") => {
+            Some("the redirect leads to the path as it came, not as an earlier rule changes it")
+        }
+        // A second change of the path is not carried over.
+        Act::Edit(Edit::Key(..)) => None,
+        _ => is_said()
+            .then_some("`$path` is as the client sent it, not as an earlier rule changes it"),
+    }
+}
+
 /// Whether it is a path without variables.
 fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.contains(['%', '?', '#'])
