@@ -153,6 +153,20 @@ fn a_path_that_a_rule_says_behind_a_change_of_it_is_told() {
 }
 
 #[test]
+fn what_every_request_has_is_found_in_it() {
+    let made = frontend("http-request deny if !{ hdr(host) -m found }");
+    assert!(made.text.contains("header = { Host = \"*\" }\nservice = \"a\""), "{}", made.text);
+    for sample in ["path", "url", "method", "src"] {
+        let made = frontend(&format!("http-request deny if !{{ {sample} -m found }}"));
+        assert!(!made.text.contains("deny") && made.remarks.is_empty(), "{}", made.text);
+        let made = frontend(&format!("http-request deny if {{ {sample} -m found }}"));
+        assert!(made.text.contains("[[routes.f]]\ndeny = 403"), "{}", made.text);
+    }
+    let made = frontend("http-request deny if { req.ssl_sni -m found }");
+    assert!(why(&made, "http-request deny").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
 fn what_a_frontend_allows_skips_no_rule_of_a_backend() {
     let made = file(
         "frontend f\n  mode http\n  bind :80\n  http-request allow if { path /y }\n  \

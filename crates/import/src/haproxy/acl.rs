@@ -274,6 +274,9 @@ struct Criterion<'a> {
 fn test(words: &[Word], context: Context) -> Result<Test, String> {
     let criterion = criterion(words)?;
     let always = |holds| Ok(Test::Always(holds));
+    if criterion.how == Match::Found && OF_ALL.contains(&criterion.sample) {
+        return always(true);
+    }
     match criterion.sample {
         "always_true" => always(true),
         "always_false" => always(false),
@@ -306,6 +309,9 @@ fn test(words: &[Word], context: Context) -> Result<Test, String> {
         sample => Err(format!("a route cannot ask for `{sample}`")),
     }
 }
+
+/// Samples that are found in every request.
+const OF_ALL: [&str; 6] = ["path", "pathq", "url", "uri", "method", "src"];
 
 fn is_host(argument: &str) -> bool {
     argument.split(',').next().is_some_and(|name| name.eq_ignore_ascii_case("host"))
@@ -441,11 +447,16 @@ fn expression(text: &str, how: Match, ignore_case: bool) -> String {
 fn hosts(criterion: &Criterion<'_>) -> Result<Test, String> {
     let mut hosts = Vec::new();
     let mut values = Vec::new();
+    if criterion.how == Match::Found {
+        if criterion.sample.ends_with("ssl_sni") || criterion.sample == "ssl_fc_sni" {
+            return Err("a route cannot ask whether there is a server name".to_owned());
+        }
+        return Ok(Test::When(vec![When::field(Place::Header, "Host", vec![Value::Any])]));
+    }
     for text in &criterion.patterns {
         let lower = text.to_ascii_lowercase();
         let bare = without_port(&lower);
         match criterion.how {
-            Match::Found => return Ok(Test::Always(true)),
             Match::Exact => hosts.push(Host::Exact(bare.to_owned())),
             Match::Ends if bare.starts_with('.') => hosts.push(Host::Under(bare[1..].to_owned())),
             how => {
