@@ -153,6 +153,29 @@ fn a_path_that_a_rule_says_behind_a_change_of_it_is_told() {
 }
 
 #[test]
+fn a_rule_against_dots_in_paths_is_lost_with_a_warning() {
+    for asked in
+        ["path_sub ..", "path_sub -i ../", "path_reg /\\.\\./", "path_beg //", "url_beg //"]
+    {
+        let made = frontend(&format!("http-request deny if {{ {asked} }}"));
+        assert!(why(&made, "http-request deny").contains("PROTECTED"), "{asked} {}", made.text);
+    }
+    // Any two characters.
+    let made = frontend("http-request deny if { path_reg ^/../ }");
+    assert!(made.text.contains("deny = 403") && made.remarks.is_empty(), "{}", made.text);
+}
+
+#[test]
+fn a_redirect_by_prefix_with_a_slash_at_its_end_is_told() {
+    for prefix in ["https://b.example/", "https://b.example/c/"] {
+        let made = frontend(&format!("redirect prefix {prefix} if {{ path_beg /a }}"));
+        assert!(why(&made, "redirect").contains("one slash"), "{:?}", made.remarks);
+    }
+    let made = frontend("redirect prefix https://b.example/c if { path_beg /a }");
+    assert!(made.remarks.is_empty(), "{:?}", made.remarks);
+}
+
+#[test]
 fn what_every_request_has_is_found_in_it() {
     let made = frontend("http-request deny if !{ hdr(host) -m found }");
     assert!(made.text.contains("header = { Host = \"*\" }\nservice = \"a\""), "{}", made.text);

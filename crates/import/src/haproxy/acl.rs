@@ -415,6 +415,9 @@ fn paths(criterion: &Criterion<'_>) -> Result<Test, String> {
         if criterion.how != Match::Regex && text.contains('%') {
             return Err("paths are compared decoded: write the pattern so".to_owned());
         }
+        if is_removed(text, criterion.how) {
+            return Err("paths are compared without `.`, `..` and empty segments".to_owned());
+        }
         Ok(match criterion.how {
             Match::Exact if !criterion.ignore_case => Path::Exact((*text).to_owned()),
             Match::Begins if !criterion.ignore_case => Path::Begins((*text).to_owned()),
@@ -427,6 +430,12 @@ fn paths(criterion: &Criterion<'_>) -> Result<Test, String> {
     };
     let paths: Result<Vec<_>, String> = criterion.patterns.iter().map(path).collect();
     Ok(Test::When(vec![When::path(paths?)]))
+}
+
+/// Whether a pattern asks for what no path has where it is compared.
+fn is_removed(text: &str, how: Match) -> bool {
+    let dots = if how == Match::Regex { "\\.\\." } else { ".." };
+    text.contains(dots) || text.contains("//") || text.contains("/./")
 }
 
 /// An expression that finds what the pattern does.

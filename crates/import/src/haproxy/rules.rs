@@ -271,7 +271,12 @@ fn redirect(words: &[&str]) -> Result<Read, String> {
         "scheme" if matches!(to, "http" | "https") => {
             End::key("redirect", inline(&[("scheme".to_owned(), text(to)), status]))
         }
-        "prefix" => End::key("redirect", prefix(to, status)?),
+        "prefix" => {
+            if to.ends_with('/') {
+                differs = differs.or(Some("one slash is between, where HAProxy writes two"));
+            }
+            End::key("redirect", prefix(to, status)?)
+        }
         "location" => {
             End::answer(vec![status], vec![("Location".to_owned(), text(&field_value(to)?))])
         }
