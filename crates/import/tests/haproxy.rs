@@ -176,6 +176,17 @@ fn a_redirect_by_prefix_with_a_slash_at_its_end_is_told() {
 }
 
 #[test]
+fn a_method_that_is_no_name_in_capitals_makes_no_file_that_cannot_be_read() {
+    for asked in ["method get", "method -i get post", "method -m beg P", "method -m reg ^P"] {
+        let made = frontend(&format!("http-request deny unless {{ {asked} }}"));
+        assert!(!made.text.contains("method ="), "{asked} {}", made.text);
+        assert!(why(&made, "http-request deny").contains("in capitals"), "{:?}", made.remarks);
+    }
+    let made = frontend("http-request deny unless { method GET M-SEARCH }");
+    assert!(made.text.contains("\"M-SEARCH\"") && made.remarks.is_empty(), "{}", made.text);
+}
+
+#[test]
 fn what_every_request_has_is_found_in_it() {
     let made = frontend("http-request deny if !{ hdr(host) -m found }");
     assert!(made.text.contains("header = { Host = \"*\" }\nservice = \"a\""), "{}", made.text);

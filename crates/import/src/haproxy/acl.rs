@@ -291,10 +291,7 @@ fn test(words: &[Word], context: Context) -> Result<Test, String> {
             None => Err("the port of the listener is not known".to_owned()),
         },
         "src" => sources(&criterion),
-        "method" => {
-            let methods = Some(criterion.patterns.iter().map(|it| (*it).to_owned()).collect());
-            Ok(Test::When(vec![When { methods, ..When::default() }]))
-        }
+        "method" => methods(&criterion),
         "path" | "url" | "uri" | "pathq" => paths(&criterion),
         "hdr" | "req.hdr" | "req.fhdr" | "hdr_ip" if is_host(criterion.argument) => {
             hosts(&criterion)
@@ -398,6 +395,15 @@ fn sources(criterion: &Criterion<'_>) -> Result<Test, String> {
     let read = |text: &&str| Network::parse(text).ok_or_else(|| format!("`{text}` is no network"));
     let networks: Result<Vec<_>, _> = criterion.patterns.iter().map(read).collect();
     Ok(Test::When(vec![When { sources: Some(networks?), ..When::default() }]))
+}
+
+fn methods(criterion: &Criterion<'_>) -> Result<Test, String> {
+    let is_name = |text: &&str| text.bytes().all(|it| it.is_ascii_uppercase() || it == b'-');
+    if criterion.how != Match::Exact || !criterion.patterns.iter().all(is_name) {
+        return Err("a route asks for methods by name, in capitals".to_owned());
+    }
+    let methods = Some(criterion.patterns.iter().map(|it| (*it).to_owned()).collect());
+    Ok(Test::When(vec![When { methods, ..When::default() }]))
 }
 
 fn paths(criterion: &Criterion<'_>) -> Result<Test, String> {
