@@ -187,6 +187,12 @@ fn a_method_that_is_no_name_in_capitals_makes_no_file_that_cannot_be_read() {
 }
 
 #[test]
+fn headers_that_a_pattern_removes_are_lost_with_a_warning() {
+    let made = frontend("http-request del-header ^X-Internal- -m reg");
+    assert!(why(&made, "http-request del-header").contains("PROTECTED"), "{:?}", made.remarks);
+}
+
+#[test]
 fn what_every_request_has_is_found_in_it() {
     let made = frontend("http-request deny if !{ hdr(host) -m found }");
     assert!(made.text.contains("header = { Host = \"*\" }\nservice = \"a\""), "{}", made.text);

@@ -12,6 +12,7 @@ use crate::{
     condition::compile,
     expression::{first, replacement},
     is_field_name, is_field_value,
+    model::PROTECTED,
     steps::{Act, Edit, End, Step},
     write::{VARIABLE, inline, text},
 };
@@ -74,6 +75,9 @@ pub(super) fn action(line: &Line, context: Context) -> Result<Read, String> {
         // Servers are told what loadline knows, and not what the client sent.
         ["del-header", name] if is_ours(name) => Ok(Read { act: None, differs: None }),
         ["del-header", name] => read(header("request_headers.remove", name, "")?),
+        ["del-header", ..] => {
+            Err(format!("{PROTECTED}: routes remove headers by name, and not by a pattern"))
+        }
         [name, path] if before_path(name, path).is_some() => {
             let before = before_path(name, path).unwrap_or_default();
             let change = [("prefix".to_owned(), text("/")), ("to".to_owned(), text(before))];
