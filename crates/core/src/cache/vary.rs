@@ -32,15 +32,6 @@ impl Vary {
         Self::Fields(names.into())
     }
 
-    /// Whether anything of a request selects the response.
-    #[must_use]
-    pub fn has_fields(&self) -> bool {
-        match self {
-            Self::Everything => true,
-            Self::Fields(names) => !names.is_empty(),
-        }
-    }
-
     /// The secondary key of a request for a response with this `Vary`; `None` if it has none.
     /// Two requests select the same response if and only if their keys are equal.
     #[must_use]

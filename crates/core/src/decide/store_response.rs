@@ -72,7 +72,7 @@ pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
 
 const fn of_status(status: u16) -> Verdict {
     match status {
-        429 => Verdict::Fail(Reason::StoreThrottled),
+        429 | 503 => Verdict::Fail(Reason::StoreThrottled),
         301 | 302 | 307 | 308 => Verdict::Fail(Reason::StoreRegion),
         // A HEAD of which nobody says why it fails: a token has expired, or it is about the object.
         400 => Verdict::RenewOr(400),
@@ -132,9 +132,6 @@ mod tests {
             (412, "PreconditionFailed", 412),
             (416, "InvalidRange", 416),
             (500, "InternalError", 500),
-            // A store that is down asks for nothing.
-            (503, "ServiceUnavailable", 503),
-            (503, "", 503),
         ] {
             assert_eq!(judge(status, code, ""), Verdict::Replace(told), "{status} {code}");
         }
@@ -166,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_store_that_asks_for_less_is_full_and_not_broken() {
-        for (status, code) in [(503, "SlowDown"), (429, ""), (400, "ServerBusy")] {
+        for (status, code) in [(503, "SlowDown"), (503, ""), (429, ""), (400, "ServerBusy")] {
             assert_eq!(judge(status, code, ""), Verdict::Fail(Reason::StoreThrottled));
         }
         let ending = Reason::StoreThrottled.ending();

@@ -11,7 +11,7 @@ use super::{
 
 impl Store {
     /// Freshens what is stored, has it validated before its next use, or forgets it, if the
-    /// response to a `HEAD` says so. What was asked before a purge freshens nothing it named.
+    /// response to a `HEAD` says so.
     pub(crate) fn learn_from_head(&self, wanted: &Wanted, came: &Came<'_>) {
         let asked = request_fields(came.asked);
         let found = self.find(&wanted.url, &wanted.variant, Fields(&asked));
@@ -26,10 +26,10 @@ impl Store {
             Effect::Outdated => {
                 let mut metadata = stored.metadata;
                 metadata.invalidate();
-                self.replace(&found.key, &stored, stored.with(metadata), None);
+                self.replace(&found.key, &stored, stored.with(metadata));
             }
             Effect::Freshen => match freshened(wanted, &stored, &exchange, stored.epoch) {
-                Ok(object) => self.replace(&found.key, &stored, object, wanted.passed),
+                Ok(object) => self.replace(&found.key, &stored, object),
                 Err(refusal) if forbids_storing(refusal, Fields(&asked)) => {
                     self.give_up_on_disk(wanted, Fields(&asked));
                     self.forget(&wanted.url, &stored);

@@ -57,7 +57,7 @@ impl Store {
                 (What::Object(object), true) => {
                     let mut metadata: Metadata = object.metadata;
                     metadata.mark_stale(now);
-                    self.replace(&key, &object, object.with(metadata), None);
+                    self.replace(&key, &object, object.with(metadata));
                 }
                 (What::Branch(_) | What::Unstorable(_), true) => {}
                 (_, false) => self.remove(&key),

@@ -96,7 +96,7 @@ pub(crate) struct Found {
     /// Where: the fetch for it goes by this key.
     pub(crate) key: Key,
     pub(crate) what: Option<What>,
-    /// Something is stored for the URL, for requests that differ in what it varies by.
+    /// Something is stored for the URL, for other requests.
     pub(crate) has_others: bool,
 }
 
@@ -156,11 +156,6 @@ impl Store {
     /// How many purges have come.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Acquire)
-    }
-
-    /// Marks now, among the purges.
-    pub(crate) fn purges(&self) -> Closed {
-        self.sweeps.closed()
     }
 
     /// The second tier, if there is one.
@@ -365,16 +360,10 @@ impl Store {
         drop(gone);
     }
 
-    /// Puts an object in place of another that is still there, unless it was purged `since`.
-    pub(super) fn replace(
-        &self,
-        key: &Key,
-        old: &Arc<Object>,
-        new: Arc<Object>,
-        since: Option<Closed>,
-    ) {
+    /// Puts an object in place of another that is still there.
+    pub(super) fn replace(&self, key: &Key, old: &Arc<Object>, new: Arc<Object>) {
         if self.has(key, old) {
-            self.put(key, What::Object(new), since);
+            self.put(key, What::Object(new), None);
         }
     }
 
@@ -464,12 +453,7 @@ fn found<'t>(
         _ => longer(url, 0, variant, b""),
     };
     let what = get(table, &key).cloned();
-    let varies = match of_url {
-        Some(What::Object(object)) => object.response.selectors.vary.has_fields(),
-        Some(What::Branch(branch)) => branch.vary.has_fields(),
-        Some(What::Unstorable(_)) | None => false,
-    };
-    Found { key, what, has_others: varies }
+    Found { key, what, has_others: of_url.is_some() }
 }
 
 impl Branch {

@@ -19,8 +19,7 @@ pub(super) struct Sweeps {
     hasher: RandomState,
 }
 
-/// The end of a fetch, or the beginning of a `HEAD`: what its response says holds for the store
-/// unless that was purged since.
+/// The end of a fetch: its response may be stored unless it was purged since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed {
     sweeps: u64,
@@ -32,7 +31,7 @@ impl Sweeps {
         Self { count, last, hasher: RandomState::new() }
     }
 
-    /// Marks that now.
+    /// Marks the end of a fetch now.
     pub(super) fn closed(&self) -> Closed {
         Closed { sweeps: self.count.load(Relaxed) }
     }

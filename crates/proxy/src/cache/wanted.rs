@@ -16,7 +16,6 @@ use super::{
     answer::write,
     object::{Lines, Object, fields},
     store::Key,
-    sweeps::Closed,
 };
 use crate::runtime::random::hash;
 
@@ -41,8 +40,6 @@ pub(crate) struct Wanted {
     pub(crate) extent: Extent,
     /// The stored response to fall back on, if it passes the cache.
     pub(crate) stand_in: Option<StandIn>,
-    /// When it passed the cache, among the purges.
-    pub(crate) passed: Option<Closed>,
 }
 
 /// What is given to the client of a request that passes the cache, where servers fail.
@@ -107,7 +104,6 @@ impl Wanted {
             part: None,
             extent: Extent::Whole,
             stand_in: None,
-            passed: None,
         };
         wanted.url = primary_key(&wanted.request(&[])).into();
         Some(Box::new(wanted))

@@ -217,21 +217,6 @@ fn conditions_and_heads_are_answered_from_the_first_slice() {
 }
 
 #[test]
-fn what_varies_by_nothing_and_was_forgotten_is_missed_by_its_url() {
-    let origin = Origin::new(|stream, head, _| match head.starts_with("HEAD ") {
-        true => {
-            send(stream, "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nETag: \"1\"\r\n\r\n");
-        }
-        false => give(stream, head, FIELDS),
-    });
-    let proxy = before(&origin);
-    proxy.get("/a", "");
-    proxy.ask(&get("/a", "Cache-Control: no-cache\r\n").replace("GET", "HEAD"));
-    let told = proxy.get("/a", "");
-    assert!(status(&told).contains("fwd=uri-miss"), "{told}");
-}
-
-#[test]
 fn many_who_ask_for_the_same_have_each_slice_fetched_once() {
     let origin = origin();
     let proxy = before(&origin);

@@ -1,9 +1,6 @@
 //! What is stored and stale: validated, used where servers fail, and taken out.
 
-use std::{
-    net::TcpStream,
-    sync::{Mutex, mpsc::channel},
-};
+use std::net::TcpStream;
 
 use loadline_core::{
     decide::ending::Ending,
@@ -12,8 +9,7 @@ use loadline_core::{
 };
 
 use crate::support::{
-    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, until_closed,
-    wait_until,
+    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, wait_until,
 };
 
 /// A server whose response has to be validated each time, and is still right.
@@ -378,30 +374,6 @@ fn a_purge_takes_out_what_it_names_and_nothing_else() {
         }
         assert_eq!(origin.asked().len() - before, expected as usize, "{purge:?}");
     }
-}
-
-#[test]
-fn a_soft_purge_is_not_undone_by_a_head_that_was_asked_before_it() {
-    let (go_on, may) = channel::<()>();
-    let may = Mutex::new(may);
-    let fields = "Cache-Control: max-age=60\r\nETag: \"1\"\r\nCache-Tag: one\r\n";
-    let origin = Origin::new(move |stream, asked, number| {
-        if number == 1 {
-            may.lock().unwrap().recv().unwrap();
-        }
-        let fields = if number < 2 { fields.to_owned() } else { fields.replace("1", "2") };
-        answer_both(stream, asked, (&fields, &fields), "hello");
-    });
-    let proxy = Proxy::before(&origin);
-    proxy.get("/a", "");
-    let mut head = proxy.begin(&get("/a", "Cache-Control: no-cache\r\n").replace("GET", "HEAD"));
-    origin.wait_for(2);
-    let purge = Purge { url: None, prefix: None, tag: Some("one".into()), soft: true };
-    assert_eq!(proxy.runtime.handle().purge(&purge).objects, 1);
-    go_on.send(()).unwrap();
-    assert!(until_closed(&mut head).starts_with("HTTP/1.1 200 "));
-    let told = proxy.get("/a", "");
-    assert_eq!(field(&told, "etag"), Some("\"2\""), "{told}");
 }
 
 #[test]

@@ -38,7 +38,6 @@ impl Exchange<'_> {
         write_passed(&self.request.text, &wanted, &mut text);
         let before = std::mem::replace(&mut self.request.text, text);
         self.worker.buffers.give_text(before);
-        wanted.passed = Some(self.worker.shared.store.purges());
         wanted.stand_in = stored.map(|object| StandIn { object, is_due: false });
         self.request.wanted = Some(wanted);
     }
