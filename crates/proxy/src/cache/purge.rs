@@ -57,7 +57,7 @@ impl Store {
                 (What::Object(object), true) => {
                     let mut metadata: Metadata = object.metadata;
                     metadata.mark_stale(now);
-                    self.replace(&key, &object, object.with(metadata));
+                    self.replace(&key, &object, object.with(metadata), None);
                 }
                 (What::Branch(_) | What::Unstorable(_), true) => {}
                 (_, false) => self.remove(&key),
@@ -170,6 +170,24 @@ mod tests {
         };
         let pieces = [Bytes::from_static(b"hello")];
         Arc::new(Object::new(Arc::new(response), fresh(), pieces, 0))
+    }
+
+    #[test]
+    fn what_was_asked_before_a_purge_does_not_freshen_what_the_purge_has_seen() {
+        let size = units::Bytes::new(1 << 20);
+        let store = Store::new(CacheLimits { memory: size, max_object: size }, Clock::start());
+        let (key, old) = (Key::from(KEY), object());
+        assert!(store.store(&key, &old, store.asks()));
+        let is_replaced = |since| {
+            store.replace(&key, &old, old.with(old.metadata), Some(since));
+            let found = store.peek(&key, b"web", Fields(&[])).unwrap();
+            !Arc::ptr_eq(&found, &old)
+        };
+        let since = store.asks();
+        // As a purge does before it looks at what is stored.
+        store.close_all(Some(KEY), |_| false);
+        assert!(!is_replaced(since));
+        assert!(is_replaced(store.asks()));
     }
 
     #[test]

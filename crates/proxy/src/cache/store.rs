@@ -158,6 +158,11 @@ impl Store {
         self.epoch.load(Acquire)
     }
 
+    /// Marks now, when something is asked of a server.
+    pub(crate) fn asks(&self) -> Closed {
+        self.sweeps.closed()
+    }
+
     /// The second tier, if there is one.
     pub(crate) fn disk(&self) -> Guard<Option<Arc<Disk>>> {
         self.disk.load()
@@ -279,14 +284,17 @@ impl Store {
     /// not kept; for a part, what was there stays. What a fetch brought that was `closed` is not
     /// where it has been purged since: the purge may have looked before there was anything to see.
     fn put(&self, key: &Key, what: What, closed: Option<Closed>) -> bool {
+        self.put_if(key, what, |_| self.is_spared(key, closed))
+    }
+
+    /// The same if it `may` be put there, as the table is then.
+    fn put_if(&self, key: &Key, what: What, may: impl FnOnce(&Table) -> bool) -> bool {
         let bytes = units::Bytes::new(what.bytes() + (key.len() + ENTRY_BYTES) as u64);
         let (disk, limits) = (self.disk(), self.limits());
         let own = if let What::Object(object) = &what { object.pages() } else { 0 };
         let room = self.room(own);
         let mut table = self.write();
-        if closed.is_some_and(|closed| !self.sweeps.spared(key, closed))
-            || what.is_part() && !table.takes(bytes)
-        {
+        if !may(&table) || what.is_part() && !table.takes(bytes) {
             return false;
         }
         if let (Some(What::Branch(old)), What::Branch(new)) = (table.get(key), &what)
@@ -315,13 +323,16 @@ impl Store {
         is_kept
     }
 
+    fn is_spared(&self, key: &[u8], since: Option<Closed>) -> bool {
+        since.is_none_or(|since| self.sweeps.spared(key, since))
+    }
+
     /// Counts this form of an object as well, if it is there; false where it would be too large.
     pub(crate) fn grow(&self, url: &Key, object: &Arc<Object>, form: &Bytes) -> bool {
         let key = self.place_of(url, &object.response);
         let bytes = object.bytes() + (key.len() + ENTRY_BYTES + form.len()) as u64;
         let mut table = self.write();
-        let is_there = matches!(table.get(&key), Some(What::Object(it)) if Arc::ptr_eq(it, object));
-        if !is_there {
+        if !has(&table, &key, object) {
             return true;
         }
         let evicted = table.set_bytes(&key, units::Bytes::new(bytes));
@@ -341,7 +352,8 @@ impl Store {
             disk.forget(url, object);
         }
         let key = self.place_of(url, &object.response);
-        if self.has(&key, object) {
+        let is_there = has(&self.read(), &key, object);
+        if is_there {
             self.remove(&key);
         }
     }
@@ -360,16 +372,16 @@ impl Store {
         drop(gone);
     }
 
-    /// Puts an object in place of another that is still there.
-    pub(super) fn replace(&self, key: &Key, old: &Arc<Object>, new: Arc<Object>) {
-        if self.has(key, old) {
-            self.put(key, What::Object(new), None);
-        }
-    }
-
-    fn has(&self, key: &[u8], object: &Arc<Object>) -> bool {
-        let table = self.read();
-        matches!(table.get(key), Some(What::Object(other)) if Arc::ptr_eq(other, object))
+    /// Puts an object in place of another that is still there, and was not purged `since`.
+    pub(super) fn replace(
+        &self,
+        key: &Key,
+        old: &Arc<Object>,
+        new: Arc<Object>,
+        since: Option<Closed>,
+    ) {
+        let may = |table: &Table| has(table, key, old) && self.is_spared(key, since);
+        self.put_if(key, What::Object(new), may);
     }
 
     /// The longest body that is kept whole while it comes in: one that memory stores, or one that
@@ -435,6 +447,11 @@ impl Store {
     fn write(&self) -> RwLockWriteGuard<'_, Table> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether this object is under a key.
+fn has(table: &Table, key: &[u8], object: &Arc<Object>) -> bool {
+    matches!(table.get(key), Some(What::Object(other)) if Arc::ptr_eq(other, object))
 }
 
 /// What is known of a request, as `get` has it.

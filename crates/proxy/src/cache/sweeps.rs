@@ -19,7 +19,8 @@ pub(super) struct Sweeps {
     hasher: RandomState,
 }
 
-/// The end of a fetch: its response may be stored unless it was purged since.
+/// The end of a fetch, or the beginning of a `HEAD`: its response may be stored, or freshen what
+/// is, unless that was purged since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Closed {
     sweeps: u64,
@@ -31,7 +32,7 @@ impl Sweeps {
         Self { count, last, hasher: RandomState::new() }
     }
 
-    /// Marks the end of a fetch now.
+    /// Marks the end of a fetch, or the beginning of a `HEAD`, now.
     pub(super) fn closed(&self) -> Closed {
         Closed { sweeps: self.count.load(Relaxed) }
     }
@@ -63,5 +64,6 @@ fn place(sweep: u64) -> usize {
 }
 
 /// So many purges are told apart while what was fetched is on its way to the table: microseconds,
-/// or milliseconds where a thread has to wait for a processor.
+/// or milliseconds where a thread has to wait for a processor. A `HEAD` that takes longer than as
+/// many purges freshens nothing.
 const REMEMBERED: usize = 128;

@@ -16,6 +16,7 @@ use super::{
     answer::write,
     object::{Lines, Object, fields},
     store::Key,
+    sweeps::Closed,
 };
 use crate::runtime::random::hash;
 
@@ -42,10 +43,13 @@ pub(crate) struct Wanted {
     pub(crate) stand_in: Option<StandIn>,
 }
 
-/// What is given to the client of a request that passes the cache, where servers fail.
+/// What was stored for a request that passes the cache, which is given to its client where servers
+/// fail, and freshened by the response if it is a `HEAD`.
 #[derive(Clone, Debug)]
 pub(crate) struct StandIn {
     pub(crate) object: Arc<Object>,
+    /// When it passed.
+    pub(crate) since: Closed,
     /// A server failed, and its response was given up for this.
     pub(crate) is_due: bool,
 }

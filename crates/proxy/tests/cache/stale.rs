@@ -1,6 +1,9 @@
 //! What is stored and stale: validated, used where servers fail, and taken out.
 
-use std::net::TcpStream;
+use std::{
+    net::TcpStream,
+    sync::{Mutex, mpsc::channel},
+};
 
 use loadline_core::{
     decide::ending::Ending,
@@ -9,7 +12,8 @@ use loadline_core::{
 };
 
 use crate::support::{
-    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, wait_until,
+    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, until_closed,
+    wait_until,
 };
 
 /// A server whose response has to be validated each time, and is still right.
@@ -182,6 +186,33 @@ fn answer_both(stream: &mut TcpStream, asked: &str, (of_head, of_get): (&str, &s
             send(stream, format!("HTTP/1.1 200 OK\r\n{of_head}Content-Length: {length}\r\n\r\n"));
         }
         false => send(stream, response(of_get, body)),
+    }
+}
+
+#[test]
+fn a_soft_purge_is_not_undone_by_a_head_that_was_asked_before_it() {
+    for (is_purged, expected) in [(false, "; hit;"), (true, "fwd=stale")] {
+        let (go_on, may) = channel::<()>();
+        let may = Mutex::new(may);
+        let origin = Origin::new(move |stream, asked, _| {
+            if asked.starts_with("HEAD ") {
+                may.lock().unwrap().recv().unwrap();
+            }
+            let of_head = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
+            let of_get = "Cache-Control: max-age=0\r\nETag: \"1\"\r\n";
+            answer_both(stream, asked, (of_head, of_get), "hello");
+        });
+        let proxy = Proxy::before(&origin);
+        proxy.get("/a", "");
+        let mut asking = proxy.begin(&get("/a", "").replace("GET", "HEAD"));
+        origin.wait_for(2);
+        let url = Some("http://x/a".to_owned());
+        let purge = Purge { url, prefix: None, tag: None, soft: true };
+        assert!(!is_purged || proxy.runtime.handle().purge(&purge).objects == 1);
+        go_on.send(()).unwrap();
+        assert!(until_closed(&mut asking).starts_with("HTTP/1.1 200 "));
+        let next = proxy.get("/a", "");
+        assert!(status(&next).contains(expected), "{is_purged}: {next}");
     }
 }
 

@@ -38,7 +38,8 @@ impl Exchange<'_> {
         write_passed(&self.request.text, &wanted, &mut text);
         let before = std::mem::replace(&mut self.request.text, text);
         self.worker.buffers.give_text(before);
-        wanted.stand_in = stored.map(|object| StandIn { object, is_due: false });
+        let since = self.worker.shared.store.asks();
+        wanted.stand_in = stored.map(|object| StandIn { object, since, is_due: false });
         self.request.wanted = Some(wanted);
     }
 
