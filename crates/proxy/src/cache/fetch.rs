@@ -15,7 +15,7 @@ use tokio::task::spawn_local;
 
 use super::{
     arrival::{Arrival, Failed},
-    object::Object,
+    object::{Object, Response},
     store::{Key, Store},
     sweeps::Closed,
     wanted::{Wanted, request_fields, write_fetch},
@@ -127,12 +127,17 @@ impl Fetch {
         self.store.reserve(bytes).map(|more| self.arrival.reserve(more)).is_some()
     }
 
-    /// Lets those join who ask for the same by another key.
-    pub(super) fn share(&self, key: Key) {
+    /// Lets those join who ask for the same by the key of its response. Where it is closed nobody
+    /// joins, and what is stored keeps its place: it may be newer.
+    pub(super) fn share(&self, response: &Response) {
         let mut keys = self.keys.borrow_mut();
-        if keys[0].as_ref().is_some_and(|first| *first != key) {
-            self.store.share(&key, &self.arrival);
-            keys[1] = Some(key);
+        let [Some(first), other] = &mut *keys else { return };
+        if !self.store.is_open(first, &self.arrival) {
+            return;
+        }
+        let key = self.store.place(&self.wanted.url, response);
+        if *first != key && self.store.share(first, &key, &self.arrival) {
+            *other = Some(key);
         }
     }
 

@@ -204,7 +204,7 @@ impl Fetch {
     ) {
         if metadata.is_some() && !self.is_own_range() {
             // Who wants another range joins no fetch for one.
-            self.share(self.store.place(&self.wanted.url, response));
+            self.share(response);
         }
         self.arrival.begin(Begun::Response(response.clone(), metadata, withheld), came.via);
     }

@@ -2,7 +2,10 @@
 
 use std::{
     net::TcpStream,
-    sync::{Mutex, mpsc::channel},
+    sync::{
+        Mutex,
+        mpsc::{Sender, channel},
+    },
 };
 
 use loadline_core::{
@@ -12,8 +15,8 @@ use loadline_core::{
 };
 
 use crate::support::{
-    Origin, Proxy, body, field, fleet, fresh, get, response, rule, send, status, until_closed,
-    wait_until,
+    Origin, Proxy, body, field, fleet, fresh, get, head, response, rule, send, status,
+    until_closed, wait_until,
 };
 
 /// A server whose response has to be validated each time, and is still right.
@@ -405,6 +408,63 @@ fn a_purge_takes_out_what_it_names_and_nothing_else() {
         }
         assert_eq!(origin.asked().len() - before, expected as usize, "{purge:?}");
     }
+}
+
+/// A server that sends the first response in two parts, each when it is let, and others at once.
+fn slow_at_first(first: [&'static str; 2]) -> (Origin, Sender<()>) {
+    let (go_on, may) = channel::<()>();
+    let may = Mutex::new(may);
+    let origin = Origin::new(move |stream, _, number| match number {
+        0 => first.iter().for_each(|part| {
+            may.lock().unwrap().recv().unwrap();
+            send(stream, part);
+        }),
+        _ => send(stream, fresh(&number.to_string())),
+    });
+    (origin, go_on)
+}
+
+/// Purges /a during the first fetch, and has what comes then stored.
+fn purge_and_store(proxy: &Proxy) -> Purge {
+    let url = Some("http://x/a".to_owned());
+    let purge = Purge { url, prefix: None, tag: None, soft: false };
+    assert_eq!(proxy.runtime.handle().purge(&purge).fetches, 1);
+    assert_eq!(body(&proxy.get("/a", "")), "1");
+    wait_until(|| proxy.cache().objects == 1, "it to be stored");
+    purge
+}
+
+#[test]
+fn what_was_asked_for_before_a_purge_is_not_given_to_those_who_ask_after_it() {
+    let head_of_first = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\n";
+    let (origin, go_on) = slow_at_first([head_of_first, "0"]);
+    let proxy = Proxy::before(&origin);
+    let mut first = proxy.begin(&get("/a", ""));
+    origin.wait_for(1);
+    let purge = Purge { soft: true, ..purge_and_store(&proxy) };
+    assert_eq!(proxy.runtime.handle().purge(&purge).objects, 1);
+    go_on.send(()).unwrap();
+    assert!(head(&mut first).is_some());
+    let late = proxy.get("/a", "");
+    assert_eq!(body(&late), "2", "{late}");
+    go_on.send(()).unwrap();
+    assert_eq!(until_closed(&mut first), "0");
+}
+
+#[test]
+fn what_was_asked_for_before_a_purge_takes_the_place_of_nothing_that_is_stored_after_it() {
+    let varying = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: Accept-Language\r\n";
+    let (origin, go_on) = slow_at_first([varying, "Content-Length: 1\r\n\r\n0"]);
+    let proxy = Proxy::before(&origin);
+    let mut first = proxy.begin(&get("/a", ""));
+    origin.wait_for(1);
+    purge_and_store(&proxy);
+    for _ in 0..2 {
+        go_on.send(()).unwrap();
+    }
+    assert_eq!(body(&until_closed(&mut first)), "0");
+    let next = proxy.get("/a", "");
+    assert_eq!((body(&next), origin.asked().len()), ("1", 2), "{next}");
 }
 
 #[test]

@@ -47,12 +47,22 @@ impl Store {
         Join::Begin(reader)
     }
 
-    /// Lets those who ask for `key` join a fetch that is under way for another.
-    pub(crate) fn share(&self, key: &Key, arrival: &Arc<Arrival>) {
+    /// Lets those who ask for `other` join the fetch that is under way for `key`; false where it is
+    /// closed.
+    pub(crate) fn share(&self, key: &[u8], other: &Key, arrival: &Arc<Arrival>) -> bool {
         let mut fetches = self.fetches();
-        let all = fetches.entry(key.clone()).or_default();
+        if !has(&fetches, key, arrival) {
+            return false;
+        }
+        let all = fetches.entry(other.clone()).or_default();
         let at = all.partition_point(|other| other.number() < arrival.number());
         all.insert(at, arrival.clone());
+        true
+    }
+
+    /// Whether a fetch is under way for a key, and not closed.
+    pub(crate) fn is_open(&self, key: &[u8], arrival: &Arc<Arrival>) -> bool {
+        has(&self.fetches(), key, arrival)
     }
 
     /// Marks the end of a fetch that is not closed, and closes those that were begun before it for
@@ -104,6 +114,10 @@ impl Store {
     fn fetches(&self) -> MutexGuard<'_, Fetches> {
         self.fetches.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn has(fetches: &Fetches, key: &[u8], arrival: &Arc<Arrival>) -> bool {
+    fetches.get(key).is_some_and(|all| all.iter().any(|other| Arc::ptr_eq(other, arrival)))
 }
 
 /// How many these are: one may be joined by two keys.

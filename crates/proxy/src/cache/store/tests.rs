@@ -80,15 +80,15 @@ fn what_an_earlier_fetch_brings_is_stored_unless_a_later_one_has_ended() {
     }
     let [first, second] = two_fetches(&store, &key);
     // By another key they are in the same order.
-    store.share(&other, &second);
-    store.share(&other, &first);
+    assert!(store.share(&key, &other, &second) && store.share(&key, &other, &first));
     for key in [&key, &other] {
         assert!(store.ended(key, &second).is_some());
         assert!(store.ended(key, &first).is_none() && store.close(key, &first).is_none());
         assert!(store.close(key, &second).is_some());
     }
-    two_fetches(&store, &key);
+    let [first, _] = two_fetches(&store, &key);
     assert_eq!(store.close_all(Some(&key), |_| false), 2);
+    assert!(!store.is_open(&key, &first) && !store.share(&key, &other, &first));
     assert_eq!(store.fetch_count(), 0);
 }
 
