@@ -96,7 +96,7 @@ pub(crate) struct Found {
     /// Where: the fetch for it goes by this key.
     pub(crate) key: Key,
     pub(crate) what: Option<What>,
-    /// Something is stored for the URL, for other requests.
+    /// What is stored for the URL varies, and is for other requests.
     pub(crate) has_others: bool,
 }
 
@@ -470,7 +470,18 @@ fn found<'t>(
         _ => longer(url, 0, variant, b""),
     };
     let what = get(table, &key).cloned();
-    Found { key, what, has_others: of_url.is_some() }
+    let has_others = match of_url {
+        Some(What::Object(object)) => varies(&object.response.selectors.vary),
+        // It may lead to slices, parts and variants of the rule alone.
+        Some(What::Branch(branch)) => varies(&branch.vary),
+        Some(What::Unstorable(_)) | None => false,
+    };
+    Found { key, what, has_others }
+}
+
+/// Whether it names anything.
+fn varies(vary: &Vary) -> bool {
+    *vary != Vary::Fields(Box::default())
 }
 
 impl Branch {

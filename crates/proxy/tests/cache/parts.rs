@@ -2,12 +2,14 @@
 //! with what follows it, and completed.
 
 use std::{
+    iter,
     net::TcpStream,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc::{Sender, channel},
     },
+    time::Instant,
 };
 
 use loadline_core::{
@@ -23,7 +25,8 @@ use loadline_core::{
 use crate::{
     disk::{disk, fleet_on},
     support::{
-        Origin, Proxy, body, field, fleet, get, head, send, status, until_closed, wait_until,
+        Origin, PATIENCE, Proxy, body, field, fleet, get, head, send, status, until_closed,
+        wait_until,
     },
 };
 
@@ -520,6 +523,22 @@ fn a_purge_reaches_a_part() {
         let again = range(&proxy, "100-149");
         assert!(!status(&again).contains("; hit;"), "{purge:?}: {again}");
     }
+}
+
+#[test]
+fn the_whole_of_which_a_part_is_stored_is_no_variant_of_it() {
+    let content = Arc::new(Content::of(FRESH));
+    let origin = content.origin();
+    let proxy = refused(&content, &origin);
+    range_at_last(&proxy, "100-149");
+    wait_until(|| proxy.cache().objects == 1, "it to be stored");
+    content.fails.store(false, SeqCst);
+    // As long as it is known to be refused, it passes the cache.
+    let asked = Instant::now();
+    let mut answers = iter::repeat_with(|| proxy.get("/a", ""));
+    let whole = answers.find(|it| status(it) != "loadline; fwd=miss" || asked.elapsed() > PATIENCE);
+    let whole = whole.unwrap_or_default();
+    assert!(status(&whole).starts_with("loadline; fwd=uri-miss; stored"), "{whole}");
 }
 
 #[test]

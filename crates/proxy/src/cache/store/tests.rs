@@ -93,6 +93,22 @@ fn what_an_earlier_fetch_brings_is_stored_unless_a_later_one_has_ended() {
 }
 
 #[test]
+fn only_what_varies_is_there_for_other_requests() {
+    let field = loadline_core::cache::Field::new(b"vary", b"foo");
+    for (vary, expected) in [(none(), false), (Vary::of(Fields(&[field])), true)] {
+        let store = store();
+        for variant in [b"one", b"two"] {
+            let response = response(Length::Unknown, vary.clone());
+            let response = Response { variant: variant[..].into(), ..response };
+            let object = Object::new(Arc::new(response), fresh(), [Bytes::new()], 0);
+            assert!(store.store(&url(1), &Arc::new(object), store.asks()));
+            let found = store.find(&url(1), b"web", Fields(&[]));
+            assert_eq!((found.what.is_some(), found.has_others), (false, expected));
+        }
+    }
+}
+
+#[test]
 fn what_slow_clients_are_still_sent_counts_as_memory() {
     let store = store();
     let sent: Vec<_> = (0..100).filter_map(|number| fetch(&store, number, LENGTH)).collect();
