@@ -26,7 +26,8 @@ pub enum Verdict {
 }
 
 /// Judges a response by its status, its `Code` and the region that it names, which are empty where
-/// there are none: a response to HEAD has no body.
+/// there are none. Of 503 the code tells whether the store asks for fewer requests or fails:
+/// `ServiceUnavailable` of S3 is "unable to handle request".
 #[must_use]
 pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
     match code {
@@ -70,9 +71,19 @@ pub fn judge(status: u16, code: &str, region: &str) -> Verdict {
     }
 }
 
+/// The same of a response to HEAD. A 503 without a `Code` is as good as one that asks for fewer
+/// requests, which a healthy store may do.
+#[must_use]
+pub fn judge_head(status: u16, code: &str, region: &str) -> Verdict {
+    match (status, code) {
+        (503, "") => Verdict::Fail(Reason::StoreThrottled),
+        _ => judge(status, code, region),
+    }
+}
+
 const fn of_status(status: u16) -> Verdict {
     match status {
-        429 | 503 => Verdict::Fail(Reason::StoreThrottled),
+        429 => Verdict::Fail(Reason::StoreThrottled),
         301 | 302 | 307 | 308 => Verdict::Fail(Reason::StoreRegion),
         // A HEAD of which nobody says why it fails: a token has expired, or it is about the object.
         400 => Verdict::RenewOr(400),
@@ -163,11 +174,28 @@ mod tests {
 
     #[test]
     fn a_store_that_asks_for_less_is_full_and_not_broken() {
-        for (status, code) in [(503, "SlowDown"), (503, ""), (429, ""), (400, "ServerBusy")] {
+        for (status, code) in
+            [(503, "SlowDown"), (503, "ServerBusy"), (429, ""), (400, "ServerBusy")]
+        {
             assert_eq!(judge(status, code, ""), Verdict::Fail(Reason::StoreThrottled));
+            assert_eq!(judge_head(status, code, ""), Verdict::Fail(Reason::StoreThrottled));
         }
         let ending = Reason::StoreThrottled.ending();
         assert_eq!((ending.fault(), ending.status()), (Fault::Capacity, Some(503)));
+    }
+
+    #[test]
+    fn a_503_that_does_not_ask_for_less_is_an_error_as_any_other() {
+        for code in ["", "ServiceUnavailable", "XMinioServerNotInitialized", "SlowDownRead"] {
+            assert_eq!(judge(503, code, ""), Verdict::Replace(503), "{code}");
+            // HEAD has no body that could say so.
+            let of_head = match code {
+                "" => Verdict::Fail(Reason::StoreThrottled),
+                _ => Verdict::Replace(503),
+            };
+            assert_eq!(judge_head(503, code, ""), of_head, "{code}");
+        }
+        assert_eq!(judge_head(403, "", ""), Verdict::Replace(404));
     }
 
     #[test]

@@ -336,15 +336,21 @@ impl<'e, 'a> Attempt<'e, 'a> {
 
     /// Gives up a response; its connection is good for another request if it has come whole.
     fn discard(&mut self, head: Box<ResponseHead>, mut buffer: Buffer) -> Done {
-        self.exchange.note_given_up();
         let mut body = head.body();
         let taken = self.take_early(&mut body, &head, &mut buffer, None);
         let is_over = taken.is_ok() && body.is_finished() && self.connection.peer.rest.is_empty();
-        let reusable = is_over && head.keep_alive() && self.upload.is_complete();
+        let (status, reusable) = (head.status(), is_over && head.keep_alive());
         self.exchange.worker.buffers.give(buffer);
-        self.exchange.record.status = head.status();
         self.exchange.listener_context.give_response_head(head);
+        self.given_up(status, reusable)
+    }
+
+    /// The end of an attempt whose response is given up.
+    fn given_up(&mut self, status: u16, reusable: bool) -> Done {
+        self.exchange.note_given_up();
+        self.exchange.record.status = status;
         self.exchange.request.copy = self.upload.take_copy();
+        let reusable = reusable && self.upload.is_complete();
         Done { ending: Ending::Complete, next: Next::KeepAlive, reusable }
     }
 

@@ -12,7 +12,7 @@ use std::{
 
 use loadline_core::{
     decide::ending::Ending,
-    fleet::{Bucket, Compression, Fleet, Listener, Server, Service, Store, StorePlace},
+    fleet::{Bucket, Compression, Fleet, Group, Listener, Server, Service, Store, StorePlace},
     rules::{Action, Caching, Conditions, Routes, Rule, Split, Template},
     time::Duration,
 };
@@ -44,12 +44,15 @@ impl Scripted {
 
     /// A proxy before it.
     fn proxy(&self, change: impl FnOnce(&mut Fleet)) -> Proxy {
+        Proxy::with(self.server(), change)
+    }
+
+    fn server(&self) -> Server {
         let (authority, base) = (self.address.to_string(), "/bucket".to_owned());
         let bucket = Bucket { authority, base, region: "here".into(), ..Bucket::default() };
         let mut store = Store::at(StorePlace::Bucket(bucket));
         store.error_page = Some("/404.html".into());
-        let server = Server { store: Some(Arc::new(store)), ..Server::at(self.address) };
-        Proxy::with(server, change)
+        Server { store: Some(Arc::new(store)), ..Server::at(self.address) }
     }
 
     /// The heads of all requests that have come.
@@ -413,6 +416,41 @@ fn a_request_that_a_bucket_refuses_without_a_word_is_no_fault_of_the_bucket() {
     let code = "x-minio-error-code: XMinioInvalidObjectName\r\n";
     let bucket = Scripted::new(move |_| response(&format!("400 No\r\n{code}"), ""));
     assert_eq!(bucket.proxy(|_| {}).ask("HEAD", "/a", "").status(), 404);
+}
+
+#[test]
+fn a_bucket_that_answers_503_and_does_not_ask_for_less_has_failed() {
+    for (lines, body) in [
+        ("", ""),
+        ("Content-Type: text/html\r\n", "<html>no healthy upstream</html>"),
+        ("", "<Error><Code>ServiceUnavailable</Code></Error>"),
+        ("x-minio-error-code: XMinioServerNotInitialized\r\n", ""),
+    ] {
+        let failing = Scripted::new(move |_| response(&format!("503 No\r\n{lines}"), body));
+        let proxy = failing.proxy(|_| {});
+        let told = proxy.get("/a", "");
+        assert_eq!((told.status(), told.field("Retry-After")), (503, None), "{lines}{body}");
+        proxy.expect(Ending::Complete, 1);
+        let other = Scripted::new(|_| response("200 OK\r\n", "found"));
+        let proxy = failing.proxy(|fleet| {
+            let far = Group::within("there", vec![other.server()]);
+            let far = Group { rtt: Some(Duration::from_millis(1)), ..far };
+            fleet.services[0].retry.on_5xx = true;
+            fleet.services[0].groups.push(far);
+        });
+        let told = proxy.get("/a", "");
+        assert_eq!((told.status(), &*told.text()), (200, "found"), "{lines}{body}");
+        assert_eq!(failing.asked().len(), 2, "{lines}{body}");
+    }
+}
+
+#[test]
+fn a_503_to_a_head_may_be_of_a_bucket_that_asks_for_less() {
+    let bucket = Scripted::new(|_| response("503 No\r\n", ""));
+    let proxy = bucket.proxy(|_| {});
+    let told = proxy.ask("HEAD", "/a", "");
+    assert!(told.status() == 503 && told.field("Retry-After").is_some(), "{}", told.head);
+    proxy.expect(Ending::Throttled, 1);
 }
 
 /// Of an object that was changed since.

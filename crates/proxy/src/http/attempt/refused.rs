@@ -9,7 +9,7 @@ use loadline_core::{
         ending::Ending,
         reason::{Phase, Reason},
         request::{Action, Event},
-        store_response::{Verdict, element, judge},
+        store_response::{Verdict, element, judge, judge_head},
     },
     fleet::Page,
     time::Instant,
@@ -48,13 +48,9 @@ impl Attempt<'_, '_> {
         if is_object(status) && unexplained.is_none() {
             return self.fail_condition(head, buffer, now).await;
         }
-        // What is throttled is no fault of the store, and goes by its own rule.
-        if status >= 500 && status != 503 {
-            let came = Event::Head { status, untouched: !self.is_touched() };
-            let is_given_up = matches!(self.exchange.tell(now, came), Action::Discard);
-            if is_given_up || self.exchange.is_stood_in_for(status) {
-                return Ok(self.discard(head, buffer));
-            }
+        // What is throttled is no fault of the store: whether a 503 is one its body says.
+        if status >= 500 && status != 503 && self.is_given_up(status, now) {
+            return Ok(self.discard(head, buffer));
         }
         let field = |name| {
             let value = head.fields().get(buffer.filled(), name);
@@ -79,14 +75,26 @@ impl Attempt<'_, '_> {
         let verdict = match unexplained {
             // It is HEAD alone that the store refuses.
             Some(told) if is_object(status) || status == BEYOND => Verdict::Replace(told),
+            _ if self.method() == Method::Head => judge_head(status, code, region),
             _ => judge(status, code, region),
         };
+        let fails = status == 503 && matches!(verdict, Verdict::Replace(500..));
+        if fails && self.is_given_up(status, now) {
+            return Ok(self.given_up(status, reusable));
+        }
         let is_accepted = matches!(verdict, Verdict::Replace(..500) | Verdict::RenewOr(_));
         if let Some(remote) = self.remote().filter(|_| unexplained.is_some() && is_accepted) {
             remote.note_accepted(now);
         }
         let asks_cause = code.is_empty() && self.may_ask_cause(status, now);
         self.obey((verdict, region), (status, asks_cause), (&lines, reusable), now).await
+    }
+
+    /// Counts an error of the store: whether another is asked instead, or what is stored is given.
+    fn is_given_up(&mut self, status: u16, now: Instant) -> bool {
+        let came = Event::Head { status, untouched: !self.is_touched() };
+        let is_given_up = matches!(self.exchange.tell(now, came), Action::Discard);
+        is_given_up || self.exchange.is_stood_in_for(status)
     }
 
     /// Does what a response of this status asks for; `asks_cause` where it may be another that is
