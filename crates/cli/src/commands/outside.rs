@@ -184,7 +184,7 @@ fn too_few(few: u64, bounds: &Bounds) -> (String, String) {
         "{few} descriptors may be open, {descriptors} are needed for {connections} clients and as \
          many connections to servers{of_prewarm}"
     );
-    (message, format!("raise LimitNOFILE (ulimit -Hn), or lower {keys}"))
+    (message, format!("{MORE_DESCRIPTORS}, or lower {keys}"))
 }
 
 /// Servers of HTTP/2 that take fewer connections than there are workers.
@@ -247,6 +247,9 @@ fn of_user_writes(loaded: &Loaded) -> Vec<Fault> {
     };
     kept_out.map(fault).collect()
 }
+
+/// What helps where too few descriptors may be open.
+pub(crate) const MORE_DESCRIPTORS: &str = "raise LimitNOFILE (ulimit -Hn)";
 
 /// The most bytes of packets that the kernel keeps for a socket that asks for them.
 const RECEIVE_MAX: &str = "/proc/sys/net/core/rmem_max";

@@ -123,6 +123,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn serve(args: &Args) -> anyhow::Result<ExitCode> {
+    bounds::ensure_descriptors()?;
     let mut inherited_state = InheritedState::take()?;
     // Before anybody is told that it listens: a signal that comes earlier would end the process.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -157,7 +158,7 @@ struct Failure {
 
 impl Failure {
     fn told(code: u8, error: &anyhow::Error) -> Self {
-        let why = chain(error);
+        let why = bounds::with_remedy(chain(error));
         tracing::error!("{why}");
         Self { code, why }
     }

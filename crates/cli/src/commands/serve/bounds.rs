@@ -1,16 +1,47 @@
 //! Prints at the start how many clients there can be and what memory they take, and checks
 //! descriptors.
 
+use std::io;
+
+use anyhow::bail;
 use loadline_core::fleet::Fleet;
 use loadline_proxy::listener::bounds::Bounds;
+use rustix::{
+    io::Errno,
+    process::{Resource, getrlimit},
+};
 
-use crate::commands::{outside, size};
+use crate::commands::{
+    outside::{self, MORE_DESCRIPTORS},
+    size,
+};
 
 /// Says it on the standard error.
 pub(super) fn tell(fleet: &Fleet) {
     tracing::info!("{}", limits(&Bounds::of(fleet)));
     if let Some(few) = outside::of_descriptors(fleet) {
         tracing::warn!("{}: {}", few.message, few.help);
+    }
+}
+
+/// # Errors
+/// What helps where no start can succeed, since so few descriptors may be open.
+pub(super) fn ensure_descriptors() -> anyhow::Result<()> {
+    match getrlimit(Resource::Nofile).current {
+        Some(few @ ..DESCRIPTORS_MIN) => {
+            bail!("{few} descriptors may be open, too few to start: {MORE_DESCRIPTORS}")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a start failed, and what helps where it ran out of descriptors. That is known by the words:
+/// not every error has that of the kernel as its source.
+pub(super) fn with_remedy(why: String) -> String {
+    let few = getrlimit(Resource::Nofile).current;
+    match few.filter(|_| why.contains(&io::Error::from(Errno::MFILE).to_string())) {
+        Some(few) => format!("{why}; {few} descriptors may be open: {MORE_DESCRIPTORS}"),
+        None => why,
     }
 }
 
@@ -22,6 +53,10 @@ fn limits(bounds: &Bounds) -> String {
          {request} more for each request under way"
     )
 }
+
+/// With fewer no worker can start, not even where the three that a shell gives are closed. With
+/// still fewer tokio panics, since it cannot have a pipe for signals.
+const DESCRIPTORS_MIN: u64 = 12;
 
 #[cfg(test)]
 mod tests {

@@ -285,6 +285,31 @@ fn fewer_descriptors_than_the_clients_of_a_file_need_are_warned_of() {
 }
 
 #[test]
+fn a_start_that_runs_out_of_descriptors_says_how_more_are_had() {
+    let directory = site();
+    let text = "[edge]\nthreads = 16\n[[listener]]\nbind = \"127.0.0.1:0\"\nservice = \"web\"\n\
+                [service.web]\n[[service.web.group]]\nservers = [\"127.0.0.1:9\"]\n";
+    fs::write(directory.path().join("a.toml"), text).unwrap();
+    let program = env!("CARGO_BIN_EXE_loadline");
+    let few = [
+        (7, "7 descriptors may be open, too few to start"),
+        (8, "8 descriptors may be open, too few to start"),
+        (16, "cannot listen on 127.0.0.1:0: Too many open files (os error 24); 16 descriptors"),
+        (40, "cannot start a thread: Too many open files (os error 24); 40 descriptors"),
+    ];
+    for (descriptors, why) in few {
+        let line = format!("ulimit -n {descriptors}; exec {program} serve a.toml");
+        let mut serve = Command::new("sh");
+        serve.args(["-c", &line]).current_dir(directory.path()).env("NO_COLOR", "1");
+        let ended = serve.output().unwrap();
+        let told = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{descriptors}: {told}");
+        assert!(told.contains(why), "{descriptors}: {told}");
+        assert!(told.contains(": raise LimitNOFILE (ulimit -Hn)"), "{descriptors}: {told}");
+    }
+}
+
+#[test]
 fn a_directory_of_the_process_id_that_the_user_may_not_write_to_is_warned_of() {
     if !rustix::process::geteuid().is_root() {
         return skipped("a process id of another user: needs root");
