@@ -2,6 +2,7 @@
 //! the servers can carry.
 
 mod batches;
+mod cold;
 
 use loadline_core::{
     decide::{

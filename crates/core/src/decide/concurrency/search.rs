@@ -354,6 +354,15 @@ impl Search {
         let allowed = self.allowed(bounds);
         let time = self.time_in_probe(window, per_sec, allowed);
         let confirms = self.stage == SearchState::Confirming;
+        if self.has_become_faster(per_sec) {
+            if self.began_full && window.asked <= f64::from(window.answers + window.failures) {
+                // It was cold. What waits for it is no measure of who is always there.
+                self.excess.forget_queue(f64::from(allowed));
+                self.end_of_probe(window, time);
+                return;
+            }
+            self.per_sec = per_sec;
+        }
         let is_as_fast = per_sec >= self.batches.same(SAME) * self.batches.best(self.per_sec);
         if is_as_fast && allowed > bounds.floor.max(1) {
             self.limit = f64::from(allowed);
@@ -381,7 +390,14 @@ impl Search {
         self.probe_gap = (self.probe_gap * 2).min(PROBE_GAP_MAX);
     }
 
-    /// Ends the limit: the probe has shown that there is no queue.
+    /// Whether a probe had clearly more responses a second than the full group, which fewer in
+    /// flight cannot bring: the service is another than when that was measured. Of servers that
+    /// work in batches a probe may have caught one batch more.
+    fn has_become_faster(&self, per_sec: f64) -> bool {
+        !self.batches.are_likely() && per_sec >= FASTER * self.per_sec
+    }
+
+    /// Ends the limit: the probe has shown that there is no queue, or none that stays.
     fn end_of_probe(&mut self, window: &Window, time: f64) {
         self.let_go();
         self.service_time = time;
@@ -490,6 +506,9 @@ const STEP_MAX: f64 = 0.25;
 
 /// Share of the rate that counts as equal: sixteen responses show no smaller difference.
 const SAME: f64 = 0.75;
+
+/// How many times the responses a second of the full group are more than chance brings a probe.
+const FASTER: f64 = 1.5;
 
 /// Response times up to so many times the lag of the edge may be its own: it is measured now and
 /// then, and differs by as much from one time to the next.
@@ -607,6 +626,39 @@ mod tests {
         search.close(Instant::ZERO + Duration::from_secs(1), &CALM, BOUNDS);
         assert_eq!(search.stage(), SearchState::Open, "answers took as long as before");
         assert!(!search.began_full);
+    }
+
+    /// A probe with so many answers in 0.4 s, while so many came, of a group that had 33 a second.
+    fn probed_when_warm(answers: u32, asked: f64) -> Search {
+        let mut search = Search {
+            stage: SearchState::Confirming,
+            limit: 8.0,
+            per_sec: 33.0,
+            before: 1.5,
+            began_full: true,
+            ..Search::default()
+        };
+        let probe = Window { seconds: 0.4, answers, asked, awaiting: 4.0, ..CALM };
+        search.close(Instant::ZERO + Duration::from_secs(1), &probe, BOUNDS);
+        search
+    }
+
+    #[test]
+    fn a_service_that_was_cold_is_not_measured_by_its_rate_of_then() {
+        let mut search = probed_when_warm(24, 40.0);
+        assert_eq!(search.allowed(BOUNDS), 2, "{search:?}");
+        // 40 a second are more than the 33 of then, and fewer than the 60 of now.
+        let fewer = Window { seconds: 0.4, answers: 16, asked: 40.0, awaiting: 2.0, ..CALM };
+        let now = Instant::ZERO + Duration::from_secs(2);
+        search.close(now, &fewer, Bounds { floor: 1, ..BOUNDS });
+        assert_eq!(search.stage(), SearchState::Limiting, "{search:?}");
+        assert!(search.allowed(BOUNDS) >= 6, "{search:?}");
+    }
+
+    #[test]
+    fn a_service_that_was_cold_has_no_limit_once_it_answers_all_that_comes() {
+        let search = probed_when_warm(24, 20.0);
+        assert_eq!(search.stage(), SearchState::Open, "{search:?}");
     }
 
     #[test]
