@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::client::Builder;
-use loadline_core::{decide::ending::Ending, units::Bytes as Size};
+use loadline_core::{decide::ending::Ending, time::Duration, units::Bytes as Size};
 use tokio::sync::Notify;
 
 use crate::{
@@ -166,19 +166,22 @@ fn a_client_that_may_not_send_since_others_of_its_connection_wait_is_not_late() 
         stream.read_exact(&mut [0; 2]).unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
     }));
-    fleet.listeners[0].timeouts.idle = SHORT;
+    // Longer than any machine takes for what comes before the wait.
+    let idle = Duration::from_secs(1);
+    fleet.listeners[0].timeouts.idle = idle;
     fleet.listeners[0].http2.connection_window = Size::new(65_535);
     fleet.services[0].groups[0].capacity.max_in_flight = Some(1);
     let proxy = Proxy::of(fleet);
     let mut client = Raw::connect(proxy.address);
     let post = [POST, b"\x0f\x0d\x012"].concat();
-    let mut frames = vec![frame(HEADERS, END_HEADERS, 1, &post)];
-    // It waits for the first, with almost all that may come on the connection.
-    frames.push(frame(HEADERS, END_HEADERS, 3, POST));
-    frames.extend((0..5).map(|_| frame(DATA, 0, 3, &[b'x'; 10_000])));
-    // Together: the first is late if nothing comes in time.
-    client.send_all(&frames);
-    std::thread::sleep(SHORT.to_std() * 4);
+    // The second waits for the first.
+    let heads = [(1, &post[..]), (3, POST)];
+    client.send_all(&heads.map(|(stream, head)| frame(HEADERS, END_HEADERS, stream, head)));
+    // Before both heads have been taken some of what follows would be, and leave room.
+    assert!(client.is_there());
+    // Almost all that may come on the connection.
+    client.send_all(&[0; 5].map(|_| frame(DATA, 0, 3, &[b'x'; 10_000])));
+    std::thread::sleep(idle.to_std() * 5 / 2);
     assert!(client.is_there());
     assert_eq!(proxy.runtime.tallies().requests(), 0, "nobody is late");
     client.send(DATA, END_STREAM, 1, b"ok").unwrap();
