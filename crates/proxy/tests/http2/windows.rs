@@ -9,7 +9,12 @@ use std::{
 
 use bytes::Bytes;
 use h2::client::Builder;
-use loadline_core::{decide::ending::Ending, time::Duration, units::Bytes as Size};
+use loadline_core::{
+    decide::ending::Ending,
+    fleet::{Then, WhenFull},
+    time::Duration,
+    units::Bytes as Size,
+};
 use tokio::sync::Notify;
 
 use crate::{
@@ -166,6 +171,9 @@ fn a_client_that_may_not_send_since_others_of_its_connection_wait_is_not_late() 
         stream.read_exact(&mut [0; 2]).unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
     }));
+    // The second waits for longer than the first is waited for.
+    fleet.services[0].when_full =
+        WhenFull::Queue { timeout: Duration::from_secs(30), length: 2, then: Then::Shed };
     // Longer than any machine takes for what comes before the wait.
     let idle = Duration::from_secs(1);
     fleet.listeners[0].timeouts.idle = idle;
