@@ -229,5 +229,5 @@ Examples:
   loadline cache purge --token-file admin.token --tag product-7 --soft
 
 A purge covers everything that is stored; what is being fetched at that moment is not stored.
-Exit codes: 0 done, whether anything was stored or not, 1 wrong usage, 2 the token file cannot be
-read, or the admin interface cannot be reached or refused.";
+Exit codes: 0 done, whether anything was stored or not, 1 wrong usage, 2 the token file has no
+token, or the admin interface cannot be reached or refused.";

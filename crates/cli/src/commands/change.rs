@@ -340,7 +340,7 @@ Examples:
 
 A change lasts until the next reload or restart. It is kept while a discovered server is missing
 from its list, and `activate` finds such a server, too. Exit codes: 0 done, 1 wrong usage, 2 there
-is no such target, the token file cannot be read, or the admin interface cannot be reached or
+is no such target, the token file has no token, or the admin interface cannot be reached or
 refused.";
 
 #[cfg(test)]
